@@ -71,8 +71,8 @@ def with_wikis(loaded: LoadedContract, folders: Sequence[Path]) -> LoadedContrac
     for folder in require_readable(folders, "--wiki"):
         if why := unsound(folder):
             raise UserError(f"--wiki: {folder}: {why}")
-    named = (*loaded.contract.knowledge.wiki, *(str(folder.resolve()) for folder in folders))
-    knowledge = Knowledge(wiki=tuple(dict.fromkeys(named)))
+    wikis = (*loaded.contract.knowledge.wiki, *(str(folder.resolve()) for folder in folders))
+    knowledge = Knowledge(wiki=tuple(dict.fromkeys(wikis)))
     return loaded.model_copy(update={"contract": loaded.contract.model_copy(update={"knowledge": knowledge})})
 
 
@@ -157,11 +157,11 @@ def _matches(root: Path, glob: str) -> Iterator[Path]:
 
 
 def _programs(contract: Contract, root: Path) -> Iterator[str]:
-    named = [(name, getattr(contract, name)) for name in COMMANDS]
-    named.append(("rebuild.command", contract.rebuild.command))
-    named.append(("profile.command", contract.profile.command if contract.profile else None))
+    commands = [(name, getattr(contract, name)) for name in COMMANDS]
+    commands.append(("rebuild.command", contract.rebuild.command))
+    commands.append(("profile.command", contract.profile.command if contract.profile else None))
     built = contract.rebuild.required
-    for name, argv in named:
+    for name, argv in commands:
         if not argv or argv[0] == OURSELVES:
             continue
         if _exists(argv[0], root):

@@ -22,29 +22,29 @@ Folders = Callable[[], Mapping[str, tuple[Path, ...]]]
 
 def registrations() -> Iterator[Register]:
     """What to call with the application. A package that cannot be imported is said and left out."""
-    for found in _load_points(COMMANDS):
-        register: Register = found
+    for point in _load_points(COMMANDS):
+        register: Register = point
         yield register
 
 
 def tasks() -> dict[str, tuple[Path, ...]]:
     """Every ready-made task by name: the folders whose files, side by side, make it."""
-    known: dict[str, tuple[Path, ...]] = {}
-    for found in _load_points(TASKS):
-        folders: Folders = found
-        known.update(folders())
-    return known
+    folders_by_task: dict[str, tuple[Path, ...]] = {}
+    for point in _load_points(TASKS):
+        folders: Folders = point
+        folders_by_task.update(folders())
+    return folders_by_task
 
 
 def _load_points(group: str) -> Iterator[Any]:
     for name, target in sorted(_find_points(group).items()):
         module, _, attribute = target.partition(":")
         try:
-            found = getattr(import_module(module), attribute)
+            point = getattr(import_module(module), attribute)
         except (ImportError, AttributeError) as error:
             logger.warning("%s %s of %s cannot be loaded: %s", group, name, target, error)
             continue
-        yield found
+        yield point
 
 
 def _find_points(group: str) -> dict[str, str]:

@@ -17,25 +17,25 @@ FILES = ("README.md", "plans/*.md", "memory/*.json", "rounds/*/*.md", "performan
 """What a person or a planner writes or reads there; logs and profiles hold raw output of tools."""
 
 
-def numbers(given: str, library: "Library") -> "ClaimsChecked":
+def numbers(campaign: str, library: "Library") -> "ClaimsChecked":
     """Check one campaign, a folder or a name. Raises `UserError` where there are no such files."""
     from ridgeline.knowledge.claims import check_files
 
-    folder = Path(given) if Path(given).is_dir() else campaigns.find(given)
+    folder = Path(campaign) if Path(campaign).is_dir() else campaigns.find(campaign)
     files = {path.relative_to(folder).as_posix(): _text(path) for glob in FILES for path in sorted(folder.glob(glob))}
     if not files:
-        raise UserError(f"{given}: holds none of {', '.join(FILES)}; give a campaign's directory")
+        raise UserError(f"{campaign}: holds none of {', '.join(FILES)}; give a campaign's directory")
     return check_files(files, library, tuple(read_measured_specs(folder / campaigns.LEDGER)))
 
 
-def wikis_of(given: str) -> tuple[Path, ...]:
+def wikis_of(campaign: str) -> tuple[Path, ...]:
     """Folders that the campaign's contract attached. Raises `UserError` for one that cannot be read any more."""
-    folder = Path(given) if Path(given).is_dir() else campaigns.find(given)
-    request = folder / "request.json"
-    kept = json.loads(_text(request)) if request.is_file() else {}
-    named = kept.get("request", {}).get("contract", {}).get("knowledge", {}).get("wiki", ())
-    found = [Path(kept["repository"]) / kept["contract_dir"] / one for one in named]
-    return require_readable(found, f"{folder.name}: knowledge.wiki")
+    folder = Path(campaign) if Path(campaign).is_dir() else campaigns.find(campaign)
+    request_path = folder / "request.json"
+    document = json.loads(_text(request_path)) if request_path.is_file() else {}
+    names = document.get("request", {}).get("contract", {}).get("knowledge", {}).get("wiki", ())
+    wikis = [Path(document["repository"]) / document["contract_dir"] / name for name in names]
+    return require_readable(wikis, f"{folder.name}: knowledge.wiki")
 
 
 def read_measured_specs(ledger: Path) -> Iterator["Measured"]:
@@ -47,8 +47,8 @@ def read_measured_specs(ledger: Path) -> Iterator["Measured"]:
     for line in _text(ledger).splitlines():
         body = _body(line)
         # the baseline's line has the ceilings that were measured a second time, where any were
-        found = body if body.get("kind") == "roofline" else body.get("roofline") or {}
-        for spec in found.get("specs", ()):
+        entry = body if body.get("kind") == "roofline" else body.get("roofline") or {}
+        for spec in entry.get("specs", ()):
             if isinstance(spec.get("value"), int | float):
                 yield Measured(metric=spec["metric"], value=spec["value"], unit=spec["unit"])
 
@@ -56,10 +56,10 @@ def read_measured_specs(ledger: Path) -> Iterator["Measured"]:
 def _body(line: str) -> dict[str, Any]:
     """Body of a ledger's line; empty for one that was cut off by a crash."""
     try:
-        found = json.loads(line)
+        document = json.loads(line)
     except json.JSONDecodeError:
         return {}
-    body = found.get("body") if isinstance(found, dict) else None
+    body = document.get("body") if isinstance(document, dict) else None
     return body if isinstance(body, dict) else {}
 
 
@@ -96,10 +96,10 @@ def unreadable(folder: Path) -> str:
     if not folder.is_dir():
         return f"no such folder; give one that holds {LAYOUT}"
     try:
-        found = [path.read_bytes() for path in paths(folder)]
+        documents = [path.read_bytes() for path in paths(folder)]
     except OSError as error:
         return f"{error.filename}: cannot be read ({error.strerror}); mend it or leave the folder out"
-    return "" if found else f"holds no documents; give a folder that holds {LAYOUT}"
+    return "" if documents else f"holds no documents; give a folder that holds {LAYOUT}"
 
 
 def unsound(folder: Path) -> str:

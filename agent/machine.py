@@ -111,9 +111,9 @@ def _tool(tool: Tool) -> Finding:
     if shutil.which(tool.argv[0]) is None:
         return Finding(name=tool.name, found=False, detail="not on PATH", cost=tool.cost, required=tool.required)
     code, output = _ask(tool.argv)
-    first = next((line.strip() for line in output.splitlines() if line.strip()), "no output")
+    headline = next((line.strip() for line in output.splitlines() if line.strip()), "no output")
     works = code == 0
-    detail = first if works else f"exits with {code}: {first}"
+    detail = headline if works else f"exits with {code}: {headline}"
     return Finding(
         name=tool.name, found=works, detail=detail[:160], cost="" if works else tool.cost, required=tool.required
     )
@@ -123,8 +123,8 @@ def _cards() -> Iterator[Finding]:
     """Every GPU, and why a command could or could not have it now."""
     pass
 
-    seen = present()
-    for card in seen.cards:
+    gate = present()
+    for card in gate.cards:
         idle = card.state == "idle"
         yield Finding(
             name=f"gpu {card.vendor} {card.index}",
@@ -178,12 +178,12 @@ def _memory() -> str:
 
 
 def _keys(variable: Callable[[str], str | None]) -> Finding:
-    found = [name for name in KEYS if variable(name)]
+    names = [name for name in KEYS if variable(name)]
     return Finding(
         name="model keys",
-        found=bool(found),
-        detail=", ".join(found) if found else "none set",
-        cost="" if found else "nothing for planner catalog, which needs no model",
+        found=bool(names),
+        detail=", ".join(names) if names else "none set",
+        cost="" if names else "nothing for planner catalog, which needs no model",
     )
 
 
@@ -198,10 +198,10 @@ def _ask(argv: tuple[str, ...]) -> tuple[int | None, str]:
     """Exit code and output of a probe; a program that cannot be started counts as exit code None."""
     with tempfile.TemporaryDirectory() as folder:
         try:
-            done = run(argv, cwd=Path(folder), timeout_s=PROBE_S)
+            result = run(argv, cwd=Path(folder), timeout_s=PROBE_S)
         except WorldError as error:
             return None, str(error)
-    return done.returncode, done.output
+    return result.returncode, result.output
 
 
 # What `ridgeline gate` and `doctor` say of cards: which are idle, which are not and why.
@@ -247,18 +247,18 @@ class GateReport(Value):
 
 
 def report(
-    judged: Sequence[CardVerdict], *, environment: Mapping[str, str] | None = None, problem: str = ""
+    verdicts: Sequence[CardVerdict], *, environment: Mapping[str, str] | None = None, problem: str = ""
 ) -> GateReport:
     """`environment`: where the variables stand that leave only some cards to programs."""
-    idle = rank_idle(judged)
-    left = visible_cards([one.card for one in judged], environment or {})
-    free = [one for one in idle if one.card in left]
-    states = {one.state for one in judged}
-    vendors = {one.card.vendor for one in judged}
+    idle = rank_idle(verdicts)
+    left = visible_cards([verdict.card for verdict in verdicts], environment or {})
+    free = [verdict for verdict in idle if verdict.card in left]
+    states = {verdict.state for verdict in verdicts}
+    vendors = {verdict.card.vendor for verdict in verdicts}
     return GateReport(
         vendor=next(iter(vendors)) if len(vendors) == 1 else "nvidia and amd" if vendors else None,
-        cards=tuple(_view(one) for one in judged),
-        idle=tuple(_index(one) for one in idle),
+        cards=tuple(_view(verdict) for verdict in verdicts),
+        idle=tuple(_index(verdict) for verdict in idle),
         chosen=_index(free[0]) if free else None,
         decision="idle" if free else "busy" if "busy" in states else "unknown",
         problem=problem,
@@ -270,25 +270,25 @@ def decide_from_files(paths: Sequence[Path]) -> GateReport:
 
     Raises Unreadable for text that is no whole answer of a known tool, UserError for a file that cannot be read.
     """
-    told: list[ToolAnswer] = []
+    readings: list[ToolAnswer] = []
     for path in paths:
-        told += parse(_text(path), str(path))
+        readings += parse(_text(path), str(path))
     settings = gate_settings()
-    return report([judge(samples, settings) for samples in series(told)])
+    return report([judge(samples, settings) for samples in series(readings)])
 
 
 def present(*, samples: int | None = None, interval_s: float | None = None) -> GateReport:
     """Decided from this machine's cards, now; numbers that are not given are the gate's own."""
     settings = gate_settings()
-    found: list[CardVerdict] = []
+    verdicts: list[CardVerdict] = []
     for vendor in VENDORS:
         if is_installed(vendor):
             cards = Cards(tools_of(vendor), settings=settings)
-            found += cards.judge(
+            verdicts += cards.judge(
                 samples=settings.samples if samples is None else samples,
                 interval_s=settings.interval_s if interval_s is None else interval_s,
             )
-    return report(found, environment=os.environ, problem="" if found else _absence())
+    return report(verdicts, environment=os.environ, problem="" if verdicts else _absence())
 
 
 def _absence() -> str:
@@ -321,12 +321,12 @@ def _view(judged: CardVerdict) -> CardView:
         memory_used_mb=_mb(card.memory_used_bytes),
         memory_total_mb=_mb(card.memory_total_bytes),
         power_w=card.power_w,
-        processes=None if card.processes is None else tuple(_process(one) for one in card.processes),
+        processes=None if card.processes is None else tuple(_process(process) for process in card.processes),
     )
 
 
-def _process(one: GpuProcess) -> ProcessView:
-    return ProcessView(pid=one.pid, name=one.name, memory_mb=_mb(one.bytes))
+def _process(process: GpuProcess) -> ProcessView:
+    return ProcessView(pid=process.pid, name=process.name, memory_mb=_mb(process.bytes))
 
 
 def _index(judged: CardVerdict) -> int | str | None:

@@ -57,9 +57,9 @@ def withhold_acceptance(judgment: Judgment, holes: Sequence[LintFinding]) -> Jud
     """What is left of a judgement where the task has such holes: what is wrong is wrong, but nothing is right."""
     if not holes:
         return judgment
-    lines = [f"the task itself: {one.rule}: {one.text}" for one in holes]
-    kept = judgment.correct if judgment.correct.answer == "no" else answer_unverified(*judgment.correct.evidence)
-    correct = kept.model_copy(update={"evidence": (*lines, *kept.evidence)})
+    lines = [f"the task itself: {hole.rule}: {hole.text}" for hole in holes]
+    correctness = judgment.correct if judgment.correct.answer == "no" else answer_unverified(*judgment.correct.evidence)
+    correct = correctness.model_copy(update={"evidence": (*lines, *correctness.evidence)})
     return judgment.model_copy(update={"correct": correct, "accepted": False})
 
 
@@ -142,20 +142,20 @@ def audit_path(
     `python`: an interpreter with torch, in which caches are tried with fresh tensors.
     """
     loaded = _contract(path, contract)
-    found, names = _of_text(path, text, loaded) if text is not None else _of_path(Path(path), loaded)
+    findings, names = _of_text(path, text, loaded) if text is not None else _of_path(Path(path), loaded)
     return Audited(
         source=path if text is None else STDIN,
-        verdict=summarize_findings(found),
-        findings=tuple(found),
-        caches=tuple(_check_cache(one, python) for one in found if one.key),
+        verdict=summarize_findings(findings),
+        findings=tuple(findings),
+        caches=tuple(_check_cache(finding, python) for finding in findings if finding.key),
         examined=tuple(names),
     )
 
 
-def _contract(path: str, given: Path | None) -> LoadedContract | None:
+def _contract(path: str, contract_path: Path | None) -> LoadedContract | None:
     """The contract that was named, or the one in the folder that is audited."""
-    if given is not None:
-        return load(given)
+    if contract_path is not None:
+        return load(contract_path)
     folder = Path(path)
     return load(folder) if path != "-" and folder.is_dir() and (folder / FILE_NAME).is_file() else None
 
@@ -165,7 +165,7 @@ def _of_path(path: Path, loaded: LoadedContract | None) -> tuple[list[Finding], 
         return _of_folder(path, loaded)
     if not path.is_file():
         raise UserError(f"{path}: no such file or folder; name a source, a folder, a diff, or - for standard input")
-    text = _read(path)
+    text = _read_source(path)
     if path.suffix in {".diff", ".patch"} or diffs.looks_like_diff(text):
         return _of_diff(str(path), text, loaded)
     return list(audit(str(path), text, dtype=_dtype(loaded))), [str(path)]
@@ -175,8 +175,8 @@ def _of_text(path: str, text: str, loaded: LoadedContract | None) -> tuple[list[
     if diffs.looks_like_diff(text):
         return _of_diff(STDIN, text, loaded)
     suffix = ".py" if _is_python(text) else ".cu"
-    found = audit(f"stdin{suffix}", text, dtype=_dtype(loaded))
-    return [one.model_copy(update={"path": STDIN}) for one in found], [STDIN]
+    findings = audit(f"stdin{suffix}", text, dtype=_dtype(loaded))
+    return [finding.model_copy(update={"path": STDIN}) for finding in findings], [STDIN]
 
 
 def _of_folder(folder: Path, loaded: LoadedContract | None) -> tuple[list[Finding], list[str]]:
@@ -193,8 +193,10 @@ def _of_folder(folder: Path, loaded: LoadedContract | None) -> tuple[list[Findin
         raise UserError(f"{folder}: has no source that the audit reads; it reads Python, C, C++, CUDA and HIP")
     if len(chosen) > MOST_FILES:
         raise UserError(f"{folder}: has {len(chosen)} sources; name a folder with at most {MOST_FILES}")
-    found = [one for name, file in chosen.items() for one in audit(name, _read(file), dtype=_dtype(loaded))]
-    return found, list(chosen)
+    findings = [
+        finding for name, file in chosen.items() for finding in audit(name, _read_source(file), dtype=_dtype(loaded))
+    ]
+    return findings, list(chosen)
 
 
 def _of_diff(source: str, text: str, loaded: LoadedContract | None) -> tuple[list[Finding], list[str]]:
@@ -204,13 +206,13 @@ def _of_diff(source: str, text: str, loaded: LoadedContract | None) -> tuple[lis
     except diffs.NoDiff as error:
         raise UserError(f"{source}: {error}; give a unified diff, as `git diff` writes it") from None
     root = loaded.root if loaded else Path()
-    found: list[Finding] = []
+    findings: list[Finding] = []
     for file in files:
         before, after, shift = diffs.sides(file, lambda name: _beside(root, name))
-        found += _find_protected(file.path, loaded)
+        findings += _find_protected(file.path, loaded)
         new = find_added({file.path: before}, {file.path: after}, dtype=_dtype(loaded))
-        found += [one.model_copy(update={"line": one.line + shift}) for one in new]
-    return found, [file.path for file in files]
+        findings += [finding.model_copy(update={"line": finding.line + shift}) for finding in new]
+    return findings, [file.path for file in files]
 
 
 def _find_protected(path: str, loaded: LoadedContract | None) -> list[Finding]:
@@ -222,26 +224,26 @@ def _find_protected(path: str, loaded: LoadedContract | None) -> list[Finding]:
     return [] if allowed else [finding(Hit(rule="protected-path", line=1, code=path), path, [])]
 
 
-def _check_cache(one: Finding, python: str | None) -> CacheCheck:
-    rate, told, method = caches.trace_key(one.key), caches.classify_cache(one), "4-step trace"
+def _check_cache(finding: Finding, python: str | None) -> CacheCheck:
+    rate, verdict, method = caches.trace_key(finding.key), caches.classify_cache(finding), "4-step trace"
     if python is not None:
-        simulation = _simulate(one, python)
-        told, method = caches.classify_simulation(simulation), f"8-step simulation ({simulation.method})"
+        simulation = _simulate(finding, python)
+        verdict, method = caches.classify_simulation(simulation), f"8-step simulation ({simulation.method})"
     return CacheCheck(
-        path=one.path,
-        line=one.line,
-        rule=one.rule,
+        path=finding.path,
+        line=finding.line,
+        rule=finding.rule,
         hit_rate=str(rate) if rate else None,
-        answer=told.answer,
-        why=told.why,
+        answer=verdict.answer,
+        why=verdict.why,
         method=method,
     )
 
 
-def _simulate(one: Finding, python: str) -> Simulation:
+def _simulate(finding: Finding, python: str) -> Simulation:
     from ridgeline.sandbox.audit.simulation import simulate
 
-    return simulate(one.key, python=python)
+    return simulate(finding.key, python=python)
 
 
 def _beside(root: Path, name: str) -> str | None:
@@ -252,7 +254,7 @@ def _beside(root: Path, name: str) -> str | None:
     return place.read_text(encoding="utf-8", errors="replace")
 
 
-def _read(path: Path) -> str:
+def _read_source(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8", errors="replace")
     except OSError as error:
@@ -268,17 +270,17 @@ def _dtype(loaded: LoadedContract | None) -> str:
     return loaded.contract.dtype if loaded else "fp32"
 
 
-def rows(found: Sequence[Finding]) -> list[tuple[str, str, str, str, str]]:
+def rows(findings: Sequence[Finding]) -> list[tuple[str, str, str, str, str]]:
     """Severity, rule, place, code and closer check of each finding, convicting ones first."""
     order: Mapping[str, int] = {"convicts": 0, "routes": 1, "notes": 2}
-    ranked = sorted(found, key=lambda one: (order[one.severity], one.path, one.line))
+    ranked = sorted(findings, key=lambda finding: (order[finding.severity], finding.path, finding.line))
     return [
         (
-            one.severity,
-            one.rule + (f" ({one.bucket})" if one.bucket else ""),
-            f"{one.path}:{one.line}",
-            one.closer.replace("_", " "),
-            one.code[:80],
+            finding.severity,
+            finding.rule + (f" ({finding.bucket})" if finding.bucket else ""),
+            f"{finding.path}:{finding.line}",
+            finding.closer.replace("_", " "),
+            finding.code[:80],
         )
-        for one in ranked
+        for finding in ranked
     ]

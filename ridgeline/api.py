@@ -204,6 +204,6 @@ def read_profile(path: Path | str) -> tuple[Recording, ...]:
 
 def _refusal(call: str, error: ValidationError) -> UserError:
     """The first thing that is wrong with the arguments, in one line."""
-    first = error.errors()[0]
-    field = ".".join(str(part) for part in first["loc"])
-    return UserError(f"{call}: {field}: {first['msg'][:1].lower()}{first['msg'][1:]}; correct the argument")
+    problem = error.errors()[0]
+    field = ".".join(str(part) for part in problem["loc"])
+    return UserError(f"{call}: {field}: {problem['msg'][:1].lower()}{problem['msg'][1:]}; correct the argument")

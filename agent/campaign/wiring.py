@@ -179,7 +179,7 @@ def _planner(
     metered_model = open_model(model, campaign=workspace.campaign_dir, limits=limits)
     books = ShippedBooks(wikis=wikis, cache=cache_folder("knowledge"))
     inner = ModelPlanner(metered_model, limits=limits, reader=TreeReader(workspace, artifacts), books=books)
-    return FrugalPlanner(inner, cost_so_far=lambda: metered_model.heard)
+    return FrugalPlanner(inner, cost_so_far=lambda: metered_model.answers_cost)
 
 
 def on_tape(live: Ports, place: Place, later: Unsynced) -> Ports:

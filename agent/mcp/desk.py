@@ -26,9 +26,9 @@ def one_line(error: Exception) -> str:
     """Without keys and control characters; of a value that does not fit, where and why, and not the value."""
     match error:
         case ValidationError():
-            first = error.errors(include_url=False, include_input=False, include_context=False)[0]
-            where = ".".join(str(part) for part in first["loc"])
-            return redact(f"{where or error.title}: {first['msg']}", limit=LONGEST)
+            problem = error.errors(include_url=False, include_input=False, include_context=False)[0]
+            where = ".".join(str(part) for part in problem["loc"])
+            return redact(f"{where or error.title}: {problem['msg']}", limit=LONGEST)
         case OSError():
             return redact(f"{error.filename or 'file'}: {error.strerror}", limit=LONGEST)
         case _:
@@ -53,31 +53,31 @@ class Roots:
 
     def all(self) -> list[Path]:
         """Every campaign in them, those that changed last first."""
-        near = {_resolve_link(campaign) for folder in self.folders for campaign in campaigns.around(folder)}
-        return sorted(filter(self._inside, near), key=_change_time, reverse=True)
+        candidates = {_resolve_link(campaign) for folder in self.folders for campaign in campaigns.around(folder)}
+        return sorted(filter(self._inside, candidates), key=_change_time, reverse=True)
 
-    def campaign(self, named: str) -> Path:
+    def campaign(self, name: str) -> Path:
         """By its folder, absolute or below an allowed one, or its name. Raises UserError, the same for all others."""
-        for place in self._places(named, self.folders):
+        for place in self._places(name, self.folders):
             if campaigns.is_campaign(place):
                 return place
         for campaign in self.all():
-            if campaign.name == named:
+            if campaign.name == name:
                 return campaign
-        raise UserError(f"{named}: no campaign in the allowed folders; `status` without a campaign lists them")
+        raise UserError(f"{name}: no campaign in the allowed folders; `status` without a campaign lists them")
 
-    def read(self, named: str, campaign: Path) -> bytes:
+    def read_bytes(self, name: str, campaign: Path) -> bytes:
         """A file of the campaign or below an allowed folder. Raises UserError where it is not there or too large."""
-        for place in self._places(named, (campaign, *self.folders)):
+        for place in self._places(name, (campaign, *self.folders)):
             if place.is_file():
                 if place.stat().st_size > LARGEST_TEXT:
-                    raise UserError(f"{named}: is larger than {LARGEST_TEXT} bytes")
+                    raise UserError(f"{name}: is larger than {LARGEST_TEXT} bytes")
                 return place.read_bytes()
-        raise UserError(f"{named}: no such file in the campaign or the allowed folders")
+        raise UserError(f"{name}: no such file in the campaign or the allowed folders")
 
-    def _places(self, named: str, folders: Sequence[Path]) -> list[Path]:
+    def _places(self, name: str, folders: Sequence[Path]) -> list[Path]:
         """What a name may mean; an absolute one means itself, wherever it is joined to."""
-        return [place for folder in folders if self._inside(place := _resolve_link(folder / named))]
+        return [place for folder in folders if self._inside(place := _resolve_link(folder / name))]
 
     def _inside(self, place: Path) -> bool:
         return any(place.is_relative_to(folder) for folder in self.folders)
@@ -181,26 +181,26 @@ class Desk:
     def __init__(self, roots: Roots) -> None:
         self._roots = roots
 
-    def status(self, asked: AboutCampaigns) -> Told:
+    def status(self, arguments: AboutCampaigns) -> Told:
         """Where a campaign stands and whether its ledger is whole, or a line for each campaign there is."""
         from ridgeline.agent.campaign.status import status_of
 
-        if asked.campaign:
-            found: Told = status_of(self._roots.campaign(asked.campaign)).model_dump(mode="json")
-            return found
-        known = self._roots.all()
-        return {"campaigns": [_brief(one) for one in known[:MOST]], "left_out": max(0, len(known) - MOST)}
+        if arguments.campaign:
+            status: Told = status_of(self._roots.campaign(arguments.campaign)).model_dump(mode="json")
+            return status
+        folders = self._roots.all()
+        return {"campaigns": [_brief(folder) for folder in folders[:MOST]], "left_out": max(0, len(folders) - MOST)}
 
-    def parse_bench_csv(self, asked: AboutCsv) -> Told:
+    def parse_bench_csv(self, arguments: AboutCsv) -> Told:
         """The rows and the score of a benchmark's CSV, read as the campaign reads it: against its frozen columns."""
         from ridgeline.graph.rules.score import ScoreError, aggregates
         from ridgeline.sandbox.timing.benchmark_csv import Problem, read
 
-        if bool(asked.file) == bool(asked.text):
+        if bool(arguments.file) == bool(arguments.text):
             raise UserError("give one of `file` and `text`")
-        campaign = self._roots.campaign(asked.campaign)
+        campaign = self._roots.campaign(arguments.campaign)
         contract = campaigns.history(campaign).contract
-        data = asked.text.encode() if asked.text else self._roots.read(asked.file, campaign)
+        data = arguments.text.encode() if arguments.text else self._roots.read_bytes(arguments.file, campaign)
         rows = read(data, contract, requested=(), exact=False)
         if isinstance(rows, Problem):
             raise UserError(f"{rows.reason}: {rows.detail}")
@@ -213,85 +213,85 @@ class Desk:
         return {
             "rows": [row.model_dump(mode="json") for row in rows[:MOST_ROWS]],
             "left_out": max(0, len(rows) - MOST_ROWS),
-            "score": {one.name: one.value for one in score},
+            "score": {metric.name: metric.value for metric in score},
             "higher_is_better": contract.scoring.combined or contract.scoring.higher_is_better,
             "problem": problem,
         }
 
-    def queue(self, asked: AboutQueue) -> Told:
+    def queue(self, arguments: AboutQueue) -> Told:
         """What waits for a decision, oldest first, and what is decided and not resumed; of one campaign also the evidence."""
         from ridgeline.agent.campaign.decisions import decided_questions, open_questions
         from ridgeline.agent.campaign.decisions import find_question as chosen
 
-        if not asked.campaign:
+        if not arguments.campaign:
             roots = self._roots.all()
-            found = open_questions(roots) if roots else []
+            questions = open_questions(roots) if roots else []
             decided = decided_questions(roots) if roots else []
             return {
-                "waiting": [_question(*one) for one in found[:MOST]],
-                "left_out": max(0, len(found) - MOST),
-                "decided": [_describe_decided(*one) for one in decided[:MOST]],
+                "waiting": [_question(*question) for question in questions[:MOST]],
+                "left_out": max(0, len(questions) - MOST),
+                "decided": [_describe_decided(*decision) for decision in decided[:MOST]],
             }
-        campaign = self._roots.campaign(asked.campaign)
+        campaign = self._roots.campaign(arguments.campaign)
         open_here = open_questions([campaign])
-        told: Told = {
-            "waiting": [_question(*one) for one in open_here[:MOST]],
-            "decided": [_describe_decided(*one) for one in decided_questions([campaign])],
+        summary: Told = {
+            "waiting": [_question(*question) for question in open_here[:MOST]],
+            "decided": [_describe_decided(*decision) for decision in decided_questions([campaign])],
         }
         if not open_here:
-            return told
-        one = chosen(campaign, asked.key or open_here[0][1].request.key)
-        return {**told, "key": one.request.key, **self._part(Path(one.page), campaign, asked.offset)}
+            return summary
+        question = chosen(campaign, arguments.key or open_here[0][1].request.key)
+        return {**summary, "key": question.request.key, **self._part(Path(question.page), campaign, arguments.offset)}
 
-    def approve(self, asked: Decide) -> Told:
+    def approve(self, arguments: Decide) -> Told:
         """Approve, reject with a reason, or defer what a campaign waits for. It goes on with `ridgeline resume`."""
         from ridgeline.agent.campaign.decisions import Answer, store_decision
         from ridgeline.agent.campaign.decisions import find_question as chosen
 
-        campaign = self._roots.campaign(asked.campaign)
-        reason = plain(asked.reason, limit=10_000).strip()
-        if asked.choice != "approve" and not reason:
-            raise UserError(f"reason: needed to {asked.choice}")
+        campaign = self._roots.campaign(arguments.campaign)
+        reason = plain(arguments.reason, limit=10_000).strip()
+        if arguments.choice != "approve" and not reason:
+            raise UserError(f"reason: needed to {arguments.choice}")
         answer = Answer(
-            yes=asked.choice == "approve",
-            reject=reason if asked.choice == "reject" else None,
-            defer=reason if asked.choice == "defer" else None,
-            end=asked.end,
-            round=asked.round,
+            yes=arguments.choice == "approve",
+            reject=reason if arguments.choice == "reject" else None,
+            defer=reason if arguments.choice == "defer" else None,
+            end=arguments.end,
+            round=arguments.round,
             reason=reason,
-            by=f"{plain(asked.by, limit=200)} (mcp)",
+            by=f"{plain(arguments.by, limit=200)} (mcp)",
         )
-        stored = store_decision(campaign, chosen(campaign, asked.key), answer)
+        stored = store_decision(campaign, chosen(campaign, arguments.key), answer)
         after = "" if stored == "defer" else f"ridgeline resume {campaign}"
-        return {"campaign": campaign.name, "dir": str(campaign), "key": asked.key, "choice": stored, "next": after}
+        return {"campaign": campaign.name, "dir": str(campaign), "key": arguments.key, "choice": stored, "next": after}
 
-    def answer(self, asked: AnswerRequest) -> Told:
+    def answer(self, arguments: AnswerRequest) -> Told:
         """The open request of a campaign that asks by mailbox, or its answer. What cannot be used is refused."""
         from ridgeline.agent.campaign.decisions import Submission, open_question, store_answer
 
-        campaign = self._roots.campaign(asked.campaign)
+        campaign = self._roots.campaign(arguments.campaign)
         request = open_question(campaign)
         about: Told = {"campaign": campaign.name, "dir": str(campaign), "number": request.number}
-        if not asked.text:
+        if not arguments.text:
             page = campaign / "mailbox" / f"{request.number:03d}.request.md"
-            return {**about, "purpose": request.ask.purpose, **self._part(page, campaign, asked.offset)}
-        if asked.number != request.number:
+            return {**about, "purpose": request.ask.purpose, **self._part(page, campaign, arguments.offset)}
+        if arguments.number != request.number:
             raise UserError(f"number: the open request is {request.number}; read it, then answer with its number")
-        if not asked.by.strip():
+        if not arguments.by.strip():
             raise UserError("by: say who or what wrote the answer")
-        given = Submission(data=asked.text.encode(), source="text", by=f"{asked.by} (mcp)")
-        stored = store_answer(campaign, request, given)
+        submission = Submission(data=arguments.text.encode(), source="text", by=f"{arguments.by} (mcp)")
+        stored = store_answer(campaign, request, submission)
         return {**about, "stored": True, "dropped": list(stored.dropped), **_after(campaign)}
 
-    def report(self, asked: AboutReport) -> Told:
+    def report(self, arguments: AboutReport) -> Told:
         """What was gained and how sure, what was tried, costs, and how to reproduce it; also in the middle."""
         from ridgeline.graph.reports.final_report import render_final_report as render
 
-        campaign = self._roots.campaign(asked.campaign)
-        return {"campaign": campaign.name, **_part(render(campaigns.history(campaign)), asked.offset)}
+        campaign = self._roots.campaign(arguments.campaign)
+        return {"campaign": campaign.name, **_part(render(campaigns.history(campaign)), arguments.offset)}
 
     def _part(self, page: Path, campaign: Path, offset: int) -> Told:
-        return _part(self._roots.read(str(page), campaign).decode(errors="replace"), offset)
+        return _part(self._roots.read_bytes(str(page), campaign).decode(errors="replace"), offset)
 
 
 def _part(text: str, offset: int) -> Told:
@@ -318,10 +318,10 @@ def _brief(campaign: Path) -> Told:
     from ridgeline.agent.campaign.status import status_of
 
     try:
-        found = status_of(campaign)
+        status = status_of(campaign)
     except KNOWN as error:
         return {"dir": str(campaign), "problem": one_line(error)}
-    shown = (
+    fields = (
         "campaign",
         "dir",
         "status",
@@ -333,7 +333,7 @@ def _brief(campaign: Path) -> Told:
         "problem",
         "updated",
     )
-    return found.model_dump(mode="json", include=set(shown))
+    return status.model_dump(mode="json", include=set(fields))
 
 
 def _describe_decided(campaign: Path, decision: Decided) -> Told:

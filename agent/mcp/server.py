@@ -38,7 +38,7 @@ class Offer:
 
 def offers(desk: Desk, *, read_only: bool) -> dict[str, Offer]:
     """The tools by name; with `read_only` without those that write."""
-    known = {
+    by_name = {
         "status": Offer(asks=questions.AboutCampaigns, does=desk.status),
         "parse_bench_csv": Offer(asks=questions.AboutCsv, does=desk.parse_bench_csv),
         "queue": Offer(asks=questions.AboutQueue, does=desk.queue),
@@ -46,7 +46,7 @@ def offers(desk: Desk, *, read_only: bool) -> dict[str, Offer]:
         "answer": Offer(asks=questions.AnswerRequest, does=desk.answer, writes=True),
         "report": Offer(asks=questions.AboutReport, does=desk.report),
     }
-    return {name: offer for name, offer in known.items() if not (read_only and offer.writes)}
+    return {name: offer for name, offer in by_name.items() if not (read_only and offer.writes)}
 
 
 def serve(roots: Roots, *, read_only: bool) -> None:
@@ -59,13 +59,13 @@ def serve(roots: Roots, *, read_only: bool) -> None:
     server = _server(offers(Desk(roots), read_only=read_only))
 
     async def talk() -> None:
-        async with stdio_server() as (heard, said):
-            await server.run(heard, said, server.create_initialization_options())
+        async with stdio_server() as (incoming, outgoing):
+            await server.run(incoming, outgoing, server.create_initialization_options())
 
     anyio.run(talk)
 
 
-def _server(known: dict[str, Offer]) -> "Server[Any]":
+def _server(by_name: dict[str, Offer]) -> "Server[Any]":
     import anyio.to_thread
     from mcp.server.lowlevel import Server
 
@@ -73,18 +73,18 @@ def _server(known: dict[str, Offer]) -> "Server[Any]":
 
     def call_now(name: str, arguments: dict[str, Any]) -> "CallToolResult":
         with one_at_a_time:
-            return outcome(known, name, arguments)
+            return outcome(by_name, name, arguments)
 
-    async def list_tools(context: Any, asked: Any) -> "ListToolsResult":
-        return _list_tools(known)
+    async def list_tools(context: Any, request: Any) -> "ListToolsResult":
+        return _list_tools(by_name)
 
-    async def call_tool(context: Any, asked: Any) -> "CallToolResult":
-        return await anyio.to_thread.run_sync(partial(call_now, asked.name, asked.arguments or {}))
+    async def call_tool(context: Any, request: Any) -> "CallToolResult":
+        return await anyio.to_thread.run_sync(partial(call_now, request.name, request.arguments or {}))
 
     return Server("ridgeline", version=VERSION, instructions=GUIDE, on_list_tools=list_tools, on_call_tool=call_tool)
 
 
-def _list_tools(known: dict[str, Offer]) -> "ListToolsResult":
+def _list_tools(by_name: dict[str, Offer]) -> "ListToolsResult":
     from mcp.types import ListToolsResult, Tool, ToolAnnotations
 
     return ListToolsResult(
@@ -97,19 +97,19 @@ def _list_tools(known: dict[str, Offer]) -> "ListToolsResult":
                     read_only_hint=not offer.writes, destructive_hint=False, open_world_hint=False
                 ),
             )
-            for name, offer in known.items()
+            for name, offer in by_name.items()
         ]
     )
 
 
-def outcome(known: dict[str, Offer], name: str, arguments: dict[str, Any]) -> "CallToolResult":
+def outcome(by_name: dict[str, Offer], name: str, arguments: dict[str, Any]) -> "CallToolResult":
     """What the tool said, or in one line why it did not."""
     from mcp.types import CallToolResult, TextContent
 
     try:
-        if name not in known:
-            raise UserError(f"{redact(name, limit=100)}: no such tool; known: {', '.join(known)}")
-        offer = known[name]
+        if name not in by_name:
+            raise UserError(f"{redact(name, limit=100)}: no such tool; known: {', '.join(by_name)}")
+        offer = by_name[name]
         text = without_keys(json.dumps(offer.does(offer.asks.model_validate(arguments))))
     except KNOWN as error:
         return CallToolResult(content=[TextContent(text=one_line(error))], is_error=True)

@@ -60,8 +60,8 @@ class Ask(Value):
         """The same question for an answer of at most `most` tokens."""
         if self.max_output_tokens <= most:
             return self
-        said = {name: getattr(self, name) for name in Ask.model_fields}  # a copy would keep the cached digest
-        return Ask.model_validate({**said, "max_output_tokens": most})
+        fields = {name: getattr(self, name) for name in Ask.model_fields}  # a copy would keep the cached digest
+        return Ask.model_validate({**fields, "max_output_tokens": most})
 
     @cached_property
     def digest(self) -> str:
@@ -167,8 +167,8 @@ def without_keys(text: str, environment: Mapping[str, str] | None = None) -> str
 
 def plain(text: str, *, limit: int) -> str:
     """Text that can be stored and shown: no control characters, no lone surrogates, at most `limit` characters."""
-    kept = text[:limit].replace("\r\n", "\n").replace("\r", "\n")
-    return CONTROLS.sub("", kept).encode("utf-8", "replace").decode("utf-8")
+    head = text[:limit].replace("\r\n", "\n").replace("\r", "\n")
+    return CONTROLS.sub("", head).encode("utf-8", "replace").decode("utf-8")
 
 
 def redact(text: str, *, limit: int = 400) -> str:
@@ -180,5 +180,5 @@ def redact(text: str, *, limit: int = 400) -> str:
 
 def _secrets(environment: Mapping[str, str]) -> list[tuple[str, str]]:
     """Longest first, so that a key inside a longer one does not break it up."""
-    found = [(v, n) for n, v in environment.items() if NAMES.search(n) and len(v) >= SHORTEST]
-    return sorted(found, key=lambda pair: -len(pair[0]))
+    secrets = [(v, n) for n, v in environment.items() if NAMES.search(n) and len(v) >= SHORTEST]
+    return sorted(secrets, key=lambda pair: -len(pair[0]))

@@ -17,10 +17,10 @@ from ridgeline.sandbox.store.campaign_folder import StopFile
 def open_model(choice: Choice, *, campaign: Path, limits: Limits) -> TapedModel:
     """Raises KeyMissing, naming what is not set, before anything is asked or measured."""
     tape = ModelTape(campaign / FILE)
-    asked = BudgetedModel(client(choice, campaign), limits=limits, spent=lambda: tape.spent)
+    model = BudgetedModel(client(choice, campaign), limits=limits, spent=lambda: tape.spent)
     if StopFile(campaign).stop_requested(0):
-        return TapedModel(StoppedModel(asked), tape, longest=limits.answer_tokens)
-    return TapedModel(asked, tape, longest=limits.answer_tokens)
+        return TapedModel(StoppedModel(model), tape, longest=limits.answer_tokens)
+    return TapedModel(model, tape, longest=limits.answer_tokens)
 
 
 def client(choice: Choice, campaign: Path) -> Client:

@@ -53,30 +53,30 @@ def choose(
 
     None when no model was asked for. Raises `UserError` for what cannot be.
     """
-    asked = name or environment.get("RIDGELINE_MODEL", "")
+    model_name = name or environment.get("RIDGELINE_MODEL", "")
     url = base_url or environment.get("RIDGELINE_BASE_URL", "")
-    if not asked:
+    if not model_name:
         if base_url or fallbacks:
             raise UserError("--model: is missing; give it together with --base-url or --fallback")
         return None
-    if any(not part.strip() or part != part.strip() for part in (asked, *fallbacks)):
+    if any(not part.strip() or part != part.strip() for part in (model_name, *fallbacks)):
         raise UserError("--model: is empty or has spaces around it; write provider/model, for example openai/gpt-5")
-    if asked == MAILBOX and (base_url or fallbacks):
+    if model_name == MAILBOX and (base_url or fallbacks):
         raise UserError("--model mailbox: is answered through files; leave out --base-url and --fallback")
     if MAILBOX in fallbacks:
         raise UserError("--fallback mailbox: a mailbox stands alone; use --model mailbox")
     return Choice(
-        name=asked,
-        base_url="" if asked == MAILBOX else checked_url(url),
+        name=model_name,
+        base_url="" if model_name == MAILBOX else checked_url(url),
         fallbacks=tuple(fallbacks),
         price=_price(environment.get("RIDGELINE_MODEL_PRICE", "")),
     )
 
 
-def elsewhere(kept: Choice, environment: Mapping[str, str]) -> Choice:
+def elsewhere(choice: Choice, environment: Mapping[str, str]) -> Choice:
     """The choice of a campaign that goes on: its server may listen at another address by now."""
     url = checked_url(environment.get("RIDGELINE_BASE_URL", ""))
-    return kept.model_copy(update={"base_url": url}) if url and kept.name != MAILBOX else kept
+    return choice.model_copy(update={"base_url": url}) if url and choice.name != MAILBOX else choice
 
 
 def checked_url(url: str) -> str:
@@ -156,13 +156,13 @@ def provider_of(name: str) -> str:
         )
     lib = library()
     try:
-        found = lib.get_llm_provider(model=name)[1]
+        provider = lib.get_llm_provider(model=name)[1]
     except lib.exceptions.BadRequestError:
         raise KeyMissing(
             f"--model: {name[:80]!r} names no provider that litellm knows; write provider/model, for example"
             f" anthropic/NAME, or openai/{name[:80]} with --base-url for an OpenAI-compatible server"
         ) from None
-    return str(found)
+    return str(provider)
 
 
 def own_server(provider: str, base_url: str, environment: Mapping[str, str]) -> bool:
@@ -182,11 +182,11 @@ def missing(provider: str, *, name: str, base_url: str, environment: Mapping[str
     needed = NEEDS[provider]
     if provider == "bedrock" and (Path.home() / ".aws").is_dir():
         needed = ()
-    given = {*BASES.get(provider, ())} if base_url else set()
+    base_variables = {*BASES.get(provider, ())} if base_url else set()
     return tuple(
         " or ".join(names[:3])
         for names in needed
-        if not any(environment.get(variable) or variable in given for variable in names)
+        if not any(environment.get(variable) or variable in base_variables for variable in names)
     )
 
 

@@ -72,8 +72,8 @@ class Patience:
                 if attempt == self.attempts:
                     raise Unreachable(f"{who}: no answer in {attempt} attempts: {failure}") from None
                 if self.now() + pause >= until:
-                    asked = f", and asks to wait {failure.after_s:.0f} s" if failure.after_s else ""
-                    raise Unreachable(f"{who}: no answer within {self.total_s:g} s: {failure}{asked}") from None
+                    wait_note = f", and asks to wait {failure.after_s:.0f} s" if failure.after_s else ""
+                    raise Unreachable(f"{who}: no answer within {self.total_s:g} s: {failure}{wait_note}") from None
                 logger.warning("%s: %s; asking again in %.1f s", who, failure, pause)
                 self.sleep(pause)
         raise AssertionError("attempts is at least 1")
@@ -146,11 +146,15 @@ class LitellmModel:
 
     def most(self, ask: Ask) -> Cost:
         """As if the dearest of the models answered at full length; a repeated request that failed is not in it."""
-        given = math.ceil(COUNTED_SHORT * self._count_tokens(ask)) + PER_MESSAGE * len(ask.messages)
+        input_tokens = math.ceil(COUNTED_SHORT * self._count_tokens(ask)) + PER_MESSAGE * len(ask.messages)
         prices = [model.price for model in self._models]
-        known = [each for each in prices if each is not None]
-        top = max((_spent(each, given, ask.max_output_tokens) for each in known), default=0.0)
-        return Cost(tokens=given + ask.max_output_tokens, dollars=top if len(known) == len(prices) else None)
+        known_prices = [model_price for model_price in prices if model_price is not None]
+        top = max(
+            (_spent(model_price, input_tokens, ask.max_output_tokens) for model_price in known_prices), default=0.0
+        )
+        return Cost(
+            tokens=input_tokens + ask.max_output_tokens, dollars=top if len(known_prices) == len(prices) else None
+        )
 
     def ask(self, ask: Ask) -> Said:
         """Raises the typed failures of `ridgeline.agent.providers.base`."""
@@ -183,38 +187,41 @@ class LitellmModel:
     def _request(self, model: Reached, ask: Ask, left_s: float) -> Said:
         lib = library()
         seconds = min(self._timeout_s, max(1.0, left_s))
-        given = arguments(
+        parameters = arguments(
             ask, provider=model.provider, model=model.name, schema=_asks_for_form(model, ask), tools=model.tools
         )
-        given["max_tokens"] = min(given["max_tokens"], model.longest or given["max_tokens"])
-        given.update(model=model.name, timeout=seconds, num_retries=0, max_retries=0)
+        parameters["max_tokens"] = min(parameters["max_tokens"], model.longest or parameters["max_tokens"])
+        parameters.update(model=model.name, timeout=seconds, num_retries=0, max_retries=0)
         if model.base_url:
-            given["base_url"] = model.base_url
+            parameters["base_url"] = model.base_url
             if model.provider == "openai" and not os.environ.get("OPENAI_API_KEY"):
-                given["api_key"] = "none"  # the client insists on one, a server of one's own needs none
+                parameters["api_key"] = "none"  # the client insists on one, a server of one's own needs none
         try:
             # a little more than the socket's own limit, which should speak first
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # litellm warns of oddly shaped answers; we judge them ourselves
-                response = within(seconds + 1, partial(lib.completion, **given))
+                response = within(seconds + 1, partial(lib.completion, **parameters))
             if response is None:  # litellm drops parameters after a 422, asks again, and then has nothing to say
                 raise Unanswerable(f"--model {model.name}: the provider refused the question (422)")
-            said = answer(response, asked=model.name, cost=Cost())
+            reply = answer(response, model_name=model.name, cost=Cost())
         except failures() as error:
             raise fault(error, name=model.name, provider=model.provider) from None
-        return said.model_copy(update={"cost": self._cost(model, ask, response, said)})
+        return reply.model_copy(update={"cost": self._cost(model, ask, response, reply)})
 
     def _cost(self, model: Reached, ask: Ask, response: Any, reply: Said) -> Cost:
         usage = getattr(response, "usage", None)
-        given, made = _number(usage, "prompt_tokens"), _number(usage, "completion_tokens")
-        if not given:  # the server does not say
-            given = self._count_tokens(ask)
-            made = self.count(reply.text + "".join(call.arguments for call in reply.calls))
-            return Cost(tokens=given + made, dollars=_spent(model.price, given, made) if model.price else None)
+        input_tokens, output_tokens = _number(usage, "prompt_tokens"), _number(usage, "completion_tokens")
+        if not input_tokens:  # the server does not say
+            input_tokens = self._count_tokens(ask)
+            output_tokens = self.count(reply.text + "".join(call.arguments for call in reply.calls))
+            return Cost(
+                tokens=input_tokens + output_tokens,
+                dollars=_spent(model.price, input_tokens, output_tokens) if model.price else None,
+            )
         exact = dollars(response, model.name) if model.listed else None
         if exact is None and model.price is not None:
-            exact = _spent(model.price, given, made)
-        return Cost(tokens=given + made, dollars=exact)
+            exact = _spent(model.price, input_tokens, output_tokens)
+        return Cost(tokens=input_tokens + output_tokens, dollars=exact)
 
     def _count_tokens(self, ask: Ask) -> int:
         parts = [message.text + "".join(call.arguments for call in message.calls) for message in ask.messages]
@@ -222,19 +229,19 @@ class LitellmModel:
         return self.count("\n".join((*parts, *tools, ask.answer_schema)))
 
     def _reach(self, name: str, choice: Choice) -> Reached:
-        first = name == choice.name or name.partition("/")[0] == choice.name.partition("/")[0]
-        base_url = choice.base_url if first else ""
+        same_provider = name == choice.name or name.partition("/")[0] == choice.name.partition("/")[0]
+        base_url = choice.base_url if same_provider else ""
         provider = require(name, base_url=base_url, environment=os.environ)
-        own = own_server(provider, base_url, os.environ)
-        entry = None if own and provider not in LOCAL else find_entry(name)
-        known = price(name) if entry else None
+        is_own_server = own_server(provider, base_url, os.environ)
+        entry = None if is_own_server and provider not in LOCAL else find_entry(name)
+        model_price = price(name) if entry else None
         if provider in LOCAL:
-            known = known or Price(input=0.0, output=0.0)
+            model_price = model_price or Price(input=0.0, output=0.0)
         return Reached(
             name=name,
             provider=provider,
             base_url=base_url,
-            price=choice.price or known,
+            price=choice.price or model_price,
             listed=choice.price is None and entry is not None,
             longest=(entry or {}).get("max_output_tokens"),
             schema=entry is None or bool(entry.get("supports_response_schema")),
@@ -261,13 +268,13 @@ def _without(model: Reached, ask: Ask, refusal: str) -> Reached | None:
     return None
 
 
-def _spent(price: Price, given: int, made: int) -> float:
-    return (price.input * given + price.output * made) / MILLION
+def _spent(price: Price, input_tokens: int, output_tokens: int) -> float:
+    return (price.input * input_tokens + price.output * output_tokens) / MILLION
 
 
 def _number(usage: Any, name: str) -> int:
-    found = getattr(usage, name, 0)
-    return max(0, found) if isinstance(found, int) else 0
+    count = getattr(usage, name, 0)
+    return max(0, count) if isinstance(count, int) else 0
 
 
 # What a provider's failure means: ask again, change the question, or tell the user.
@@ -279,17 +286,17 @@ SPENT = ("insufficient_quota", "credit balance is too low", "billing hard limit"
 
 def fault(error: Exception, *, name: str, provider: str) -> Again | ModelError:
     """The failure to raise instead of the library's."""
-    status, said = _status(error), words(error)
+    status, message = _status(error), words(error)
     who = f"--model {name}"
-    if any(word in said.lower() for word in SPENT):
-        return Unanswerable(f"{who}: the account has no credit left ({status}): {said}")
+    if any(word in message.lower() for word in SPENT):
+        return Unanswerable(f"{who}: the account has no credit left ({status}): {message}")
     if status in (401, 403):
-        return KeyMissing(f"{who}: the provider refused {variables(provider)} ({status}): {said}")
+        return KeyMissing(f"{who}: the provider refused {variables(provider)} ({status}): {message}")
     if status == 404:
-        return KeyMissing(f"{who}: the provider does not know the model, or its address is wrong (404): {said}")
+        return KeyMissing(f"{who}: the provider does not know the model, or its address is wrong (404): {message}")
     if status in (408, 409, 425, 429) or status >= 500:
-        return Again(f"{status}: {said}", after_s=_retry_after(error))
-    return Unanswerable(f"{who}: the provider refused the question ({status}): {said}")
+        return Again(f"{status}: {message}", after_s=_retry_after(error))
+    return Unanswerable(f"{who}: the provider refused the question ({status}): {message}")
 
 
 def words(error: Exception) -> str:
@@ -302,8 +309,8 @@ def words(error: Exception) -> str:
 
 def _status(error: Exception) -> int:
     """The HTTP status; 500 for a failure without one: a broken connection or an answer that is none."""
-    found = getattr(error, "status_code", None)
-    return found if isinstance(found, int) and found >= 400 else 500
+    status = getattr(error, "status_code", None)
+    return status if isinstance(status, int) and status >= 400 else 500
 
 
 def _retry_after(error: Exception) -> float | None:
@@ -339,22 +346,22 @@ def price(name: str) -> Price | None:
     entry = find_entry(name)
     if entry is None:
         return None
-    given = [
+    rates = [
         _highest(entry, "input_cost_per_token", "cache_creation_input_token_cost"),
         _highest(entry, "output_cost_per_token"),
     ]
-    if None in given:
+    if None in rates:
         return None
-    return Price(input=MILLION * (given[0] or 0.0), output=MILLION * (given[1] or 0.0))
+    return Price(input=MILLION * (rates[0] or 0.0), output=MILLION * (rates[1] or 0.0))
 
 
 def _highest(entry: dict[str, Any], *prefixes: str) -> float | None:
-    found = [
+    rates = [
         value
         for key, value in entry.items()
         if key.startswith(prefixes) and isinstance(value, int | float) and not key.endswith(("_batches", "_priority"))
     ]
-    return max(found) if found else None
+    return max(rates) if rates else None
 
 
 def dollars(response: Any, name: str) -> float | None:
@@ -379,12 +386,12 @@ CACHING = frozenset({"anthropic", "bedrock", "vertex_ai"})
 def arguments(ask: Ask, *, provider: str, model: str, schema: bool, tools: bool) -> dict[str, Any]:
     """Messages, tools, form of the answer and its longest length."""
     marked = provider in CACHING and "claude" in model.lower()
-    found: dict[str, Any] = {
+    request: dict[str, Any] = {
         "messages": [_message(message, cached=marked and at < 2) for at, message in enumerate(ask.messages)],
         "max_tokens": ask.max_output_tokens,
     }
     if ask.tools and tools:
-        found["tools"] = [
+        request["tools"] = [
             {
                 "type": "function",
                 "function": {
@@ -396,31 +403,31 @@ def arguments(ask: Ask, *, provider: str, model: str, schema: bool, tools: bool)
             for tool in ask.tools
         ]
     if ask.answer_schema and schema:
-        found["response_format"] = {
+        request["response_format"] = {
             "type": "json_schema",
             "json_schema": {"name": "answer", "schema": json.loads(ask.answer_schema), "strict": False},
         }
-    return found
+    return request
 
 
 def _message(message: Message, *, cached: bool) -> dict[str, Any]:
-    found: dict[str, Any] = {"role": message.role, "content": message.text}
+    fields: dict[str, Any] = {"role": message.role, "content": message.text}
     if cached and message.text and message.role in ("system", "user"):
         # rules and context come first and stay the same in a round: the prefix worth caching
         part = {"type": "text", "text": message.text, "cache_control": {"type": "ephemeral"}}
-        found["content"] = [part]
+        fields["content"] = [part]
     if message.calls:
-        found["tool_calls"] = [
+        fields["tool_calls"] = [
             {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
             for call in message.calls
         ]
-        found["content"] = message.text or None
+        fields["content"] = message.text or None
     if message.role == "tool":
-        found["tool_call_id"] = message.answers
-    return found
+        fields["tool_call_id"] = message.answers
+    return fields
 
 
-def answer(response: Any, *, asked: str, cost: Cost) -> Said:
+def answer(response: Any, *, model_name: str, cost: Cost) -> Said:
     """Raises ValueError for a response without a choice."""
     if not response.choices:
         raise ValueError("an answer without any choice")
@@ -430,13 +437,13 @@ def answer(response: Any, *, asked: str, cost: Cost) -> Said:
         text=_safe(text),
         calls=tuple(_calls(choice.message.tool_calls or ())),
         truncated=choice.finish_reason == "length" or len(text) > LONGEST_TEXT,
-        model=f"{asked} ({served})" if (served := _served_name(response, asked)) else asked,
+        model=f"{model_name} ({served})" if (served := _served_name(response, model_name)) else model_name,
         cost=cost,
     )
 
 
-def _calls(given: Iterable[Any]) -> Iterable[Call]:
-    for number, call in enumerate(given):
+def _calls(tool_calls: Iterable[Any]) -> Iterable[Call]:
+    for number, call in enumerate(tool_calls):
         if number == MOST_CALLS:
             return
         name, argument = call.function.name, call.function.arguments
@@ -447,10 +454,10 @@ def _calls(given: Iterable[Any]) -> Iterable[Call]:
         )
 
 
-def _served_name(response: Any, asked: str) -> str:
+def _served_name(response: Any, model_name: str) -> str:
     """What the server says it is, when that is another name; a snapshot's date, for example."""
-    found = _safe(str(response.model or ""), 120)
-    return "" if found in asked else found
+    served_name = _safe(str(response.model or ""), 120)
+    return "" if served_name in model_name else served_name
 
 
 def _safe(text: str, limit: int = LONGEST_TEXT) -> str:

@@ -59,31 +59,31 @@ class Mailbox:
 
     def open_request(self) -> Asked | None:
         """The one that the campaign waits for: the newest, while it has no answer."""
-        known = self.requests()
-        return known[-1] if known and self.answer_to(known[-1]) is None else None
+        requests = self.requests()
+        return requests[-1] if requests and self.answer_to(requests[-1]) is None else None
 
     def answer_to(self, request: Asked) -> Answered | None:
         """None while there is no answer. Raises UserError when its file answers another question."""
         path = self.path(request.number, "answer.json")
         if not path.is_file():
             return None
-        found = Answered.model_validate(_json(path))
-        if found.digest != request.digest:
+        answer = Answered.model_validate(_json(path))
+        if answer.digest != request.digest:
             raise UserError(f"{path}: answers another question; delete it and answer {request.number:03d} again")
-        return found
+        return answer
 
     def post(self, ask: Ask) -> Asked:
         """The question, written down once; again at the end when another one was asked since and it has no answer."""
-        known = self.requests()
-        for asked in reversed(known):
-            if asked.digest == ask.digest and (asked is known[-1] or self.answer_to(asked) is not None):
-                return asked
-        number = known[-1].number + 1 if known else 1
-        asked = Asked(number=number, digest=ask.digest, ask=ask, checks=ask.checks)
-        write_whole(self.path(number, "request.md"), page(number, ask, before=_before(ask, known)).encode())
-        text = asked.model_dump_json(indent=1) + "\n"
-        write_whole(self.path(asked.number, "request.json"), text.encode())
-        return asked
+        requests = self.requests()
+        for request in reversed(requests):
+            if request.digest == ask.digest and (request is requests[-1] or self.answer_to(request) is not None):
+                return request
+        number = requests[-1].number + 1 if requests else 1
+        request = Asked(number=number, digest=ask.digest, ask=ask, checks=ask.checks)
+        write_whole(self.path(number, "request.md"), page(number, ask, before=_before(ask, requests)).encode())
+        text = request.model_dump_json(indent=1) + "\n"
+        write_whole(self.path(request.number, "request.json"), text.encode())
+        return request
 
     def store(self, request: Asked, answer: Answered) -> Path:
         """Where the answer lies now."""
@@ -95,14 +95,15 @@ class Mailbox:
         return self.folder / f"{number:03d}.{kind}"
 
 
-def _before(ask: Ask, known: Sequence[Asked]) -> int | None:
+def _before(ask: Ask, requests: Sequence[Asked]) -> int | None:
     """Number of the request that this one asks again, with what was wrong; None for a question of its own."""
     messages = ask.messages
     return next(
         (
-            asked.number
-            for asked in reversed(known)
-            if len(asked.ask.messages) < len(messages) and messages[: len(asked.ask.messages)] == asked.ask.messages
+            request.number
+            for request in reversed(requests)
+            if len(request.ask.messages) < len(messages)
+            and messages[: len(request.ask.messages)] == request.ask.messages
         ),
         None,
     )
@@ -123,19 +124,21 @@ class MailboxModel:
 
     def most(self, ask: Ask) -> Cost:
         """Tokens about; what the writer pays is not known here."""
-        given = sum(estimate_tokens(message.text) for message in ask.messages) + estimate_tokens(ask.answer_schema)
-        return Cost(tokens=given + ask.max_output_tokens, dollars=None)
+        input_tokens = sum(estimate_tokens(message.text) for message in ask.messages) + estimate_tokens(
+            ask.answer_schema
+        )
+        return Cost(tokens=input_tokens + ask.max_output_tokens, dollars=None)
 
     def is_answered(self, ask: Ask) -> bool:
         """Whether somebody has answered this question; asks nothing."""
-        return any(one.digest == ask.digest and self._box.answer_to(one) for one in self._box.requests())
+        return any(request.digest == ask.digest and self._box.answer_to(request) for request in self._box.requests())
 
     def ask(self, ask: Ask) -> Said:
         """Raises Waiting until the answer is there."""
-        asked = self._box.post(ask)
-        answer = self._box.answer_to(asked)
+        request = self._box.post(ask)
+        answer = self._box.answer_to(request)
         if answer is None:
-            raise Waiting(waiting(self._campaign, asked))
+            raise Waiting(waiting(self._campaign, request))
         return Said(
             text=answer.text,
             model=f"mailbox ({answer.author})" if answer.author else "mailbox",
@@ -143,11 +146,11 @@ class MailboxModel:
         )
 
 
-def waiting(campaign: Path, asked: Asked) -> str:
+def waiting(campaign: Path, request: Asked) -> str:
     """Which file asks what, and how to answer."""
-    request = Mailbox(campaign).path(asked.number, "request.md")
+    page_path = Mailbox(campaign).path(request.number, "request.md")
     return (
-        f"{campaign.name}: waits for an answer to {asked.ask.purpose!r}: read {request}, then"
+        f"{campaign.name}: waits for an answer to {request.ask.purpose!r}: read {page_path}, then"
         f" `ridgeline answer {campaign} FILE --resume`"
     )
 
@@ -155,8 +158,8 @@ def waiting(campaign: Path, asked: Asked) -> str:
 def open_request(campaign: Path) -> str | None:
     """Path of the page that waits for an answer; None when none does."""
     box = Mailbox(campaign)
-    asked = box.open_request()
-    return str(box.path(asked.number, "request.md")) if asked else None
+    request = box.open_request()
+    return str(box.path(request.number, "request.md")) if request else None
 
 
 def check_answer(text: bytes, request: Asked, *, source: str) -> str:
@@ -167,17 +170,17 @@ def check_answer(text: bytes, request: Asked, *, source: str) -> str:
         decoded = text.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise UserError(f"{source}: byte {error.start} is not UTF-8; save the file as UTF-8") from None
-    kept = plain(decoded, limit=LONGEST).strip()
-    if not kept:
+    answer_text = plain(decoded, limit=LONGEST).strip()
+    if not answer_text:
         raise UserError(f"{source}: is empty; write the answer into it")
     if not request.ask.answer_schema:
-        return kept
-    found = _object(kept, source)
-    if isinstance(found, dict) and set(found) == {"exhausted"} and isinstance(found["exhausted"], str):
-        return json.dumps(found, ensure_ascii=False, indent=1)  # nothing is left: an answer to every question
-    if why := problem(found, json.loads(request.ask.answer_schema)):
+        return answer_text
+    value = _object(answer_text, source)
+    if isinstance(value, dict) and set(value) == {"exhausted"} and isinstance(value["exhausted"], str):
+        return json.dumps(value, ensure_ascii=False, indent=1)  # nothing is left: an answer to every question
+    if why := problem(value, json.loads(request.ask.answer_schema)):
         raise UserError(f"{source}: {why} (request {request.number:03d} shows the form)")
-    return json.dumps(found, ensure_ascii=False, indent=1)
+    return json.dumps(value, ensure_ascii=False, indent=1)
 
 
 def _object(text: str, source: str) -> Any:
@@ -197,12 +200,12 @@ def _object(text: str, source: str) -> Any:
 
 def _json(path: Path) -> Any:
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        document = json.loads(path.read_text(encoding="utf-8"))
     except (json.JSONDecodeError, UnicodeDecodeError) as error:
         raise UserError(f"{path}: is not JSON any more; restore the file from a copy") from error
-    if not isinstance(found, dict) or found.get("schema_version") != SCHEMA:
+    if not isinstance(document, dict) or document.get("schema_version") != SCHEMA:
         raise UserError(f"{path}: is not of schema {SCHEMA}; use the version of Ridgeline that wrote it")
-    return found
+    return document
 
 
 # A question as a page: what is asked, and the exact form of the answer.
@@ -238,8 +241,8 @@ def page(number: int, ask: Ask, *, before: int | None = None) -> str:
     """
     if before is not None:
         return _repeat_question(number, ask, before)
-    said = "\n\n".join(_section(message) for message in ask.messages)
-    return f"# Request {number:03d}: {ask.purpose}\n\n{_how(number, ask, TRIES)}\n\n{said}\n\n{_form(number, ask)}\n"
+    body = "\n\n".join(_section(message) for message in ask.messages)
+    return f"# Request {number:03d}: {ask.purpose}\n\n{_how(number, ask, TRIES)}\n\n{body}\n\n{_form(number, ask)}\n"
 
 
 def _repeat_question(number: int, ask: Ask, before: int) -> str:
@@ -288,10 +291,10 @@ def _example(schema: Any, root: dict[str, Any], depth: int) -> Any:
     if not isinstance(schema, dict) or depth > 8:
         return "..."
     if "$ref" in schema:
-        found: Any = root
+        node: Any = root
         for part in str(schema["$ref"]).removeprefix("#/").split("/"):
-            found = found.get(part, {}) if isinstance(found, dict) else {}
-        return _example(found, root, depth + 1)
+            node = node.get(part, {}) if isinstance(node, dict) else {}
+        return _example(node, root, depth + 1)
     if "const" in schema:
         return schema["const"]
     if "enum" in schema:

@@ -60,7 +60,7 @@ class ModelTape:
     @property
     def spent(self) -> Cost:
         """Of every answer on the tape."""
-        return sum((said.cost for said in self._answers.values()), Cost())
+        return sum((answer.cost for answer in self._answers.values()), Cost())
 
     @property
     def asks(self) -> tuple[Ask, ...]:
@@ -87,20 +87,20 @@ class ModelTape:
         fresh: list[dict[str, Any]] = [
             {"schema": SCHEMA, "part": name, "text": text} for name, text in parts.items() if name not in self._parts
         ]
-        asked = {"schema": SCHEMA, "digest": ask.digest, "question": question.model_dump(mode="json"), **outcome}
-        data = b"".join(json.dumps(line, separators=(",", ":")).encode() + b"\n" for line in (*fresh, asked))
+        entry = {"schema": SCHEMA, "digest": ask.digest, "question": question.model_dump(mode="json"), **outcome}
+        data = b"".join(json.dumps(line, separators=(",", ":")).encode() + b"\n" for line in (*fresh, entry))
         append_whole(self._path, data)
-        for line in (*fresh, asked):
+        for line in (*fresh, entry):
             self._take(line)
 
     def _lines(self, repaired: bool) -> Iterator[dict[str, Any]]:
         if not self._path.exists():
             return
         data = self._path.read_bytes()
-        whole = data[: data.rfind(b"\n") + 1]
-        if repaired and len(whole) != len(data):
-            os.truncate(self._path, len(whole))
-        for number, raw in enumerate(whole.splitlines(), start=1):
+        full_lines = data[: data.rfind(b"\n") + 1]
+        if repaired and len(full_lines) != len(data):
+            os.truncate(self._path, len(full_lines))
+        for number, raw in enumerate(full_lines.splitlines(), start=1):
             yield _line(self._path, number, raw)
 
     def _take(self, line: dict[str, Any]) -> None:
@@ -133,7 +133,7 @@ class TapedModel:
         self._longest = longest
         self.name = inner.name
         self.tools = inner.tools
-        self.heard = Cost()
+        self.answers_cost = Cost()
         """Cost of every answer given in this process, also of those that a process before it paid for."""
 
     def count(self, text: str) -> int:
@@ -141,16 +141,16 @@ class TapedModel:
 
     def ask(self, ask: Ask) -> Said:
         ask = ask.shorten(self._longest)
-        said = self._tape.find_answer(ask)
-        if said is None:
+        reply = self._tape.find_answer(ask)
+        if reply is None:
             try:
-                said = self._inner.ask(ask)
+                reply = self._inner.ask(ask)
             except NotAsked as spent:
                 self._tape.refuse(ask, f"{spent.begins if isinstance(spent, StopAsked) else ''}{spent}")
                 raise
-            self._tape.record(ask, said)
-        self.heard = self.heard + said.cost
-        return said
+            self._tape.record(ask, reply)
+        self.answers_cost = self.answers_cost + reply.cost
+        return reply
 
 
 class RecordedModel:
@@ -162,7 +162,7 @@ class RecordedModel:
         self._tape = ModelTape(recording / FILE, repaired=False)
         self.name = name
         self.tools = tools
-        self.heard = Cost()
+        self.answers_cost = Cost()
         """Recorded cost of every answer given in this process."""
 
     def count(self, text: str) -> int:
@@ -171,10 +171,10 @@ class RecordedModel:
     def ask(self, ask: Ask) -> Said:
         """Raises TapeMiss for a question that is not on the tape."""
         ask = ask.shorten(self._longest)
-        said = self._tape.find_answer(ask)
-        if said is not None:
-            self.heard = self.heard + said.cost
-            return said
+        reply = self._tape.find_answer(ask)
+        if reply is not None:
+            self.answers_cost = self.answers_cost + reply.cost
+            return reply
         why = self._tape.find_refusal(ask)
         if why is not None:
             stop = why.startswith(STOPPED)
@@ -200,18 +200,18 @@ def _name(text: str) -> str:
 
 def _line(path: Path, number: int, raw: bytes) -> dict[str, Any]:
     try:
-        found = json.loads(raw)
+        document = json.loads(raw)
     except ValueError as error:
         raise UserError(f"{path}: line {number}: is not JSON any more; restore the file from a copy") from error
-    whole = isinstance(found, dict) and (
-        "text" in found or ("question" in found and found.keys() & {"said", "refused"})
+    is_entry = isinstance(document, dict) and (
+        "text" in document or ("question" in document and document.keys() & {"said", "refused"})
     )
-    if not whole or found.get("schema") != SCHEMA:
+    if not is_entry or document.get("schema") != SCHEMA:
         raise UserError(
             f"{path}: line {number}: is no answer of schema {SCHEMA}; restore the file from a copy, or use the version"
             " of Ridgeline that wrote it"
         )
-    return dict(found)
+    return dict(document)
 
 
 # How a question differs from the nearest one that was recorded: what changed in a prompt, in a few lines.
@@ -224,33 +224,33 @@ COMPARED = 20_000
 
 def difference(ask: Ask, recorded: Sequence[Ask]) -> str:
     """A unified diff against the nearest recorded question, bounded; says so when nothing was recorded."""
-    near = nearest(ask, recorded)
-    if near is None:
+    nearest_ask = nearest(ask, recorded)
+    if nearest_ask is None:
         return "the tape holds no question at all"
     lines = list(
         unified_diff(
-            _lines(near),
+            _lines(nearest_ask),
             _lines(ask),
-            fromfile=f"recorded {near.purpose}",
+            fromfile=f"recorded {nearest_ask.purpose}",
             tofile=f"asked {ask.purpose}",
             lineterm="",
             n=1,
         )
     )
-    shown = [line if len(line) <= WIDTH else f"{line[:WIDTH]} ..." for line in lines[:LINES]]
+    excerpt = [line if len(line) <= WIDTH else f"{line[:WIDTH]} ..." for line in lines[:LINES]]
     if len(lines) > LINES:
-        shown.append(f"... {len(lines) - LINES} more lines differ")
-    return "\n".join(shown) or "they read the same, but differ in how they are written"
+        excerpt.append(f"... {len(lines) - LINES} more lines differ")
+    return "\n".join(excerpt) or "they read the same, but differ in how they are written"
 
 
 def nearest(ask: Ask, recorded: Sequence[Ask]) -> Ask | None:
     """Of the same purpose where there is one, and of those the most alike; None when nothing was recorded."""
-    same = [other for other in recorded if other.purpose == ask.purpose]
+    same = [candidate for candidate in recorded if candidate.purpose == ask.purpose]
     text = _text(ask)[-COMPARED:]
     matcher = SequenceMatcher(None, b=text, autojunk=True)
 
-    def likeness(other: Ask) -> float:
-        matcher.set_seq1(_text(other)[-COMPARED:])
+    def likeness(candidate: Ask) -> float:
+        matcher.set_seq1(_text(candidate)[-COMPARED:])
         return matcher.quick_ratio()
 
     return max(same or recorded, key=likeness, default=None)
@@ -261,9 +261,9 @@ def _text(ask: Ask) -> str:
 
 
 def _lines(ask: Ask) -> list[str]:
-    found = [f"at most {ask.max_output_tokens} tokens", f"tools {', '.join(tool.name for tool in ask.tools) or 'none'}"]
+    lines = [f"at most {ask.max_output_tokens} tokens", f"tools {', '.join(tool.name for tool in ask.tools) or 'none'}"]
     for message in ask.messages:
-        found += [f"[{message.role}]", *message.text.splitlines()]
-        found += [f"call {call.name} {call.arguments}" for call in message.calls]
-    found += [f"tool {tool.model_dump_json()}" for tool in ask.tools]
-    return [*found, f"schema {ask.answer_schema}"]
+        lines += [f"[{message.role}]", *message.text.splitlines()]
+        lines += [f"call {call.name} {call.arguments}" for call in message.calls]
+    lines += [f"tool {tool.model_dump_json()}" for tool in ask.tools]
+    return [*lines, f"schema {ask.answer_schema}"]

@@ -97,24 +97,24 @@ class Recent(Generic[T]):
     def __init__(self, most: int) -> None:
         self._most = most
         self._lock = threading.Lock()
-        self._held: OrderedDict[object, tuple[object, T]] = OrderedDict()
+        self._entries: OrderedDict[object, tuple[object, T]] = OrderedDict()
 
     def get(self, key: object, stamp: object) -> T | None:
         """None where there is none of that stamp."""
         with self._lock:
-            held = self._held.get(key)
-            if held is None or held[0] != stamp:
+            entry = self._entries.get(key)
+            if entry is None or entry[0] != stamp:
                 return None
-            self._held.move_to_end(key)
-            return held[1]
+            self._entries.move_to_end(key)
+            return entry[1]
 
     def put(self, key: object, stamp: object, value: T) -> None:
         """Hold it in place of an older one, and let go of what was not asked for the longest."""
         with self._lock:
-            self._held[key] = (stamp, value)
-            self._held.move_to_end(key)
-            while len(self._held) > self._most:
-                self._held.popitem(last=False)
+            self._entries[key] = (stamp, value)
+            self._entries.move_to_end(key)
+            while len(self._entries) > self._most:
+                self._entries.popitem(last=False)
 
 
 class Catalogue:
@@ -123,7 +123,7 @@ class Catalogue:
     def __init__(self, folders: Sequence[Path]) -> None:
         self._folders = tuple(folders)
         self._lock = threading.Lock()
-        self._known: dict[str, Path] = {}
+        self._path_by_id: dict[str, Path] = {}
         self._scanned = -RESCAN_S
         self._below: tuple[Path, ...] | None = None
         """What the last search of the folders below came upon; None before the first."""
@@ -131,7 +131,7 @@ class Catalogue:
         self.unsearched: tuple[Path, ...] = ()
         """Folders with more below them than is searched."""
         self._records: dict[str, tuple[Stamp, Record]] = {}
-        self._whole: Recent[Whole] = Recent(KEPT)
+        self._recent_records: Recent[Whole] = Recent(KEPT)
         self._parts: Recent[object] = Recent(PARTS)
         self._wake = threading.Event()
 
@@ -141,44 +141,44 @@ class Catalogue:
             self.search()
         with self._lock:
             if time.monotonic() - self._scanned >= RESCAN_S:
-                found = [path.resolve() for folder in self._folders for path in _of(folder)]
-                found += _beside(self._below or ())
-                self._known = {campaigns.id_of(path): path for path in found}
+                paths = [path.resolve() for folder in self._folders for path in _of(folder)]
+                paths += _beside(self._below or ())
+                self._path_by_id = {campaigns.id_of(path): path for path in paths}
                 self._scanned = time.monotonic()
-            return self._known
+            return self._path_by_id
 
     def search(self) -> None:
         """Look into the folders below, where a while has passed since the last time."""
         began = time.monotonic()
         if began < self._next_search:
             return
-        looked = [(folder, *campaigns.below(folder)) for folder in self._folders]
+        searches = [(folder, *campaigns.below(folder)) for folder in self._folders]
         ended = time.monotonic()
         with self._lock:
-            self._below = tuple(path.resolve() for _, found, _ in looked for path in found)
-            self.unsearched = tuple(folder for folder, _, whole in looked if not whole)
+            self._below = tuple(path.resolve() for _, paths, _ in searches for path in paths)
+            self.unsearched = tuple(folder for folder, _, complete in searches if not complete)
             self._next_search = ended + max(SEARCH_S, REST * (ended - began))
 
     def render_once(self, key: object, stamp: object, make: Callable[[], T]) -> T:
         """What `make` returns, made once for this stamp."""
         with CORE:
-            held = self._parts.get(key, stamp)
-            if held is None:
-                held = make()
-                self._parts.put(key, stamp, held)
-            return held  # type: ignore[return-value]  # what was put in under this key
+            part = self._parts.get(key, stamp)
+            if part is None:
+                part = make()
+                self._parts.put(key, stamp, part)
+            return part  # type: ignore[return-value]  # what was put in under this key
 
     def stamp(self) -> str:
         """Changes when the list of all campaigns has something new to show. Reads no ledger."""
         parts = []
         for name, path in self.find_campaigns().items():
-            asked = sum(1 for _ in (path / FOLDER).glob("*.json")) if (path / FOLDER).is_dir() else 0
+            question_count = sum(1 for _ in (path / FOLDER).glob("*.json")) if (path / FOLDER).is_dir() else 0
             parts.append(
                 (
                     name,
                     stamp_of(path),
                     _change_time_ns(path / campaigns.STATUS),
-                    asked,
+                    question_count,
                     self._current(name, path) is not None,
                 )
             )
@@ -190,51 +190,51 @@ class Catalogue:
 
     def folder(self, id: str) -> Path:
         """Raises UserError for an id that names none."""
-        found = self.find_campaigns().get(id)
-        if found is None:
+        path = self.find_campaigns().get(id)
+        if path is None:
             raise UserError("there is no such campaign")
-        return found
+        return path
 
     def rows(self) -> list[Row]:
         """All campaigns, in no order; what has not been read yet says so and is read meanwhile."""
-        found = [self._row(name, path, self._current(name, path)) for name, path in self.find_campaigns().items()]
-        if any(row.record is None for row in found):
+        rows = [self._row(name, path, self._current(name, path)) for name, path in self.find_campaigns().items()]
+        if any(row.record is None for row in rows):
             self._wake.set()
-        return found
+        return rows
 
     def row(self, id: str) -> Row:
         """One campaign, read now. Raises UserError for an id that names none."""
         path = self.folder(id)
-        return self._row(id, path, self._current(id, path) or self._read(id, path, hold=True))
+        return self._row(id, path, self._current(id, path) or self._read_ledger(id, path, hold=True))
 
     def read_record(self, id: str) -> Whole:
         """Its record. Raises UserError for an id that names none, WorldError for a damaged ledger."""
         path = self.folder(id)
         stamp = stamp_of(path)
-        held = self._whole.get(id, stamp)
-        if held is not None:
-            return held
+        current = self._recent_records.get(id, stamp)
+        if current is not None:
+            return current
         lines = JsonlLedger(path / campaigns.LEDGER).lines()
-        found = Whole(fold_ledger(lines), tuple(line.body for line in lines), lines[-1].sha256 if lines else "")
-        self._whole.put(id, stamp, found)
-        return found
+        record = Whole(fold_ledger(lines), tuple(line.body for line in lines), lines[-1].sha256 if lines else "")
+        self._recent_records.put(id, stamp, record)
+        return record
 
     def questions(self) -> list[tuple[str, Waits]]:
         """Every open question with the id of its campaign, oldest first. What cannot be read is told in the list."""
-        found: list[tuple[str, Waits]] = []
+        questions: list[tuple[str, Waits]] = []
         for name, path in self.find_campaigns().items():
             with contextlib.suppress(UserError, ValueError):
-                found += [(name, one) for one in self.waiting(path)]
-        return sorted(found, key=lambda pair: pair[1].request.asked_at)
+                questions += [(name, question) for question in self.waiting(path)]
+        return sorted(questions, key=lambda pair: pair[1].request.asked_at)
 
     def list_unused_decisions(self) -> list[tuple[str, Decided]]:
         """What was decided and not gone on with, with the id of its campaign, oldest first."""
-        found: list[tuple[str, Decided]] = []
+        decisions: list[tuple[str, Decided]] = []
         for name, path in self.find_campaigns().items():
             with contextlib.suppress(UserError, ValueError):
-                if any((path / FOLDER).glob(f"*{REQUEST}")) and (one := find_unused_decision(path)) is not None:
-                    found.append((name, one))
-        return sorted(found, key=lambda pair: pair[1].decision.at)
+                if any((path / FOLDER).glob(f"*{REQUEST}")) and (decision := find_unused_decision(path)) is not None:
+                    decisions.append((name, decision))
+        return sorted(decisions, key=lambda pair: pair[1].decision.at)
 
     def keep_reading(self, ended: threading.Event) -> None:
         """Read what is new until the end is asked for: the work of one background thread."""
@@ -244,17 +244,17 @@ class Catalogue:
                 if ended.is_set():
                     return
                 if self._current(name, path) is None:
-                    self._read(name, path)
+                    self._read_ledger(name, path)
                     time.sleep(0.005)  # whoever waits for a page goes first
             self._wake.wait(RESCAN_S)
             self._wake.clear()
 
     def _current(self, id: str, path: Path) -> Record | None:
         with self._lock:
-            held = self._records.get(id)
-        return held[1] if held is not None and held[0] == stamp_of(path) else None
+            entry = self._records.get(id)
+        return entry[1] if entry is not None and entry[0] == stamp_of(path) else None
 
-    def _read(self, id: str, path: Path, *, hold: bool = False) -> Record:
+    def _read_ledger(self, id: str, path: Path, *, hold: bool = False) -> Record:
         """`hold`: its page is next, so the whole of it is held."""
         stamp = stamp_of(path)
         try:
@@ -305,7 +305,7 @@ class Catalogue:
         """
         if not any((path / FOLDER).glob(f"*{REQUEST}")):
             return []
-        return [one for _, one in open_questions([path])]
+        return [question for _, question in open_questions([path])]
 
 
 def _place(path: Path) -> str:
@@ -318,10 +318,10 @@ def _place(path: Path) -> str:
 def stamp_of(campaign: Path) -> Stamp:
     """Size and time of the ledger: it only ever grows."""
     try:
-        found = (campaign / campaigns.LEDGER).stat()
+        file_stat = (campaign / campaigns.LEDGER).stat()
     except FileNotFoundError:
         return (0, 0)
-    return (found.st_size, found.st_mtime_ns)
+    return (file_stat.st_size, file_stat.st_mtime_ns)
 
 
 def _change_time_ns(file: Path) -> int:
@@ -331,12 +331,12 @@ def _change_time_ns(file: Path) -> int:
         return 0
 
 
-def _beside(known: Sequence[Path]) -> list[Path]:
+def _beside(paths: Sequence[Path]) -> list[Path]:
     """Campaigns that a search came upon, and those that have begun beside them since."""
-    found = [path for path in known if campaigns.is_campaign(path)]
-    for parent in sorted({path.parent for path in known if path.parent.parts[-2:] == campaigns.WORKSPACE.parts}):
-        found += [path for path in sorted(parent.glob("*")) if campaigns.is_campaign(path)]
-    return found
+    folders = [path for path in paths if campaigns.is_campaign(path)]
+    for parent in sorted({path.parent for path in paths if path.parent.parts[-2:] == campaigns.WORKSPACE.parts}):
+        folders += [path for path in sorted(parent.glob("*")) if campaigns.is_campaign(path)]
+    return folders
 
 
 def _of(folder: Path) -> list[Path]:
@@ -346,16 +346,16 @@ def _of(folder: Path) -> list[Path]:
 def _make_record(path: Path, history: History | None) -> Record:
     if history is None:
         return Record(name=path.name)
-    opened, done, found = history.opened, history.concluded, compute_result(history)
-    ends = [done.closed_at] if done else [closed.closed_at for closed in history.rounds[-1:]]
+    opened, conclusion, result = history.opened, history.concluded, compute_result(history)
+    ends = [conclusion.closed_at] if conclusion else [closed.closed_at for closed in history.rounds[-1:]]
     return Record(
         name=opened.target.campaign,
         op=f"{opened.target.target_op} ({opened.target.target_backend})",
         machine=opened.machine.name,
         begun=opened.target.created[:16],
         closed_at=ends[0] if ends else history.baseline.opened_at if history.baseline else "",
-        result=found,
-        claim=claim_speedup(found),
+        result=result,
+        claim=claim_speedup(result),
     )
 
 
@@ -370,9 +370,9 @@ def _last_at(record: Record | None, written: Mapping[str, object]) -> datetime |
 
 def _aware(moment: str) -> datetime:
     """Raises ValueError for what is no ISO-8601 instant."""
-    found = datetime.fromisoformat(moment)
-    return found if found.tzinfo else found.replace(tzinfo=UTC)
+    instant = datetime.fromisoformat(moment)
+    return instant if instant.tzinfo else instant.replace(tzinfo=UTC)
 
 
-def _number(found: object) -> int:
-    return found if isinstance(found, int) else 0
+def _number(value: object) -> int:
+    return value if isinstance(value, int) else 0

@@ -74,9 +74,9 @@ class Gatekeeper:
         bounded = _Bounded(receive)
         answer = _Protected(send, self._access.headers)
         try:
-            found = _headers(scope)
-            self._check(scope, found)
-            if self._access.token is not None and (entry := self._entry(scope, found)) is not None:
+            headers = _headers(scope)
+            self._check(scope, headers)
+            if self._access.token is not None and (entry := self._entry(scope, headers)) is not None:
                 await _redirect(answer, entry, self._access.token, secure=scope["scheme"] == "https")
                 return
             await self._app(scope, bounded, answer)
@@ -84,7 +84,7 @@ class Gatekeeper:
             if not answer.started:
                 await _refuse(answer, refused)
 
-    def _check(self, scope: Scope, found: Mapping[str, str]) -> None:
+    def _check(self, scope: Scope, headers: Mapping[str, str]) -> None:
         if scope["method"] not in METHODS:
             raise Refused(405, "only GET and POST are understood")
         path, query = scope.get("raw_path") or scope["path"].encode(), scope["query_string"]
@@ -92,27 +92,27 @@ class Gatekeeper:
             raise Refused(414, "the address is too long")
         if not PATH.fullmatch(path.decode("latin-1")) or ".." in scope["path"] or "//" in scope["path"]:
             raise Refused(404, "there is no such page")
-        host = found.get("host", "")
+        host = headers.get("host", "")
         if not self._ours(host):
             raise Refused(421, "this server is not the one of that name; use the address that `ridgeline serve` said")
         if scope["method"] == "POST":
-            _check_post(scope["scheme"], host, found)
+            _check_post(scope["scheme"], host, headers)
 
     def _ours(self, host: str) -> bool:
         name = re.sub(r":\d{1,5}$", "", host).lower()
         return name in self._access.names or (self._access.addresses and _numeric(name))
 
-    def _entry(self, scope: Scope, found: Mapping[str, str]) -> str | None:
+    def _entry(self, scope: Scope, headers: Mapping[str, str]) -> str | None:
         """Where to go on without the token in the address; None for who has shown it. Raises Refused."""
         token = self._access.token or ""
-        given = found.get("authorization", "").removeprefix("Bearer ")
-        if _same(given, token) or _same(_cookie(found.get("cookie", "")), _session(token)):
+        bearer = headers.get("authorization", "").removeprefix("Bearer ")
+        if _same(bearer, token) or _same(_cookie(headers.get("cookie", "")), _session(token)):
             return None
         try:
-            asked = parse_qs(scope["query_string"].decode("latin-1"), max_num_fields=8).get("token", [""])
+            tokens = parse_qs(scope["query_string"].decode("latin-1"), max_num_fields=8).get("token", [""])
         except ValueError:
-            asked = [""]
-        if scope["method"] == "GET" and _same(asked[0], token):
+            tokens = [""]
+        if scope["method"] == "GET" and _same(tokens[0], token):
             return str(scope["path"])
         raise Refused(401, "open the address that `ridgeline serve` printed; it carries the token")
 
@@ -122,30 +122,30 @@ def make_token() -> str:
     return secrets.token_urlsafe(TOKEN_BYTES)
 
 
-def _check_post(scheme: str, host: str, found: Mapping[str, str]) -> None:
+def _check_post(scheme: str, host: str, headers: Mapping[str, str]) -> None:
     """A form is only taken from our own pages."""
-    if found.get("origin") != f"{scheme}://{host}" or found.get("sec-fetch-site", "same-origin") != "same-origin":
+    if headers.get("origin") != f"{scheme}://{host}" or headers.get("sec-fetch-site", "same-origin") != "same-origin":
         raise Refused(403, "the form did not come from a page of this server")
-    if found.get("content-type", "").partition(";")[0].strip().lower() != FORM:
+    if headers.get("content-type", "").partition(";")[0].strip().lower() != FORM:
         raise Refused(415, "only forms are taken")
-    length = found.get("content-length", "")
+    length = headers.get("content-length", "")
     if length and (not length.isascii() or not length.isdigit() or len(length) > 12 or int(length) > LARGEST_BODY):
         raise Refused(413, "the form is too large")
 
 
 def _headers(scope: Scope) -> dict[str, str]:
     """By name. Raises Refused where a name that decides stands there twice, or there is too much."""
-    found: dict[str, str] = {}
+    headers: dict[str, str] = {}
     total = 0
     for name, value in scope["headers"]:
         total += len(name) + len(value)
         text = name.decode("latin-1").lower()
-        if text in found and text in ("host", "origin", "content-length", "content-type", "authorization"):
+        if text in headers and text in ("host", "origin", "content-length", "content-type", "authorization"):
             raise Refused(400, f"{text} is there twice")
-        found[text] = value.decode("latin-1")
+        headers[text] = value.decode("latin-1")
     if total > MOST_HEADERS:
         raise Refused(431, "the headers are too long")
-    return found
+    return headers
 
 
 class _Bounded:
@@ -153,12 +153,12 @@ class _Bounded:
 
     def __init__(self, receive: Receive) -> None:
         self._receive = receive
-        self._seen = 0
+        self._byte_count = 0
 
     async def __call__(self) -> Message:
         message = await self._receive()
-        self._seen += len(message.get("body", b""))
-        if self._seen > LARGEST_BODY:
+        self._byte_count += len(message.get("body", b""))
+        if self._byte_count > LARGEST_BODY:
             raise Refused(413, "the form is too large")
         return message
 
@@ -186,7 +186,7 @@ def _protective(style: str) -> tuple[tuple[bytes, bytes], ...]:
         f"default-src 'none'; style-src 'self' 'sha256-{digest}'; script-src 'self'; connect-src 'self'; "
         "img-src data:; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
     )
-    said = {
+    headers = {
         "content-security-policy": policy,
         "x-content-type-options": "nosniff",
         "x-frame-options": "DENY",
@@ -195,7 +195,7 @@ def _protective(style: str) -> tuple[tuple[bytes, bytes], ...]:
         "cross-origin-resource-policy": "same-origin",
         "cache-control": "no-store",
     }
-    return tuple((name.encode(), value.encode()) for name, value in said.items())
+    return tuple((name.encode(), value.encode()) for name, value in headers.items())
 
 
 async def _refuse(send: Send, refused: Refused) -> None:
@@ -216,9 +216,9 @@ async def _redirect(send: Send, path: str, token: str, *, secure: bool) -> None:
     await send({"type": "http.response.body", "body": b""})
 
 
-def _same(given: str, secret: str) -> bool:
+def _same(text: str, secret: str) -> bool:
     """In a time that tells nothing of either, their lengths included."""
-    return hmac.compare_digest(sha256(given.encode()).digest(), sha256(secret.encode()).digest())
+    return hmac.compare_digest(sha256(text.encode()).digest(), sha256(secret.encode()).digest())
 
 
 def _session(token: str) -> str:
@@ -227,10 +227,10 @@ def _session(token: str) -> str:
 
 def _cookie(header: str) -> str:
     try:
-        found = SimpleCookie(header).get(COOKIE)
+        cookie = SimpleCookie(header).get(COOKIE)
     except CookieError:
         return ""
-    return found.value if found else ""
+    return cookie.value if cookie else ""
 
 
 def _numeric(name: str) -> bool:
@@ -256,21 +256,21 @@ async def fields(request: Request) -> dict[str, str]:
         pairs = parse_qsl(body.decode("ascii"), keep_blank_values=True, max_num_fields=FIELDS, errors="strict")
     except ValueError as error:
         raise Refused(400, "this is not a form") from error
-    found = dict(pairs)
-    if len(found) != len(pairs):
+    form = dict(pairs)
+    if len(form) != len(pairs):
         raise Refused(400, "a field is there twice")
-    return found
+    return form
 
 
 def words(form: Mapping[str, str], name: str, limit: int = WORDS) -> str:
     """One line of text for people. Raises Refused where it is too long."""
-    given = form.get(name, "")
-    if len(given) > limit:
+    text = form.get(name, "")
+    if len(text) > limit:
         raise Refused(400, f"{name} is longer than {limit} characters")
-    return clip(given, limit)
+    return clip(text, limit)
 
 
-def source(given: str, before: str) -> str:
+def source(form_text: str, before: str) -> str:
     """An edited file with the line ends that it had: a browser sends CRLF."""
-    text = given.replace("\r\n", "\n").replace("\r", "\n")
+    text = form_text.replace("\r\n", "\n").replace("\r", "\n")
     return text.replace("\n", "\r\n") if "\r\n" in before else text

@@ -38,10 +38,15 @@ class Asked(Value):
         """The address of the list with some of it changed, ready for a further parameter: `?q=tile&sort=name&`."""
         from urllib.parse import urlencode
 
-        asked = self.model_copy(update=change)
-        given = {"q": asked.words, "state": asked.state, "sort": asked.sort, "turned": "1" if asked.turned else ""}
-        kept = urlencode({name: value for name, value in given.items() if value})
-        return f"/?{kept}&" if kept else "/?"
+        request = self.model_copy(update=change)
+        parameters = {
+            "q": request.words,
+            "state": request.state,
+            "sort": request.sort,
+            "turned": "1" if request.turned else "",
+        }
+        query = urlencode({name: value for name, value in parameters.items() if value})
+        return f"/?{query}&" if query else "/?"
 
     def by(self, column: Column) -> str:
         """The address of the list sorted by a column, or the other way round where it is sorted by it already."""
@@ -58,7 +63,7 @@ class Night(Value):
     concluded: int
     need_you: int
     running: int
-    kept: int
+    kept_changes: int
     rounds: int
     cost: Cost
     """Of these campaigns as a whole, not of these hours."""
@@ -67,28 +72,28 @@ class Night(Value):
 def chosen(rows: Sequence[Row], request: Asked) -> list[Row]:
     """The rows that are wanted, in the order that is wanted."""
     words = request.words.lower().split()
-    found = [row for row in rows if _in_state(row, request.state) and all(word in _text(row) for word in words)]
-    found.sort(key=lambda row: row.begun, reverse=True)
+    matches = [row for row in rows if _in_state(row, request.state) and all(word in _text(row) for word in words)]
+    matches.sort(key=lambda row: row.begun, reverse=True)
     if not request.sort:
-        return sorted(found, key=_urgency)
-    return sorted(found, key=_KEYS[request.sort], reverse=(request.sort in DESCENDING) != request.turned)
+        return sorted(matches, key=_urgency)
+    return sorted(matches, key=_KEYS[request.sort], reverse=(request.sort in DESCENDING) != request.turned)
 
 
 def night(rows: Sequence[Row], *, hours: int, now: datetime) -> Night:
     """The campaigns that did something since, or that run or ask now."""
     since = now - timedelta(hours=hours)
-    found = [row for row in rows if row.status == "running" or row.waiting or _last_change(row) >= since]
-    results = [row.record.result for row in found if row.record and row.record.result]
+    active_rows = [row for row in rows if row.status == "running" or row.waiting or _last_change(row) >= since]
+    results = [row.record.result for row in active_rows if row.record and row.record.result]
     return Night(
         hours=hours,
         since=since,
-        rows=tuple(sorted(found, key=lambda row: (_after_waking(row), -_speedup(row), row.name))),
-        concluded=sum(row.status == "concluded" for row in found),
-        need_you=sum(_after_waking(row) == 0 for row in found),
-        running=sum(row.status == "running" for row in found),
-        kept=sum(len(one.kept) for one in results),
-        rounds=sum(one.rounds for one in results),
-        cost=sum((one.cost for one in results), Cost()),
+        rows=tuple(sorted(active_rows, key=lambda row: (_after_waking(row), -_speedup(row), row.name))),
+        concluded=sum(row.status == "concluded" for row in active_rows),
+        need_you=sum(_after_waking(row) == 0 for row in active_rows),
+        running=sum(row.status == "running" for row in active_rows),
+        kept_changes=sum(len(result.kept) for result in results),
+        rounds=sum(result.rounds for result in results),
+        cost=sum((result.cost for result in results), Cost()),
     )
 
 
@@ -97,15 +102,15 @@ def because(stop_reason: str) -> str:
     return clip(re.sub(r"(^|; )T\d+ ", r"\1", stop_reason), 120)
 
 
-def screen(found: Result, *, said: str = "") -> list[tuple[str, list[str]]]:
+def screen(result: Result, *, headline: str = "") -> list[tuple[str, list[str]]]:
     """(heading, lines) of the first screen of a campaign's report with its long lists cut short.
 
-    `said`: in the place of the headline, as `first_screen` takes it.
+    `headline`: in the place of its own, as `first_screen` takes it.
     """
     return [
         (heading, lines if heading == MERGE else _shorten(lines))
-        for heading, lines in first_screen(found, opening=said)
-        if heading != "Stopped" or found.concluded
+        for heading, lines in first_screen(result, opening=headline)
+        if heading != "Stopped" or result.concluded
     ]
 
 
@@ -121,7 +126,7 @@ def short_cost(cost: Cost) -> str:
 def _shorten(lines: list[str]) -> list[str]:
     """The newest of them, each of a length that can be read in passing."""
     more = len(lines) - LINES
-    return [clip(one, LONGEST) for one in lines[-LINES:]] + ([f"and {more} before"] if more > 0 else [])
+    return [clip(line, LONGEST) for line in lines[-LINES:]] + ([f"and {more} before"] if more > 0 else [])
 
 
 def _in_state(row: Row, state: State) -> bool:
@@ -188,13 +193,13 @@ class Paged(Generic[T]):
     pages: int
     """At least 1."""
     total: int
-    first: int
+    first_number: int
     """Number of the first item on this page, counted from 1; 0 where there is none."""
 
     @property
-    def last(self) -> int:
+    def last_number(self) -> int:
         """Number of the last item on this page."""
-        return self.first + len(self.items) - 1 if self.items else 0
+        return self.first_number + len(self.items) - 1 if self.items else 0
 
     @staticmethod
     def of(everything: Sequence[T], page: int, size: int) -> "Paged[T]":
@@ -203,5 +208,9 @@ class Paged(Generic[T]):
         page = min(page, pages)
         items = everything[(page - 1) * size : page * size]
         return Paged(
-            items=items, page=page, pages=pages, total=len(everything), first=(page - 1) * size + 1 if items else 0
+            items=items,
+            page=page,
+            pages=pages,
+            total=len(everything),
+            first_number=(page - 1) * size + 1 if items else 0,
         )

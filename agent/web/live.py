@@ -59,14 +59,14 @@ class Streams:
         """Server-sent events `now`, each what `look` returned, as JSON, where it differs from the one before."""
         self._open += 1
         try:
-            last, said, began = "", time.monotonic(), time.monotonic()
+            previous, sent_at, began = "", time.monotonic(), time.monotonic()
             while not self._ended and time.monotonic() - began < LONGEST_S:
                 now = (await asyncio.to_thread(look)).model_dump_json()
-                if now != last:
-                    last, said = now, time.monotonic()
+                if now != previous:
+                    previous, sent_at = now, time.monotonic()
                     yield f"event: now\ndata: {now}\n\n"
-                elif time.monotonic() - said > SILENT_S:
-                    said = time.monotonic()
+                elif time.monotonic() - sent_at > SILENT_S:
+                    sent_at = time.monotonic()
                     yield ": still here\n\n"
                 await asyncio.sleep(EVERY_S)
         finally:
@@ -77,7 +77,7 @@ def beat(campaign: Path) -> Beat:
     """Read now."""
     written = folders.read_status(campaign)
     size, changed = stamp_of(campaign)
-    asked = sum(1 for _ in (campaign / FOLDER).glob(f"*{REQUEST}"))
+    question_count = sum(1 for _ in (campaign / FOLDER).glob(f"*{REQUEST}"))
     answered = sum(1 for _ in (campaign / FOLDER).glob(f"*{DECISION}"))
     number = written.get("round")
     return Beat(
@@ -85,5 +85,5 @@ def beat(campaign: Path) -> Beat:
         phase=str(written.get("phase", ""))[:80],
         round=number if isinstance(number, int) else 0,
         detail=str(written.get("detail", ""))[:400],
-        stamp=f"{size}-{changed}-{asked}-{answered}-{size_of(campaign)}",
+        stamp=f"{size}-{changed}-{question_count}-{answered}-{size_of(campaign)}",
     )

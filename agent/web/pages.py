@@ -43,13 +43,13 @@ def campaign_list(catalogue: Catalogue, request: Asked) -> str:
     """The campaigns that are wanted."""
     stamp = catalogue.stamp()  # before they are read: what comes later is told by the events
     rows = catalogue.rows()
-    found = chosen(rows, request)
+    matches = chosen(rows, request)
     return render(
         "web_campaigns.v1.html",
         asked=request,
         states=STATES,
         stamp=stamp,
-        shown=Paged.of(found, request.page, ROWS_A_PAGE),
+        shown=Paged.of(matches, request.page, ROWS_A_PAGE),
         of=len(rows),
         reading=any(row.record is None for row in rows),
         unsearched=[str(folder) for folder in catalogue.unsearched],
@@ -63,14 +63,14 @@ def morning(catalogue: Catalogue, hours: int) -> str:
     """What the campaigns of the last hours achieved, and which of them need a person."""
     stamp = catalogue.stamp()
     rows = catalogue.rows()
-    found = night(rows, hours=hours, now=datetime.now(UTC))
-    screens = {row.id: screen(row.record.result) for row in found.rows if row.record and row.record.result}
+    last_night = night(rows, hours=hours, now=datetime.now(UTC))
+    screens = {row.id: screen(row.record.result) for row in last_night.rows if row.record and row.record.result}
     return render(
         "web_morning.v1.html",
-        night=found,
+        night=last_night,
         screens=screens,
         stamp=stamp,
-        since=found.since.astimezone().strftime("%A %H:%M"),
+        since=last_night.since.astimezone().strftime("%A %H:%M"),
         choices=HOURS,
         reading=any(row.record is None for row in rows),
         short_cost=short_cost,
@@ -84,20 +84,29 @@ def campaign(catalogue: Catalogue, id: str, page: int = 1) -> str:
     row = catalogue.row(id)
     if row.record is not None and row.record.problem:
         return message(catalogue, "This ledger cannot be read", row.record.problem)
-    whole = catalogue.read_record(id)
-    course = catalogue.render_once((id, "course"), whole.head, lambda: _course(whole))
-    shown = Paged.of(whole.history.rounds[::-1] if whole.history else (), page, ROUNDS_A_PAGE)
-    rounds = catalogue.render_once((id, "rounds", shown.page), whole.head, lambda: _rounds(whole, shown.items))
+    record = catalogue.read_record(id)
+    course = catalogue.render_once((id, "course"), record.head, lambda: _course(record))
+    rounds_page = Paged.of(record.history.rounds[::-1] if record.history else (), page, ROUNDS_A_PAGE)
+    rounds = catalogue.render_once(
+        (id, "rounds", rounds_page.page), record.head, lambda: _rounds(record, rounds_page.items)
+    )
     said_here = read_log_tail(catalogue.folder(id))
     return render(
-        "web_campaign.v1.html", row=row, stamp=stamp, said=said_here, shown=shown, **course, **rounds, **_top(catalogue)
+        "web_campaign.v1.html",
+        row=row,
+        stamp=stamp,
+        said=said_here,
+        shown=rounds_page,
+        **course,
+        **rounds,
+        **_top(catalogue),
     )
 
 
 def round_page(catalogue: Catalogue, id: str, number: int) -> str:
     """One round with its evidence and its change. Raises UserError where it has not closed."""
-    whole = catalogue.read_record(id)
-    history = whole.history
+    record = catalogue.read_record(id)
+    history = record.history
     rounds = history.rounds if history else ()
     at = next((n for n, closed in enumerate(rounds) if closed.round == number), None)
     if at is None or history is None:
@@ -130,19 +139,19 @@ def _top(catalogue: Catalogue) -> dict[str, object]:
     return {"open": catalogue.asking()}
 
 
-def _course(whole: Whole) -> dict[str, object]:
+def _course(record: Whole) -> dict[str, object]:
     """What the page says of the campaign as a whole."""
-    history = whole.history
+    history = record.history
     course = Course()
-    for body in whole.bodies[:-LOG_LINES]:
+    for body in record.bodies[:-LOG_LINES]:
         course.pass_over(body)
-    log = "\n".join(course.take(body) for body in whole.bodies[-LOG_LINES:])
+    log = "\n".join(course.take(body) for body in record.bodies[-LOG_LINES:])
     if history is None:
         return {"log": log, "ended": "", "first": (), "facts": (), "trend": "", "roofline": "", "noise": ""}
     return {
         "log": log,
         "ended": history.concluded.stop_reason if history.concluded else "",
-        "first": screen(compute_result(history), said=nothing_to_gain(history)),
+        "first": screen(compute_result(history), headline=nothing_to_gain(history)),
         "facts": facts(history),
         "trend": trend_plot(history),
         "roofline": roofline_plot(history),
@@ -150,9 +159,9 @@ def _course(whole: Whole) -> dict[str, object]:
     }
 
 
-def _rounds(whole: Whole, rounds: Sequence[RoundClosed]) -> dict[str, object]:
+def _rounds(record: Whole, rounds: Sequence[RoundClosed]) -> dict[str, object]:
     """One page of its rounds, the newest first."""
-    history = whole.history
+    history = record.history
     if history is None:
         return {"rounds": (), "predicted": "", "costs": ""}
     return {
@@ -178,18 +187,18 @@ LARGEST_FILE = 300_000
 _CHANGED = re.compile(r"^\+\+\+ b/(.+)$", re.MULTILINE)
 
 
-def waiting(catalogue: Catalogue, done: Choice | None = None, *, of: str | None = None, goes_on: bool = False) -> str:
-    """The list, oldest first; `done`: what was just decided, `of` which campaign, and whether that now goes on."""
-    found = catalogue.questions()
+def waiting(catalogue: Catalogue, choice: Choice | None = None, *, of: str | None = None, goes_on: bool = False) -> str:
+    """The list, oldest first; `choice`: what was just decided, `of` which campaign, and whether that now goes on."""
+    questions = catalogue.questions()
     answered = catalogue.find_campaigns().get(of or "")
     return render(
         "web_queue.v1.html",
-        waiting=found,
-        done=done,
+        waiting=questions,
+        done=choice,
         of=of if answered else "",
         campaign=answered.name if answered else "",
         goes_on=goes_on,
-        open=len(found),
+        open=len(questions),
         decided=[
             (name, describe_unused(str(catalogue.folder(name)), each))
             for name, each in catalogue.list_unused_decisions()
@@ -200,12 +209,12 @@ def waiting(catalogue: Catalogue, done: Choice | None = None, *, of: str | None 
 def question(catalogue: Catalogue, id: str, key: str, *, goes_on: bool = False) -> str:
     """One question with its evidence and its forms. Raises UserError where it is not open."""
     folder = catalogue.folder(id)
-    one = find_question(folder, key)
-    refuse_late(one)
+    question = find_question(folder, key)
+    refuse_late(question)
     artifacts = ArtifactStore(folder)
-    request = one.request
+    request = question.request
     change = read_for_page(artifacts, request.diff) if request.diff else ""
-    files, uneditable = _editable(catalogue, id, one, change)
+    files, uneditable = _editable(catalogue, id, question, change)
     with CORE:
         sections = [(section.heading, markdown(section.text)) for section in request.sections]
     return render(
@@ -215,7 +224,9 @@ def question(catalogue: Catalogue, id: str, key: str, *, goes_on: bool = False) 
         goes_on=goes_on,
         sections=sections,
         diff=diff(change) if change and not request.options else "",
-        options=[(one, diff(read_for_page(artifacts, one.diff)) if one.diff else "") for one in request.options],
+        options=[
+            (option, diff(read_for_page(artifacts, option.diff)) if option.diff else "") for option in request.options
+        ],
         by=getpass.getuser(),
         files=list(files.items()),
         uneditable=uneditable,
@@ -226,17 +237,17 @@ def question(catalogue: Catalogue, id: str, key: str, *, goes_on: bool = False) 
 def decide(catalogue: Catalogue, id: str, key: str, form: Mapping[str, str], *, goes_on: bool = False) -> Choice:
     """Keep the answer of a form. Raises UserError for an answer that is none, or that came late."""
     folder = catalogue.folder(id)
-    one = find_question(folder, key)
+    question = find_question(folder, key)
     by, reason = words(form, "by", NAME), words(form, "reason")
     if not by:
         raise UserError("say who decides: it goes into the record")
     with tempfile.TemporaryDirectory(prefix="ridgeline-edit-") as place:
-        answer = _answer(catalogue, id, one, form, by=by, reason=reason, place=Path(place))
-        return store_decision(folder, one, answer, goes_on=goes_on)
+        answer = _answer(catalogue, id, question, form, by=by, reason=reason, place=Path(place))
+        return store_decision(folder, question, answer, goes_on=goes_on)
 
 
 def _answer(
-    catalogue: Catalogue, id: str, one: Waits, form: Mapping[str, str], *, by: str, reason: str, place: Path
+    catalogue: Catalogue, id: str, question: Waits, form: Mapping[str, str], *, by: str, reason: str, place: Path
 ) -> Answer:
     match form.get("action"):
         case "approve":
@@ -248,7 +259,7 @@ def _answer(
         case "defer":
             return Answer(defer=reason, by=by)
         case "edit":
-            _write_edits(catalogue, id, one, form, place)
+            _write_edits(catalogue, id, question, form, place)
             return Answer(edit=place, reason=reason, by=by)
         case _:
             raise UserError("choose one of approve, reject, edit and defer")
@@ -256,17 +267,17 @@ def _answer(
 
 def _round(form: Mapping[str, str]) -> int | None:
     """Which of several measured changes was chosen; None where there is one."""
-    given = form.get("round", "")
-    if given and not (given.isascii() and given.isdigit() and len(given) < 7):
+    number = form.get("round", "")
+    if number and not (number.isascii() and number.isdigit() and len(number) < 7):
         raise UserError("choose one of the measured changes")
-    return int(given) if given else None
+    return int(number) if number else None
 
 
-def _write_edits(catalogue: Catalogue, id: str, one: Waits, form: Mapping[str, str], place: Path) -> None:
+def _write_edits(catalogue: Catalogue, id: str, question: Waits, form: Mapping[str, str], place: Path) -> None:
     """The files of the form under the names that the campaign gave them: a form chooses no path."""
-    request = one.request
+    request = question.request
     change = read_for_page(ArtifactStore(catalogue.folder(id)), request.diff) if request.diff else ""
-    files, uneditable = _editable(catalogue, id, one, change)
+    files, uneditable = _editable(catalogue, id, question, change)
     if not files:
         raise UserError(uneditable or f"a {request.gate} has no code to edit")
     edited = {
@@ -282,13 +293,13 @@ def _write_edits(catalogue: Catalogue, id: str, one: Waits, form: Mapping[str, s
         target.write_bytes(text.encode())
 
 
-def _editable(catalogue: Catalogue, id: str, one: Waits, change: str) -> tuple[dict[str, str], str]:
+def _editable(catalogue: Catalogue, id: str, question: Waits, change: str) -> tuple[dict[str, str], str]:
     """Text of the files that may be edited here, by path; or why none may."""
     history = catalogue.read_record(id).history
-    if history is None or one.request.gate != "change":
+    if history is None or question.request.gate != "change":
         return {}, ""
     globs = history.contract.editable_globs
-    chosen = [file for file in one.request.snapshot if matches(file.name, globs) and _inside(file.name)]
+    chosen = [file for file in question.request.snapshot if matches(file.name, globs) and _inside(file.name)]
     folder = PurePosixPath(history.opened.contract_path).parent
     rest = {name for name in _CHANGED.findall(change) if name not in {str(folder / file.name) for file in chosen}}
     elsewhere = "; edit a checkout and give it to `ridgeline approve --edit`"

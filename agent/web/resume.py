@@ -41,35 +41,35 @@ class Continuing:
         self._command = tuple(command)
         self._patience_s = patience_s
         self._lock = threading.Lock()
-        self._again: dict[Path, str] = {}
+        self._next_reasons: dict[Path, str] = {}
         """Why each campaign that is being seen to has to go on once more; empty where it has not."""
         self._tried: set[Path] = set()
 
     def go_on(self, campaign: Path, why: str) -> None:
         """Soon, in the background: as soon as no process holds the campaign. Returns at once."""
         with self._lock:
-            if campaign in self._again:
-                self._again[campaign] = why
+            if campaign in self._next_reasons:
+                self._next_reasons[campaign] = why
                 return
-            self._again[campaign] = ""
+            self._next_reasons[campaign] = ""
         threading.Thread(target=self._see_to, args=(campaign, why), name=f"resume {campaign.name}", daemon=True).start()
 
     def look(self, catalogue: Catalogue) -> None:
         """Go on with what was decided, wherever that was, and with what nobody decided in time; once for each."""
         now = datetime.now(UTC)
-        for name, one in catalogue.questions():
+        for name, question in catalogue.questions():
             folder = catalogue.folder(name)
-            question = folder / one.request.key
-            if question not in self._tried and overdue(one.request, now):
-                self._tried.add(question)
-                self.go_on(folder, f"nobody decided within {one.request.hours:g} h: {one.request.late}")
+            question_path = folder / question.request.key
+            if question_path not in self._tried and overdue(question.request, now):
+                self._tried.add(question_path)
+                self.go_on(folder, f"nobody decided within {question.request.hours:g} h: {question.request.late}")
 
-        for name, done in catalogue.list_unused_decisions():
+        for name, decision in catalogue.list_unused_decisions():
             folder = catalogue.folder(name)
-            answer = folder / f"{done.request.key} decided"
+            answer = folder / f"{decision.request.key} decided"
             if answer not in self._tried:
                 self._tried.add(answer)
-                self.go_on(folder, f"{answer_in_words(done.decision)} ({done.request.key})")
+                self.go_on(folder, f"{answer_in_words(decision.decision)} ({decision.request.key})")
 
     def keep_looking(self, catalogue: Catalogue, ended: threading.Event) -> None:
         """The work of one background thread, until the end is asked for."""
@@ -84,9 +84,9 @@ class Continuing:
                 logger.warning("%s: cannot go on: %s", campaign.name, error)
                 _note(campaign, f"cannot go on: {redact(str(error))}")
             with self._lock:
-                why = self._again.pop(campaign)
+                why = self._next_reasons.pop(campaign)
                 if why:
-                    self._again[campaign] = ""
+                    self._next_reasons[campaign] = ""
 
     def _once(self, campaign: Path, why: str) -> None:
         """Raises DeviceBusy where another process keeps the campaign."""
@@ -108,7 +108,9 @@ class Continuing:
 def _has_answer(campaign: Path) -> bool:
     """Whether a resumed campaign finds an answer to what it waits for. Asked while no process works on it."""
     files, now = ApprovalFiles(campaign), datetime.now(UTC)
-    return files.find_unused_decision() is not None or any(overdue(one.request, now) for one in files.waiting())
+    return files.find_unused_decision() is not None or any(
+        overdue(question.request, now) for question in files.waiting()
+    )
 
 
 def read_log_tail(campaign: Path) -> str:

@@ -81,8 +81,8 @@ def _campaigns(app: FastAPI, catalogue: Catalogue, streams: Streams) -> None:
     def all_campaigns(
         q: Words = "", state: State = "", sort: Column = "", turned: bool = False, page: Page = 1
     ) -> HTMLResponse:
-        asked = Asked(words=q, state=state, sort=sort, turned=turned, page=page)
-        return HTMLResponse(pages.campaign_list(catalogue, asked))
+        selection = Asked(words=q, state=state, sort=sort, turned=turned, page=page)
+        return HTMLResponse(pages.campaign_list(catalogue, selection))
 
     @app.get("/morning")
     def morning(hours: Hours = 16) -> HTMLResponse:
@@ -205,16 +205,16 @@ class Listening(Value):
     """Whether a decided campaign goes on by itself."""
 
 
-def listen(asked: Listening, say: Callable[[str], None]) -> None:
+def listen(options: Listening, say: Callable[[str], None]) -> None:
     """Serve until interrupted. Raises UserError where the address cannot be had."""
-    taken = _socket(asked.host, asked.port)
-    with taken:
-        port = taken.getsockname()[1]
-        access = access_of(asked)
-        say(_address(asked, port, access.token))
+    listener = _socket(options.host, options.port)
+    with listener:
+        port = listener.getsockname()[1]
+        access = access_of(options)
+        say(_address(options, port, access.token))
         streams = Streams()
         config = uvicorn.Config(
-            application(asked.folders, access, streams, Continuing() if asked.resume else None),
+            application(options.folders, access, streams, Continuing() if options.resume else None),
             log_level="warning",
             access_log=False,  # an address may carry the token
             server_header=False,
@@ -223,24 +223,24 @@ def listen(asked: Listening, say: Callable[[str], None]) -> None:
             limit_concurrency=200,
             timeout_graceful_shutdown=5,
         )
-        folders, url = asked.folders, _address(asked, port, None)
+        folders, url = options.folders, _address(options, port, None)
         with (
             announce_server(url, folders),
             contextlib.suppress(KeyboardInterrupt),
         ):  # the way to end it: nothing was interrupted
-            _Server(config, streams).run(sockets=[taken])
+            _Server(config, streams).run(sockets=[listener])
 
 
-def access_of(asked: Listening) -> Access:
+def access_of(options: Listening) -> Access:
     """Names that are this server's, and a token wherever more than this machine can reach it."""
-    local = is_loopback(asked.host)
-    names = LOOPBACK | {asked.host.lower(), *(name.lower() for name in asked.names)}
+    local = is_loopback(options.host)
+    names = LOOPBACK | {options.host.lower(), *(name.lower() for name in options.names)}
     if not local:
         names |= {socket.gethostname().lower(), socket.getfqdn().lower()}
     return Access(
         names=frozenset(names),
         addresses=not local,
-        token=asked.token or (None if local else make_token()),
+        token=options.token or (None if local else make_token()),
         style=style(),
     )
 
@@ -258,20 +258,20 @@ def is_loopback(host: str) -> bool:
 def _socket(host: str, port: int) -> socket.socket:
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
-        found = socket.socket(family, socket.SOCK_STREAM)
+        listener = socket.socket(family, socket.SOCK_STREAM)
     except OSError as error:
         raise UserError(f"--host: {host}: {error.strerror}; give an address of this machine") from None
     try:
-        found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        found.bind((host, port))
-        found.listen(BACKLOG)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((host, port))
+        listener.listen(BACKLOG)
     except OSError as error:
-        found.close()
+        listener.close()
         raise UserError(f"--port: {host}:{port}: {error.strerror}; choose another with --port") from None
-    return found
+    return listener
 
 
-def _address(asked: Listening, port: int, token: str | None) -> str:
-    shown = socket.gethostname() if asked.host in ("0.0.0.0", "::") else asked.host
-    name = f"[{shown}]" if ":" in shown else shown
+def _address(options: Listening, port: int, token: str | None) -> str:
+    hostname = socket.gethostname() if options.host in ("0.0.0.0", "::") else options.host
+    name = f"[{hostname}]" if ":" in hostname else hostname
     return f"http://{name}:{port}/" + (f"?token={token}" if token else "")

@@ -102,7 +102,7 @@ def test_what_is_no_decision_starts_nothing(campaign, resumes, form):
     post(application((campaign,), Access(), going=going), campaign, by="Ada", **form)
     time.sleep(0.2)
     assert read_log_tail(campaign) == ""
-    assert going._again == {}
+    assert going._next_reasons == {}
 
 
 def test_a_decision_made_elsewhere_starts_it_once(campaign, resumes):
@@ -110,7 +110,7 @@ def test_a_decision_made_elsewhere_starts_it_once(campaign, resumes):
     going = resumes("echo started")
     for _ in range(3):
         going.look(Catalogue((campaign,)))
-        until(lambda: going._again == {})
+        until(lambda: going._next_reasons == {})
     assert read_log_tail(campaign).count("started") == 1
     assert f"goes on: approve by Ada at 2026-11-22T10:00:00+00:00 ({KEY})" in read_log_tail(campaign)
 
@@ -122,7 +122,7 @@ def test_what_somebody_else_has_gone_on_with_is_not_started_again(campaign, resu
         going.look(Catalogue((campaign,)))
         (one,) = (path for path in (campaign / "approvals").glob("*.request.json"))
         ApprovalFiles(campaign).decision(ApprovalRequest.model_validate_json(one.read_bytes()))  # the other resumed it
-    until(lambda: going._again == {})
+    until(lambda: going._next_reasons == {})
     assert "started" not in read_log_tail(campaign)
     assert "somebody has gone on with it already" in read_log_tail(campaign)
 
@@ -140,11 +140,11 @@ def test_never_two_for_one_campaign_and_none_is_forgotten(campaign, resumes):
     going = resumes("mkdir running || echo TWO; echo begun >> runs; sleep 0.5; rmdir running")
     for number in range(8):
         going.go_on(campaign, f"decision {number}")
-    until(lambda: going._again == {})
+    until(lambda: going._next_reasons == {})
     assert "TWO" not in read_log_tail(campaign)
     assert (campaign / "runs").read_text().count("begun") == 2, "once at once, and once for all that came meanwhile"
     going.go_on(campaign, "later")
-    until(lambda: going._again == {})
+    until(lambda: going._next_reasons == {})
     assert (campaign / "runs").read_text().count("begun") == 3
 
 
@@ -162,7 +162,7 @@ def test_a_campaign_that_somebody_else_keeps_is_left_to_them(campaign, resumes):
     going = resumes("echo started", patience_s=0.1)
     with lease("running", wait_s=0, folder=campaign):
         going.go_on(campaign, "approve")
-        until(lambda: going._again == {})
+        until(lambda: going._next_reasons == {})
     assert "another process works on this campaign" in read_log_tail(campaign)
     assert "started" not in read_log_tail(campaign)
 
@@ -170,7 +170,7 @@ def test_a_campaign_that_somebody_else_keeps_is_left_to_them(campaign, resumes):
 def test_what_cannot_be_started_is_said(campaign, tmp_path, caplog):
     going = Continuing((str(tmp_path / "nowhere"),))
     going.go_on(decided(campaign), "approve")
-    until(lambda: going._again == {})
+    until(lambda: going._next_reasons == {})
     assert "cannot go on: program" in read_log_tail(campaign)
     assert "cannot go on" in caplog.text
 
@@ -206,7 +206,7 @@ def test_when_nobody_decides_in_time_the_server_lets_the_policy(campaign, resume
     going = resumes("echo started")
     for _ in range(3):
         going.look(Catalogue((campaign,)))
-    until(lambda: going._again == {})
+    until(lambda: going._next_reasons == {})
     assert read_log_tail(campaign).count("started") == int(expected)
 
 

@@ -58,7 +58,7 @@ def test_a_question_is_asked_once_whoever_asks_again(tmp_path):
     second = taped(tmp_path, again)
     assert second.ask(ask()) == said
     assert again.asked == []
-    assert second.heard == said.cost, "an answer that was paid before a crash is part of its round's cost"
+    assert second.answers_cost == said.cost, "an answer that was paid before a crash is part of its round's cost"
     assert ModelTape(tmp_path / FILE).spent == Cost(tokens=10, dollars=0.5)
     second.ask(ask("other"))
     assert len(again.asked) == 1
@@ -99,7 +99,7 @@ def test_replay_answers_what_was_recorded_and_shows_how_another_question_differs
     model.ask(ask("something else", purpose="round-3 draft 1"))
     recorded = RecordedModel(tmp_path)
     assert recorded.ask(ask("the kernel is slow\nwhy?")) == said
-    assert recorded.heard == said.cost
+    assert recorded.answers_cost == said.cost
     with pytest.raises(TapeMiss) as caught:
         recorded.ask(ask("the kernel is fast\nwhy?"))
     message = str(caught.value)
