@@ -364,12 +364,12 @@ def shapes_of(sizes: InferredSizes, shapes: SourceShapes) -> Iterator[tuple[str,
 
 def fixed_buffers(analysis: Found) -> tuple[str, ...]:
     """Buffers that keep the values that the module makes; none where a size can only be read off one of them."""
-    buffers, base = set(analysis.facts.kept), analysis.base
+    buffers, base = set(analysis.facts.constant_buffers), analysis.base
     names = [*(tensor.name for tensor in base.inputs), *(tensor.name for tensor in base.state)]
     shapes = zip(names, shapes_of(analysis.sized, base), strict=False)
     readable_extents = {extent for name, shape in shapes if name not in buffers for extent in shape}
     return (
-        analysis.facts.kept
+        analysis.facts.constant_buffers
         if {name for name in analysis.sized.dims if name in analysis.used} <= readable_extents
         else ()
     )
@@ -412,7 +412,7 @@ def _choose_distribution(tensor: InputFacts, place: int, facts: RunFacts) -> _Dr
         return _Drawn("integers", (bounds[0], max(bounds[1], bounds[0] + 2)))
     if facts.normal or (facts.inside and place not in facts.inside):
         return _Drawn("normal")
-    ends = facts.seen[place] if facts.inside else None
+    ends = facts.input_ranges[place] if facts.inside else None
     return _Drawn("uniform" if ends and ends[0] < 0 else "positive", within=ends)
 
 
@@ -473,7 +473,9 @@ def _ranges(analysis: Found) -> Iterator[str]:
     facts = analysis.facts
     if not facts.normal and not facts.inside:
         yield "its result is not finite for N(0,1), nor for what get_inputs() gives: inputs are drawn from (0.1, 1)"
-    for tensor, ends, place in zip(analysis.base.inputs, facts.seen, range(len(facts.seen)), strict=True):
+    for tensor, ends, place in zip(
+        analysis.base.inputs, facts.input_ranges, range(len(facts.input_ranges)), strict=True
+    ):
         if place in facts.inside:
             interval = f"[{ends[0]:g}, {ends[1]:g}], as get_inputs() draws it" if ends else "(0.1, 1)"
             yield f"{tensor.name}: its result is not finite for N(0,1): it is drawn from {interval}"

@@ -48,13 +48,13 @@ class Clock:
         return self._until - time.monotonic()
 
 
-def measure(torch: Any, first: str, clock: Clock) -> dict[str, Any]:
+def measure(torch: Any, first_dtype: str, clock: Clock) -> dict[str, Any]:
     """Everything there is time for, the copy and data type `first` before the others."""
     cuda = torch.cuda
     if not cuda.is_available():
         raise Cannot("torch sees no GPU")
     properties = cuda.get_device_properties(0)
-    found: dict[str, Any] = {
+    result: dict[str, Any] = {
         "ok": True,
         "torch": torch.__version__,
         "device": properties.name,
@@ -62,19 +62,19 @@ def measure(torch: Any, first: str, clock: Clock) -> dict[str, Any]:
         "factor": FACTOR,
         "copy": copies(torch, clock),
     }
-    found["copy_gbps"] = max(one["gbps"] for one in found["copy"])
-    found["matmul"], found["skipped"] = {}, {}
-    for dtype in sorted(DTYPES, key=lambda name: name != first):
+    result["copy_gbps"] = max(copy["gbps"] for copy in result["copy"])
+    result["matmul"], result["skipped"] = {}, {}
+    for dtype in sorted(DTYPES, key=lambda name: name != first_dtype):
         try:
-            found["matmul"][dtype] = matmul(torch, dtype, clock)
+            result["matmul"][dtype] = matmul(torch, dtype, clock)
         except (Cannot, *NOT_HERE) as error:
-            found["skipped"][dtype] = line(error)
+            result["skipped"][dtype] = line(error)
     for name, call in (("read_gbps", reading), ("write_gbps", writing)):
         try:
-            found[name] = one_way(torch, call, clock)
+            result[name] = one_way(torch, call, clock)
         except (Cannot, RuntimeError) as error:
-            found["skipped"][name] = line(error)
-    return found
+            result["skipped"][name] = line(error)
+    return result
 
 
 def arch_of(torch: Any, properties: Any) -> str:
@@ -87,14 +87,14 @@ def arch_of(torch: Any, properties: Any) -> str:
 def copies(torch: Any, clock: Clock) -> list[dict[str, float]]:
     """`Tensor.copy_` between two buffers of each size that fits twice into a quarter of the free memory."""
     free = torch.cuda.mem_get_info()[0]
-    found: list[dict[str, float]] = []
+    rates: list[dict[str, float]] = []
     for mib in COPY_MIB:
         size = mib << 20
-        if (size > free // 8 or clock.left <= 0) and found:
+        if (size > free // 8 or clock.left <= 0) and rates:
             break
         ms, spread = median_ms(torch, copying(torch, size), clock)
-        found.append({"mib": mib, "gbps": round(2 * size / ms / 1e6, 1), "spread": spread})
-    return found
+        rates.append({"mib": mib, "gbps": round(2 * size / ms / 1e6, 1), "spread": spread})
+    return rates
 
 
 def copying(torch: Any, size: int) -> Call:
@@ -168,10 +168,10 @@ def fp8_product(torch: Any, shape: tuple[int, int, int]) -> Call:
         if kind is None:
             continue
         a, b = random(torch, (m, k)).to(kind), random(torch, (n, k)).to(kind).t()
-        one = torch.ones((), dtype=torch.float32, device="cuda")
+        scale = torch.ones((), dtype=torch.float32, device="cuda")
 
-        def call(a: Any = a, b: Any = b, one: Any = one) -> object:
-            return torch._scaled_mm(a, b, scale_a=one, scale_b=one, out_dtype=torch.bfloat16)
+        def call(a: Any = a, b: Any = b, scale: Any = scale) -> object:
+            return torch._scaled_mm(a, b, scale_a=scale, scale_b=scale, out_dtype=torch.bfloat16)
 
         try:
             call()
@@ -217,7 +217,7 @@ def line(error: BaseException) -> str:
     return text[:200]
 
 
-def installed() -> str | None:
+def installed_version() -> str | None:
     """Version of the installed torch, None without one; asked of its metadata, which takes milliseconds."""
     try:
         return version("torch")
@@ -228,7 +228,7 @@ def installed() -> str | None:
 def answer(options: argparse.Namespace) -> dict[str, Any]:
     """What to print."""
     if options.version:
-        torch_version = installed()
+        torch_version = installed_version()
         return {"ok": True, "torch": torch_version} if torch_version else {"ok": False, "why": "torch is not installed"}
     try:
         torch = import_module("torch")
@@ -236,10 +236,10 @@ def answer(options: argparse.Namespace) -> dict[str, Any]:
         return {"ok": False, "why": f"torch cannot be loaded: {line(error)}"}
     began = time.monotonic()
     try:
-        found = measure(torch, options.first, Clock(options.seconds))
+        result = measure(torch, options.first, Clock(options.seconds))
     except (Cannot, RuntimeError, AssertionError) as error:  # torch without CUDA asserts
         return {"ok": False, "torch": torch.__version__, "why": line(error)}
-    return {**found, "samples": SAMPLES, "seconds": round(time.monotonic() - began, 2)}
+    return {**result, "samples": SAMPLES, "seconds": round(time.monotonic() - began, 2)}
 
 
 def main() -> int:
@@ -247,9 +247,9 @@ def main() -> int:
     parser.add_argument("--first", choices=DTYPES, default="bf16", help="data type that is measured first")
     parser.add_argument("--seconds", type=float, default=15.0, help="begin nothing new after this")
     parser.add_argument("--version", action="store_true", help="only say which torch there is")
-    found = answer(parser.parse_args())
-    sys.stdout.write(json.dumps(found) + "\n")
-    return 0 if found["ok"] else 1
+    document = answer(parser.parse_args())
+    sys.stdout.write(json.dumps(document) + "\n")
+    return 0 if document["ok"] else 1
 
 
 if __name__ == "__main__":

@@ -52,32 +52,34 @@ class Driver:
 
     def start(self) -> None:
         """Begin of what is timed."""
-        self._checked("record", self._start, self._stream)
+        self._call_driver("record", self._start, self._stream)
 
     def stop(self) -> None:
         """End of what is timed."""
-        self._checked("record", self._stop, self._stream)
+        self._call_driver("record", self._stop, self._stream)
 
     def elapsed_ns(self) -> int:
         """Between the two, after a `sync`; the events resolve half a microsecond."""
-        found = ctypes.c_float()
-        self._checked("elapsed", ctypes.byref(found), self._start, self._stop)
-        return int(found.value * 1e6)
+        elapsed_ms = ctypes.c_float()
+        self._call_driver("elapsed", ctypes.byref(elapsed_ms), self._start, self._stop)
+        return int(elapsed_ms.value * 1e6)
 
     def sync(self) -> None:
         """Wait for everything on the device, whatever its stream."""
-        self._checked("sync")
+        self._call_driver("sync")
 
     def copy(self, target: int, source: int, count: int) -> None:
         """Bytes from anywhere to anywhere, in stream order."""
         if count:
             kind = (ctypes.c_int(HIP_DEFAULT),) if self._hip else ()
             where = (ctypes.c_void_p(target), ctypes.c_void_p(source), ctypes.c_size_t(count))
-            self._checked("copy", *where, *kind, self._stream)
+            self._call_driver("copy", *where, *kind, self._stream)
 
     def fill(self, target: int, word: int, count: int) -> None:
         """Write `count` bytes, a multiple of four, all the same word."""
-        self._checked("fill", ctypes.c_void_p(target), ctypes.c_uint(word), ctypes.c_size_t(count // 4), self._stream)
+        self._call_driver(
+            "fill", ctypes.c_void_p(target), ctypes.c_uint(word), ctypes.c_size_t(count // 4), self._stream
+        )
 
     def pin(self, at: int, count: int) -> bool:
         """Let the card reach this memory by itself; False where that cannot be, and copies are only slower."""
@@ -99,23 +101,23 @@ class Driver:
     def kinds(self, graph: int) -> dict[str, int]:
         """Nodes of a graph, counted by kind."""
         count = ctypes.c_size_t()
-        self._checked("nodes", ctypes.c_void_p(graph), None, ctypes.byref(count))
-        found = (ctypes.c_void_p * max(count.value, 1))()
+        self._call_driver("nodes", ctypes.c_void_p(graph), None, ctypes.byref(count))
+        nodes = (ctypes.c_void_p * max(count.value, 1))()
         if count.value:
-            self._checked("nodes", ctypes.c_void_p(graph), found, ctypes.byref(count))
-        return dict(Counter(self._kind(found[number]) for number in range(count.value)))
+            self._call_driver("nodes", ctypes.c_void_p(graph), nodes, ctypes.byref(count))
+        return dict(Counter(self._kind(nodes[number]) for number in range(count.value)))
 
     def _kind(self, node: Any) -> str:
         number = ctypes.c_int()
-        self._checked("node_type", ctypes.c_void_p(node), ctypes.byref(number))
+        self._call_driver("node_type", ctypes.c_void_p(node), ctypes.byref(number))
         return NODES[number.value] if number.value < len(NODES) else f"kind {number.value}"
 
     def _event(self) -> ctypes.c_void_p:
-        made = ctypes.c_void_p()
-        self._checked("make_event", ctypes.byref(made), ctypes.c_uint(0))
-        return made
+        event = ctypes.c_void_p()
+        self._call_driver("make_event", ctypes.byref(event), ctypes.c_uint(0))
+        return event
 
-    def _checked(self, name: str, *arguments: Any) -> None:
+    def _call_driver(self, name: str, *arguments: Any) -> None:
         if code := int(self._do[name](*arguments)):
             raise DriverError(f"{_FUNCTIONS[name][self._hip]} failed with {code}")
 

@@ -26,10 +26,10 @@ class Launches:
     def __init__(self, log: Any) -> None:
         """`log` notes names and oddities."""
         self._log = log
-        self.given: list[tuple[int, int, Any]] = []
+        self.task_tensors: list[tuple[int, int, Any]] = []
         """Tensors of the task: from which address to which."""
-        self.held: deque[tuple[str, int, str]] = deque(maxlen=MOST_HELD)
-        self.looked: set[tuple[int, bytes]] = set()
+        self.samples: deque[tuple[str, int, str]] = deque(maxlen=MOST_HELD)
+        self.sampled_keys: set[tuple[int, bytes]] = set()
 
     def hold(self, *, dead: bool) -> None:
         """Count the launches of Triton's kernels, compiled or interpreted; dead ones launch nothing."""
@@ -46,7 +46,7 @@ class Launches:
         original, log, look = getattr(owner, method), self._log, self._look
         interpreted = method == "__call__"
 
-        def held(launch: Any, *args: Any, **kwargs: Any) -> Any:
+        def count_launch(launch: Any, *args: Any, **kwargs: Any) -> Any:
             grid = _grid(launch.grid if interpreted else kwargs.get("grid"), launch.fn, args, kwargs)
             if interpreted:
                 launch.grid = grid
@@ -55,14 +55,18 @@ class Launches:
             log.add("kernels", name(launch))
             if dead:
                 return look(name(launch), (*args, *kwargs.values()))
-            for one in (*args, *kwargs.values()):
-                if not _plain(one):
-                    log.add("oddities", f"gives a kernel a {type(one).__name__}")
+            for argument in (*args, *kwargs.values()):
+                if not _plain(argument):
+                    log.add("oddities", f"gives a kernel a {type(argument).__name__}")
             with log.launching(compiled=not interpreted):
                 return original(launch, *args, **kwargs)
 
-        held.__name__, held.__qualname__, held.__module__ = method, original.__qualname__, original.__module__
-        setattr(owner, method, held)
+        count_launch.__name__, count_launch.__qualname__, count_launch.__module__ = (
+            method,
+            original.__qualname__,
+            original.__module__,
+        )
+        setattr(owner, method, count_launch)
 
     def _look(self, kernel: str, values: Iterable[Any]) -> None:
         """Keep a sample of what each tensor holds, as it lies and sorted: others than the kernel have put it there."""
@@ -76,18 +80,20 @@ class Launches:
             if not isinstance(tensor, torch.Tensor) or not tensor.numel() or tensor.is_complex():
                 continue
             at = tensor.data_ptr()
-            whole = next((one for start, end, one in self.given if start <= at < end), tensor)
-            flat = whole.detach().reshape(-1)
+            base_tensor = next(
+                (task_tensor for start, end, task_tensor in self.task_tensors if start <= at < end), tensor
+            )
+            flat = base_tensor.detach().reshape(-1)
             size = flat.numel()
             places = [k * (size - 1) // (SAMPLED - 1) for k in range(SAMPLED)] if size > SAMPLED else [*range(size)]
             picked = torch.tensor(places, device=flat.device)
             some = array("f", flat[picked].float().tolist()).tobytes()
-            if (size, some) in self.looked:
+            if (size, some) in self.sampled_keys:
                 continue
-            self.looked.add((size, some))
-            if sum(seen for seen, _ in self.looked) <= MOST_SORTED:
+            self.sampled_keys.add((size, some))
+            if sum(elements for elements, _ in self.sampled_keys) <= MOST_SORTED:
                 some += array("f", flat.float().sort().values[picked].tolist()).tobytes()
-            self.held.append((kernel, size, base64.b64encode(some).decode()))
+            self.samples.append((kernel, size, base64.b64encode(some).decode()))
 
 
 def _grid(grid: Any, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -95,8 +101,8 @@ def _grid(grid: Any, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any
     if not callable(grid):
         return grid
     signature = inspect.signature(function)
-    known = {key: one for key, one in kwargs.items() if key in signature.parameters}
-    bound = signature.bind_partial(*args, **known)
+    accepted = {key: value for key, value in kwargs.items() if key in signature.parameters}
+    bound = signature.bind_partial(*args, **accepted)
     bound.apply_defaults()
     return grid(dict(bound.arguments))
 

@@ -40,7 +40,7 @@ class Log:
     """What was seen, by kind and name: how often, and of how many array elements."""
 
     def __init__(self) -> None:
-        self.seen: dict[str, dict[str, list[int]]] = {}
+        self.counts: dict[str, dict[str, list[int]]] = {}
         self.quiet = 0
         """Above zero while the harness works, not the candidate."""
         self.compiling = 0
@@ -48,7 +48,7 @@ class Log:
 
     def add(self, kind: str, name: str, elements: int = 0) -> None:
         """Note one call."""
-        names = self.seen.setdefault(kind, {})
+        names = self.counts.setdefault(kind, {})
         full = len(names) >= MOST_NAMES
         if self.quiet or (self.compiling and kind in EVENTS.values()) or (name not in names and full):
             return
@@ -86,26 +86,26 @@ def install(mode: str) -> None:
         _dead.append(True)
         return
     numpy = import_module("numpy") if find_spec("numpy") else None
-    watched = _watched(numpy) if numpy is not None else None
+    watched = _make_watched_array(numpy) if numpy is not None else None
     if torch is not None:
         _watch_operators(torch)
         _watch_escapes(torch, watched)
     _before.update(sys.modules)
-    sys.addaudithook(_heard)
+    sys.addaudithook(_audit)
 
 
 def adopt(language: Any, mode: str) -> None:
     """Know the task's tensors; in a trace, watch arrays and calls. What is returned there is looked at by nobody."""
     wrap, torch = language.wrap, sys.modules.get("torch")
-    watched = _watched(import_module("numpy")) if mode == "trace" and find_spec("numpy") else None
+    watched = _make_watched_array(import_module("numpy")) if mode == "trace" and find_spec("numpy") else None
 
-    def wrapped(*arguments: Any) -> Any:
-        made = wrap(*arguments)
-        if torch is not None and type(made) is torch.Tensor:
-            _launches.given.append((made.data_ptr(), made.data_ptr() + made.nbytes, made))
-        return made.view(watched) if watched is not None and type(made) is watched.__base__ else made
+    def wrap_and_note(*arguments: Any) -> Any:
+        array = wrap(*arguments)
+        if torch is not None and type(array) is torch.Tensor:
+            _launches.task_tensors.append((array.data_ptr(), array.data_ptr() + array.nbytes, array))
+        return array.view(watched) if watched is not None and type(array) is watched.__base__ else array
 
-    language.wrap = wrapped
+    language.wrap = wrap_and_note
     if mode == "knockout":
         _survive(language)
     if mode == "trace":
@@ -119,7 +119,7 @@ def _survive(language: Any) -> None:
     entry, finishing = language.entry, language.finish
     raised: list[bool] = []
 
-    def survived(*arguments: Any) -> Any:
+    def run_guarded(*arguments: Any) -> Any:
         raised[:] = [True]
         with contextlib.suppress(Exception, SystemExit):
             result = entry(*arguments)
@@ -128,10 +128,10 @@ def _survive(language: Any) -> None:
         return None
 
     def finish(*facts: Any) -> Any:
-        done = finishing(*facts)
-        return lambda result: "" if raised else done(result)
+        finisher = finishing(*facts)
+        return lambda result: "" if raised else finisher(result)
 
-    language.entry, language.finish = survived, finish
+    language.entry, language.finish = run_guarded, finish
 
 
 def _record_calls(language: Any, torch: Any) -> None:
@@ -140,19 +140,19 @@ def _record_calls(language: Any, torch: Any) -> None:
     profile = import_module("torch.autograd.profiler").profile
     settings = torch._C._profiler._ExperimentalConfig(profile_all_threads=True)
 
-    def recorded(*arguments: Any) -> Any:
-        one = profile(record_shapes=True, experimental_config=settings)
-        one.__enter__()
+    def record(*arguments: Any) -> Any:
+        profiler = profile(record_shapes=True, experimental_config=settings)
+        profiler.__enter__()
         try:
             return entry(*arguments)
         finally:
             try:
-                one.__exit__(None, None, None)
-                _profiles.append(one)
+                profiler.__exit__(None, None, None)
+                _profiles.append(profiler)
             except (RuntimeError, AssertionError):
                 _log.add("oddities", "ends the profiler")
 
-    language.entry = recorded
+    language.entry = record
 
 
 def _hidden(events: Iterable[Any]) -> None:
@@ -173,7 +173,7 @@ def _saw(event: Any) -> bool:
 
 def _elements(shape: Any) -> int:
     """Of one argument, which may be a list of tensors; of a number, none."""
-    if any(isinstance(one, list | tuple) for one in shape):
+    if any(isinstance(part, list | tuple) for part in shape):
         return sum(map(_elements, shape))
     return math.prod(shape) if shape else 0
 
@@ -183,32 +183,32 @@ def only_calls(language: Any) -> None:
     entry = language.entry
     _log.quiet += 1
 
-    def heard(*arguments: Any) -> Any:
+    def call_noted(*arguments: Any) -> Any:
         _log.quiet -= 1
         try:
             return entry(*arguments)
         finally:
             _log.quiet += 1
 
-    language.entry = heard
+    language.entry = call_noted
 
 
 def report() -> bytes:
     """As JSON: everything noted since `install`; without kernels, what their arguments held since the last report."""
     if _dead:
-        said = json.dumps({"held": [*_launches.held]}).encode()
-        _launches.held.clear()
-        _launches.looked.clear()
-        return said
+        text = json.dumps({"held": [*_launches.samples]}).encode()
+        _launches.samples.clear()
+        _launches.sampled_keys.clear()
+        return text
     while _profiles:
         _hidden(event for event in _profiles.pop().function_events if event.cpu_parent is None)
     loaded = [name for name in sys.modules if name not in _before and name in COMPILERS]
     for name in loaded:
-        _log.seen.setdefault("modules", {})[name] = [1, 0]
-    return json.dumps(_log.seen).encode()
+        _log.counts.setdefault("modules", {})[name] = [1, 0]
+    return json.dumps(_log.counts).encode()
 
 
-def _heard(event: str, arguments: tuple[Any, ...]) -> None:
+def _audit(event: str, arguments: tuple[Any, ...]) -> None:
     """A hook of `sys.audit`: called for everything that the interpreter does to the outside."""
     if event in EVENTS:
         _log.add(EVENTS[event], str(arguments[0] if arguments else "")[:200])
@@ -217,7 +217,7 @@ def _heard(event: str, arguments: tuple[Any, ...]) -> None:
 def _size(value: Any) -> int:
     """Elements of the arrays in an argument or a result."""
     if isinstance(value, list | tuple):
-        return sum(_size(one) for one in value)
+        return sum(_size(part) for part in value)
     counted = getattr(value, "numel", None)
     if callable(counted):
         return int(counted())
@@ -228,15 +228,15 @@ def _size(value: Any) -> int:
 def _watch_operators(torch: Any) -> None:
     """Note the operators of PyTorch in this thread, with their results. The profiler sees those of others."""
 
-    def dispatched(mode: Any, operator: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def dispatch(mode: Any, operator: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         result = operator(*args, **(kwargs or {}))
         _log.add("operators", str(getattr(operator, "overloadpacket", operator)), max(_size(args), _size(result)))
         return result
 
-    made = import_module("torch.utils._python_dispatch").TorchDispatchMode
+    base = import_module("torch.utils._python_dispatch").TorchDispatchMode
     # else the first operator would import the compiler of PyTorch, which takes seconds
-    body = {"__torch_dispatch__": dispatched, "_should_skip_dynamo": classmethod(lambda cls: False)}
-    kind = type("Mode", (made,), body)
+    body = {"__torch_dispatch__": dispatch, "_should_skip_dynamo": classmethod(lambda cls: False)}
+    kind = type("Mode", (base,), body)
     kind().__enter__()
 
 
@@ -247,11 +247,11 @@ def _watch_escapes(torch: Any, watched: Any) -> None:
         plain = getattr(torch.Tensor, method)
 
         def left(tensor: Any, *arguments: Any, **options: Any) -> Any:
-            found = plain(tensor, *arguments, **options)
+            result = plain(tensor, *arguments, **options)
             if _log.quiet or sys._getframe(1).f_globals.get("__name__", "").startswith("triton."):
-                return found
+                return result
             _log.add("escapes", f"Tensor.{method}", tensor.numel())
-            return found.view(watched) if method == "numpy" and watched is not None else found
+            return result.view(watched) if method == "numpy" and watched is not None else result
 
         return left
 
@@ -259,38 +259,38 @@ def _watch_escapes(torch: Any, watched: Any) -> None:
         setattr(torch.Tensor, method, leaving(method))
 
 
-def _watched(numpy: Any) -> Any:
+def _make_watched_array(numpy: Any) -> Any:
     """A subclass of ndarray that notes which functions of NumPy are called with it."""
     bare = numpy.ndarray
 
-    def opened(value: Any) -> Any:
+    def unwrap(value: Any) -> Any:
         if isinstance(value, bare):
             return value.view(bare)
-        return type(value)(map(opened, value)) if type(value) in (list, tuple) else value
+        return type(value)(map(unwrap, value)) if type(value) in (list, tuple) else value
 
-    def closed(value: Any) -> Any:
+    def rewrap(value: Any) -> Any:
         if isinstance(value, bare):
             return value.view(kind)
-        return tuple(map(closed, value)) if type(value) is tuple else value
+        return tuple(map(rewrap, value)) if type(value) is tuple else value
 
     def ufunc(self: Any, function: Any, method: str, *inputs: Any, **options: Any) -> Any:
-        result = getattr(function, method)(*opened(inputs), **{name: opened(one) for name, one in options.items()})
+        result = getattr(function, method)(*unwrap(inputs), **{name: unwrap(part) for name, part in options.items()})
         _log.add("functions", f"numpy.{function.__name__}", max(_size(inputs), _size(result)))
-        return closed(result)
+        return rewrap(result)
 
     def function(self: Any, called: Any, types: Any, args: Any, kwargs: Any) -> Any:
-        result = called(*opened(args), **{name: opened(one) for name, one in kwargs.items()})
+        result = called(*unwrap(args), **{name: unwrap(part) for name, part in kwargs.items()})
         name = f"numpy.{called.__name__}" + ("_where" if kwargs.get("where", True) is not True else "")
         _log.add("functions", name, max(_size(args), _size(result)))
-        return closed(result)
+        return rewrap(result)
 
     def noting(method: str) -> Callable[..., Any]:
-        def noted(self: Any, *args: Any, **options: Any) -> Any:
-            result = getattr(opened(self), method)(*opened(args), **options)
+        def note(self: Any, *args: Any, **options: Any) -> Any:
+            result = getattr(unwrap(self), method)(*unwrap(args), **options)
             _log.add("functions", f"numpy.{method}", max(_size(self), _size(args), _size(result)))
-            return closed(result)
+            return rewrap(result)
 
-        return noted
+        return note
 
     methods = {method: noting(method) for method in METHODS.split()}
     kind = type("ndarray", (bare,), {"__array_ufunc__": ufunc, "__array_function__": function, **methods})

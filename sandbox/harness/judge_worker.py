@@ -47,15 +47,18 @@ class Cpu:
 
     def __init__(self) -> None:
         self._clock = time.perf_counter_ns  # taken before the candidate could put another in its place
-        self._kept: dict[int, mmap.mmap] = {}  # a pointer in C keeps no memory alive
+        self._memories: dict[int, mmap.mmap] = {}  # a pointer in C keeps no memory alive
 
     def bind(
         self, slot: int, memory: mmap.mmap, layout: dict[str, Any], wrap: Callable[..., Any]
     ) -> list[dict[str, Any]]:
         """The arrays by name, for each placement, as the candidate's language has them. A slot may be given anew."""
-        self._kept[slot] = memory
+        self._memories[slot] = memory
         return [
-            {one["name"]: wrap(memory, one["dtype"], one["shape"], offsets[one["name"]]) for one in layout["arrays"]}
+            {
+                array["name"]: wrap(memory, array["dtype"], array["shape"], offsets[array["name"]])
+                for array in layout["arrays"]
+            }
             for offsets in layout["placements"]
         ]
 
@@ -84,7 +87,7 @@ class Worker:
         while data := self._wire.recv(frames.SIZE):
             frame = frames.unpacked(data)
             if frame.kind in (frames.CALL, frames.PING):
-                self._wire.send(self._called(frame))
+                self._wire.send(self._answer_call(frame))
             elif frame.kind == frames.BIND:
                 wrong = self._bind(frame)
                 kind = frames.FAILED if wrong else frames.BOUND
@@ -100,7 +103,7 @@ class Worker:
             elif frame.kind in (frames.STOCK, frames.CAPTURE, frames.PROVE):
                 self._wire.send(self._on_card(frame))
 
-    def _called(self, frame: Any) -> bytes:
+    def _answer_call(self, frame: Any) -> bytes:
         arguments, finish = self._calls.get((frame.slot, frame.placement), ((), None))
         called = frame.kind == frames.CALL
         entry = self._language.entry if called else _nothing
@@ -141,19 +144,19 @@ class Worker:
     def _memory(self) -> list[mmap.mmap]:
         """Shared memory that the judge sends, mapped."""
         _, descriptors, _, _ = socket.recv_fds(self._wire, frames.SIZE, 2)
-        found = [mmap.mmap(descriptor, 0) for descriptor in descriptors]
+        maps = [mmap.mmap(descriptor, 0) for descriptor in descriptors]
         for descriptor in descriptors:
             os.close(descriptor)
-        return found
+        return maps
 
     def _load(self, spec: dict[str, Any]) -> None:
         if spec["cpu"] is not None:
             os.sched_setaffinity(0, {spec["cpu"]})
         sys.path += spec["paths"]
-        other = spec["device"] != "cpu"
-        if other:
+        on_card = spec["device"] != "cpu"
+        if on_card:
             _beside("judge_card")
-        self._device = _beside(f"judge_worker_{spec['device']}").Device() if other else Cpu()
+        self._device = _beside(f"judge_worker_{spec['device']}").Device() if on_card else Cpu()
         if spec["mode"] != "plain":
             _beside("judge_launches")
             self._trace = _beside("judge_trace")
@@ -162,12 +165,12 @@ class Worker:
         self._language.move = self._device.move
         if self._trace is not None:
             self._trace.adopt(self._language, spec["mode"])
-            if other:
+            if on_card:
                 self._trace.only_calls(self._language)
 
-    def _report(self, said: bytes) -> None:
+    def _report(self, text: bytes) -> None:
         memory = self._memory()[0]
-        memory[: min(len(said), len(memory))] = said[: len(memory)]
+        memory[: min(len(text), len(memory))] = text[: len(memory)]
 
 
 def _nothing(*arguments: Any) -> None:

@@ -30,13 +30,13 @@ def laid(torch: Any, values: Any, over: Any, low: int, high: int) -> Any:
     """Whole numbers over whole numbers of [low, high), as `around` of the judge's rings.py; in a wider type."""
     floats = values.is_floating_point()
     wide = (torch.float64 if values.itemsize == 8 else torch.float32) if floats else torch.int64
-    first, second = values.to(wide), over.to(wide)
-    found, less = first - second, first <= second
-    del first, second  # on a card, room matters
+    values_wide, over_wide = values.to(wide), over.to(wide)
+    sums, less = values_wide - over_wide, values_wide <= over_wide
+    del values_wide, over_wide  # on a card, room matters
     bottom = low - 1 if floats or low > -(1 << 63) else (1 << 63) - 1  # sums go round at 64 bits
-    ends = [found.new_full((), float(end) if floats else end) for end in (high - 1, bottom)]
-    found += torch.where(less, *ends)
-    return found.clamp_(float(low), float(high - 1)) if floats else found
+    ends = [sums.new_full((), float(end) if floats else end) for end in (high - 1, bottom)]
+    sums += torch.where(less, *ends)
+    return sums.clamp_(float(low), float(high - 1)) if floats else sums
 
 
 class Place:
@@ -50,15 +50,15 @@ class Place:
         self.area = self._torch.empty(facts["spans"][-1][1], dtype=self._torch.uint8, device=self._where)
         self._at: int = self.area.data_ptr()
         self._driver.copy(self._at, self._host, len(self.area))
-        self._kinds = {one["name"]: getattr(self._torch, one["dtype"]) for one in facts["arrays"]}
-        self._counts: dict[str, int] = {one["name"]: math.prod(one["shape"]) for one in facts["arrays"]}
+        self._kinds = {array["name"]: getattr(self._torch, array["dtype"]) for array in facts["arrays"]}
+        self._counts: dict[str, int] = {array["name"]: math.prod(array["shape"]) for array in facts["arrays"]}
         self._early = {name: self._rows(name) for name in facts["seconds"]}
         self._poisons: dict[str, Any] = {}
         self._consts: dict[tuple[str, int], Any] = {}
         self.stock: Any = None
         self.graphs: dict[int, tuple[Callable[[], Any], Any]] = {}
         self._driver.sync()
-        self._bands = [self._banded(number) for number in range(len(facts["bands"]))]
+        self._bands = [self._band_bytes(number) for number in range(len(facts["bands"]))]
 
     def close(self) -> None:
         """The shared memory will be another's."""
@@ -78,28 +78,28 @@ class Place:
             self._driver.copy(rows.data_ptr(), self._at + self._offset(name, placement), self._nbytes(name))
             self._poisons[name] = self._ints(rows, name)[: self._counts[name]]
 
-    def draw(self, placement: int, asked: dict[str, Any]) -> None:
+    def draw(self, placement: int, request: dict[str, Any]) -> None:
         """Inputs and outputs from what is kept on the card, at the places that the judge now names."""
         assert self.stock is not None
-        self.stock.renew(asked["decoy"])
-        for name, (start, other) in asked["inputs"].items():
-            if name in asked["const"] and self._consts.get((name, placement)) == [start, other]:
+        self.stock.renew(request["decoy"])
+        for name, (start, over_start) in request["inputs"].items():
+            if name in request["const"] and self._consts.get((name, placement)) == [start, over_start]:
                 continue
-            self._consts[name, placement] = [start, other]
+            self._consts[name, placement] = [start, over_start]
             count, target = self._counts[name], self.array(name, placement)
             values = self._ints(self.stock.of(f"values/{name}"), name)[start : start + count]
             if (over := self.stock.of(f"over/{name}")) is None:
                 target.copy_(values)
                 continue
-            over = self._ints(over, name)[other : other + count]
-            if (ring := asked["rings"].get(name)) is None:
+            over = self._ints(over, name)[over_start : over_start + count]
+            if (ring := request["rings"].get(name)) is None:
                 self._torch.bitwise_xor(values, over, out=target)
             else:
                 kind = self._kinds[name]
                 target.view(kind).copy_(laid(self._torch, values.view(kind), over.view(kind), *ring))
-        for name, (kind, start) in asked["poison"].items():
-            held = self._ints(self.stock.of(f"{kind}/{name}"), name)
-            self._poisons[name] = held[start : start + self._counts[name]]
+        for name, (kind, start) in request["poison"].items():
+            poison = self._ints(self.stock.of(f"{kind}/{name}"), name)
+            self._poisons[name] = poison[start : start + self._counts[name]]
             self.array(name, placement).copy_(self._poisons[name])
 
     def intact(self, placement: int) -> bool:
@@ -123,13 +123,13 @@ class Place:
             self._driver.copy(self._host + self._offset(name, placement), rows.data_ptr(), self._nbytes(name))
         self._driver.sync()
 
-    def proof(self, placement: int, asked: dict[str, Any]) -> dict[str, Any]:
+    def proof(self, placement: int, request: dict[str, Any]) -> dict[str, Any]:
         """Sums with signs and bits at places that were not known before the call had ended."""
         inputs = [name for name in self._kinds if name not in self._early]
         return {
-            "outputs": {name: self._summed(name, placement, asked) for name in self._early},
+            "outputs": {name: self._output_proof(name, placement, request) for name in self._early},
             "inputs": {name: self._total(name, placement) for name in inputs},
-            "guards": bool(self._torch.equal(self._banded(placement), self._bands[placement])),
+            "guards": bool(self._torch.equal(self._band_bytes(placement), self._bands[placement])),
         }
 
     def array(self, name: str, placement: int) -> Any:
@@ -137,24 +137,24 @@ class Place:
         start = self._offset(name, placement)
         return self._ints(self.area[start : start + self._nbytes(name)], name)
 
-    def _summed(self, name: str, placement: int, asked: dict[str, Any]) -> dict[str, Any]:
+    def _output_proof(self, name: str, placement: int, request: dict[str, Any]) -> dict[str, Any]:
         torch, rows, now = self._torch, self._early[name], self.array(name, placement)
         early = self._ints(rows, name)[: self._counts[name]]
         numbers = rows.view(self._kinds[name]).view(-1, ROW).double()
         signs = self.stock.signs if self.stock is not None else ()
-        places = torch.tensor(asked["places"], dtype=torch.int64, device=self._where)
+        places = torch.tensor(request["places"], dtype=torch.int64, device=self._where)
         across = signs[places[:, :1] + torch.arange(ROW, device=self._where)]
         down = signs[places[:, 1:] + torch.arange(len(numbers), device=self._where)]
         sums = ((numbers @ across.T) * down.T).sum(0)
         return {
-            "sums": [one.hex() for one in sums.tolist()],
+            "sums": [value.hex() for value in sums.tolist()],
             "same": bool(torch.equal(early, now)),
-            "bits": [self._bits(early, *asked["subset"]), self._bits(now, *asked["subset"])],
+            "bits": [self._bits(early, *request["subset"]), self._bits(now, *request["subset"])],
         }
 
-    def _bits(self, ints: Any, step: int, first: int) -> int:
-        at = (step * self._torch.arange(SUBSET, device=self._where) + first) % max(len(ints), 1)
-        return int((ints[at].long() * ((at * WIDE + first) | 1)).sum()) if len(ints) else 0
+    def _bits(self, ints: Any, step: int, start: int) -> int:
+        at = (step * self._torch.arange(SUBSET, device=self._where) + start) % max(len(ints), 1)
+        return int((ints[at].long() * ((at * WIDE + start) | 1)).sum()) if len(ints) else 0
 
     def _total(self, name: str, placement: int) -> int:
         return int(self.array(name, placement).sum(dtype=self._torch.int64))
@@ -165,7 +165,7 @@ class Place:
         at = self._torch.tensor([secrets.randbelow(len(now)) for _ in range(SAMPLES)], device=self._where)
         return bool(self._torch.equal(now[at], before[at]))
 
-    def _banded(self, placement: int) -> Any:
+    def _band_bytes(self, placement: int) -> Any:
         return self._torch.cat([self.area[start : start + count] for start, count in self.facts["bands"][placement]])
 
     def _rows(self, name: str) -> Any:
@@ -205,8 +205,8 @@ class Device:
         place = self._places[slot] = Place(self, memory, layout)
         return [
             {
-                one["name"]: wrap(place.area, one["dtype"], one["shape"], offsets[one["name"]])
-                for one in layout["arrays"]
+                array["name"]: wrap(place.area, array["dtype"], array["shape"], offsets[array["name"]])
+                for array in layout["arrays"]
             }
             for offsets in layout["placements"]
         ]
@@ -222,39 +222,39 @@ class Device:
     def run(self, frame: Any, entry: Callable[..., Any], arguments: Sequence[Any], finish: Any) -> tuple[int, str]:
         """One call: its time in ns by the device's events, and why it gave no answer."""
         if frame.kind == self._frames.PING:
-            return self._timed(entry, ()), ""
-        place, drawn = self._places[frame.slot], frame.text == "drawn"
-        asked = place.words() if drawn else {"graph": False, "cold": False}
-        if drawn:
-            place.draw(frame.placement, asked)
+            return self._time_call(entry, ()), ""
+        place, from_stock = self._places[frame.slot], frame.text == "drawn"
+        request = place.words() if from_stock else {"graph": False, "cold": False}
+        if from_stock:
+            place.draw(frame.placement, request)
         else:
             place.load(frame.placement)
         self.driver.no_persistence()
-        if asked["cold"]:
+        if request["cold"]:
             self.driver.fill(self._flush.data_ptr(), frame.nonce[0], len(self._flush))
         self.driver.sync()
         intact = place.intact(frame.placement)
-        call, result = place.graphs[frame.placement] if asked["graph"] else (lambda: entry(*arguments), None)
+        call, result = place.graphs[frame.placement] if request["graph"] else (lambda: entry(*arguments), None)
         self.driver.start()
-        given = call()
+        returned = call()
         self.driver.stop()
-        wrong = finish(result if asked["graph"] else given) if finish is not None else ""
+        wrong = finish(result if request["graph"] else returned) if finish is not None else ""
         place.keep(frame.placement)
         self.driver.sync()
         took = self.driver.elapsed_ns()
-        if not drawn:
+        if not from_stock:
             place.bring(frame.placement)
         return took, wrong or ("" if intact else "outputs were written before the call began")
 
     def prove(self, frame: Any) -> None:
         """What the judge wants to know of the last call at that placement, into the place for words."""
         place = self._places[frame.slot]
-        asked = place.words()
-        said = json.dumps(place.proof(frame.placement, asked)).encode() if asked["places"] else b"{}"
-        if asked["whole"]:
+        request = place.words()
+        answer = json.dumps(place.proof(frame.placement, request)).encode() if request["places"] else b"{}"
+        if request["whole"]:
             place.bring(frame.placement)
         start = place.facts["words"]
-        place.memory[start : len(place.memory)] = said.ljust(len(place.memory) - start, b"\0")
+        place.memory[start : len(place.memory)] = answer.ljust(len(place.memory) - start, b"\0")
 
     def capture(self, frame: Any, entry: Callable[..., Any], arguments: Sequence[Any]) -> str:
         """Make a graph of one call: `graph` and its nodes by kind, or `eager` and why there is none."""
@@ -276,7 +276,7 @@ class Device:
         place.graphs[frame.placement] = (graph.replay, result)
         return f"graph {json.dumps(kinds)}"
 
-    def _timed(self, entry: Callable[..., Any], arguments: Sequence[Any]) -> int:
+    def _time_call(self, entry: Callable[..., Any], arguments: Sequence[Any]) -> int:
         self.driver.start()
         entry(*arguments)
         self.driver.stop()
@@ -287,5 +287,5 @@ class Device:
         if self.where == "cpu":
             return ROW
         properties = self.torch.cuda.get_device_properties(0)
-        told = 2 * int(getattr(properties, "L2_cache_size", 0))
-        return max(told, 2 * FLUSH_LEAST if self.torch.version.hip else 0, ROW)
+        twice_l2_bytes = 2 * int(getattr(properties, "L2_cache_size", 0))
+        return max(twice_l2_bytes, 2 * FLUSH_LEAST if self.torch.version.hip else 0, ROW)

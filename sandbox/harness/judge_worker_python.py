@@ -26,17 +26,17 @@ class Numpy:
         kind = self._numpy.dtype("uint16" if dtype == "bfloat16" else dtype)
         return self._numpy.frombuffer(memory, kind, math.prod(shape), offset).reshape(shape)
 
-    def pointer(self, array: Any, wanted: Any) -> int | str:
+    def pointer(self, array: Any, expected: Any) -> int | str:
         """Where a returned array's elements are, or why it is not such an array as `wanted`.
 
         A reduction of NumPy gives a scalar, which is as good as an array of one element.
         """
-        if wanted.size == 1 and type(array) is wanted.dtype.type:
-            array = self._scalar = self._numpy.array(array).reshape(wanted.shape)  # kept while it is read
+        if expected.size == 1 and type(array) is expected.dtype.type:
+            array = self._scalar = self._numpy.array(array).reshape(expected.shape)  # kept while it is read
         if type(array) is not self._numpy.ndarray:
             return f"a {type(array).__name__} instead of a numpy.ndarray"
-        if array.shape != wanted.shape or array.dtype != wanted.dtype:
-            return f"{array.dtype} {list(array.shape)} instead of {wanted.dtype} {list(wanted.shape)}"
+        if array.shape != expected.shape or array.dtype != expected.dtype:
+            return f"{array.dtype} {list(array.shape)} instead of {expected.dtype} {list(expected.shape)}"
         if not array.flags.c_contiguous:
             return "an array that is not contiguous; return numpy.ascontiguousarray() of it"
         return int(array.ctypes.data)
@@ -67,14 +67,14 @@ class Torch:
             return self._torch.empty(tuple(shape), dtype=kind)
         return self._torch.frombuffer(memory, dtype=kind, count=count, offset=offset).view(tuple(shape))
 
-    def pointer(self, tensor: Any, wanted: Any) -> int | str:
+    def pointer(self, tensor: Any, expected: Any) -> int | str:
         """Where a returned tensor's elements are, or why it is not such a tensor as `wanted`."""
         if type(tensor) is not self._tensor:
             return f"a {type(tensor).__name__} instead of a torch.Tensor"
         if tensor.__dict__:
             return f"a tensor with attributes of its own: {', '.join(tensor.__dict__)}"
-        if tensor.shape != wanted.shape or tensor.dtype != wanted.dtype or tensor.device != wanted.device:
-            return f"{tensor.dtype} {list(tensor.shape)} instead of {wanted.dtype} {list(wanted.shape)}"
+        if tensor.shape != expected.shape or tensor.dtype != expected.dtype or tensor.device != expected.device:
+            return f"{tensor.dtype} {list(tensor.shape)} instead of {expected.dtype} {list(expected.shape)}"
         if not self._is_contiguous(tensor):
             return "a tensor that is not contiguous; return .contiguous() of it"
         if tensor.untyped_storage().nbytes() < tensor.numel() * tensor.element_size():
@@ -96,7 +96,7 @@ class Module:
         self.returns: bool = spec["returns"]
         self.wrap = framework.wrap
         self.move: Callable[[int, int, int], Any] = ctypes.memmove
-        self.entry = getattr(_imported(Path(spec["source"])), spec["entry"])
+        self.entry = getattr(_import_file(Path(spec["source"])), spec["entry"])
 
     def arguments(self, arrays: dict[str, Any], dims: dict[str, int]) -> tuple[Any, ...]:
         """Tensors, and dimensions as they are."""
@@ -114,18 +114,18 @@ class Module:
         ]
 
         def finish(result: Any) -> str:
-            given = _several(result)
-            if given is None:
-                given = [result] if places or result is not None else []
-            if len(given) != len(places):
-                return f"{len(places)} results are wanted, not {len(given)}: {', '.join(names)}"
-            for one, (name, wanted, target) in zip(given, places, strict=True):
-                found = framework.pointer(one, wanted)
-                if isinstance(found, str):
-                    return f"{name}: {found}"
-                if inside := [other for start, end, other in spans if start <= found < end]:
+            results = _several(result)
+            if results is None:
+                results = [result] if places or result is not None else []
+            if len(results) != len(places):
+                return f"{len(places)} results are wanted, not {len(results)}: {', '.join(names)}"
+            for value, (name, expected, target) in zip(results, places, strict=True):
+                address = framework.pointer(value, expected)
+                if isinstance(address, str):
+                    return f"{name}: {address}"
+                if inside := [input_name for start, end, input_name in spans if start <= address < end]:
                     return f"{name}: the memory of the input {inside[0]}, not an array of its own"
-                self.move(target, found, bytes_of[name])
+                self.move(target, address, bytes_of[name])
             return ""
 
         return finish
@@ -147,7 +147,7 @@ def _several(result: Any) -> list[Any] | None:
     return None
 
 
-def _imported(path: Path) -> ModuleType:
+def _import_file(path: Path) -> ModuleType:
     """The module at that path; its neighbours can be imported by it."""
     sys.path.insert(0, str(path.parent))
     spec = importlib.util.spec_from_file_location(path.stem, path)

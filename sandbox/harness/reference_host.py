@@ -33,7 +33,7 @@ class Unusable(Exception):
     """The reference did something that a reference cannot do."""
 
 
-def received(stream: BufferedReader) -> bytearray | None:
+def receive(stream: BufferedReader) -> bytearray | None:
     """The bytes of one message; None at the end of the stream."""
     head = stream.read(LENGTH.size)
     if len(head) < LENGTH.size:
@@ -42,9 +42,9 @@ def received(stream: BufferedReader) -> bytearray | None:
     return body if stream.readinto(body) == len(body) else None
 
 
-def expected(stream: BufferedReader) -> bytearray:
+def expect_message(stream: BufferedReader) -> bytearray:
     """The bytes of one message that has to come. Raises EOFError."""
-    body = received(stream)
+    body = receive(stream)
     if body is None:
         raise EOFError
     return body
@@ -61,7 +61,7 @@ def plain_bytes(array: Array) -> memoryview:
     return np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
 
 
-def loaded(file: Path) -> ModuleType:
+def load_module(file: Path) -> ModuleType:
     """The reference as a module; files beside it can be imported, and no bytecode is left there."""
     if re.search(r"^\s*(import|from)\s+torch\b", file.read_text(encoding="utf-8", errors="replace"), re.MULTILINE):
         import_module("torch")  # which takes thrice as long without bytecode of its own
@@ -85,7 +85,7 @@ class NumPy:
         if device != "cpu":
             raise Unusable(f"a reference in NumPy cannot run on {device}")
 
-    def given(self, raw: Array, dtype: str, *, wide: bool) -> Any:
+    def convert(self, raw: Array, dtype: str, *, wide: bool) -> Any:
         """An array of the reference's own from the judge's bytes; float32 where it was moved by less than its type."""
         if dtype == "bool":
             return raw.astype(bool)
@@ -95,7 +95,7 @@ class NumPy:
         return value.astype(np.float64 if wide else np.float32 if dtype in HALVES else value.dtype)
 
     @contextlib.contextmanager
-    def asked(self, *, wide: bool) -> Iterator[list[str]]:
+    def working_precision(self, *, wide: bool) -> Iterator[list[str]]:
         """Around the reference's work; gives a list for notes."""
         yield []
 
@@ -119,7 +119,7 @@ class Torch:
         torch.backends.cuda.matmul.allow_tf32 = False
         torch.backends.cudnn.allow_tf32 = False
 
-    def given(self, raw: Array, dtype: str, *, wide: bool) -> Any:
+    def convert(self, raw: Array, dtype: str, *, wide: bool) -> Any:
         """A tensor of the reference's own from the judge's bytes."""
         if raw.dtype == np.uint16:
             tensor = self.torch.from_numpy(raw.view(np.int16)).view(self.torch.bfloat16)
@@ -128,7 +128,7 @@ class Torch:
         return tensor.to(self.device, self.torch.float64 if wide and dtype in FLOATS else None)
 
     @contextlib.contextmanager
-    def asked(self, *, wide: bool) -> Iterator[list[str]]:
+    def working_precision(self, *, wide: bool) -> Iterator[list[str]]:
         """Around the reference's work. In float64, what the reference makes as float32 is made as float64 too."""
         notes: list[str] = []
         if not wide:
@@ -161,20 +161,20 @@ def widening(torch: Any, notes: list[str]) -> Any:
     methods = {torch.Tensor.float: torch.float32, torch.Tensor.half: torch.float16}
     methods[torch.Tensor.bfloat16] = torch.bfloat16
 
-    def widened(value: Any) -> Any:
+    def widen(value: Any) -> Any:
         if isinstance(value, torch.dtype) and value.is_floating_point and value.itemsize < 4:
             line = f"rounds to {str(value).removeprefix('torch.')} on the way"
             if line not in notes:
                 notes.append(line)
         return torch.float64 if value is torch.float32 else value
 
-    def called(mode: Any, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def intercept(mode: Any, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if function in methods:
-            return args[0].to(widened(methods[function]))
-        return function(*map(widened, args), **{name: widened(value) for name, value in (kwargs or {}).items()})
+            return args[0].to(widen(methods[function]))
+        return function(*map(widen, args), **{name: widen(value) for name, value in (kwargs or {}).items()})
 
     mode = import_module("torch.overrides").TorchFunctionMode
-    return type("Widening", (mode,), {"__torch_function__": called})()
+    return type("Widening", (mode,), {"__torch_function__": intercept})()
 
 
 class Host:
@@ -183,30 +183,30 @@ class Host:
     def __init__(self, spec: Mapping[str, Any]) -> None:
         self.inputs, self.outputs = spec["inputs"], spec["outputs"]
         self.file = Path(spec["file"])
-        self.module = loaded(self.file)
+        self.module = load_module(self.file)
         kind = Torch if "torch" in sys.modules else NumPy
         self.framework = kind(spec["device"])
 
     def answer(self, question: str, raw: Mapping[str, Array]) -> tuple[dict[str, Array], list[str]]:
         """Arrays by name, and notes. `question` is oracle, in float64, or trusted, in the task's own types."""
         wide = question == "oracle"
-        given = {name: self.framework.given(raw[name], dtype, wide=wide) for name, dtype, _ in self.inputs}
-        with self.framework.asked(wide=wide) as notes:
-            result = self._function(question)(*given.values())
-        found = dict(self._by_name(result))
-        found.update({name: given[name] for name, _, constness in self.inputs if constness == "mutated"})
+        arguments = {name: self.framework.convert(raw[name], dtype, wide=wide) for name, dtype, _ in self.inputs}
+        with self.framework.working_precision(wide=wide) as notes:
+            result = self._function(question)(*arguments.values())
+        values = dict(self._by_name(result))
+        values.update({name: arguments[name] for name, _, constness in self.inputs if constness == "mutated"})
         arrays: dict[str, Array] = {}
-        for name, value in found.items():
+        for name, value in values.items():
             arrays[name], had = self.framework.plain(value)
             if wide and had in ("float32", *HALVES) and self._is_float(name):
                 notes.append(f"{name} comes as {had}")
         return arrays, notes
 
     def _function(self, question: str) -> Any:
-        found = getattr(self.module, question, None) or getattr(self.module, "reference", None)
-        if not callable(found):
+        function = getattr(self.module, question, None) or getattr(self.module, "reference", None)
+        if not callable(function):
             raise Unusable(f"defines neither {question}() nor reference()")
-        return found
+        return function
 
     def _by_name(self, result: Any) -> Iterable[tuple[str, Any]]:
         names = [name for name, _ in self.outputs]
@@ -220,7 +220,7 @@ class Host:
         return zip(names, values, strict=True)
 
     def _is_float(self, name: str) -> bool:
-        return any(one[0] == name and one[1] in FLOATS for one in (*self.inputs, *self.outputs))
+        return any(tensor[0] == name and tensor[1] in FLOATS for tensor in (*self.inputs, *self.outputs))
 
 
 def place(error: BaseException, file: Path) -> str:
@@ -234,7 +234,7 @@ def place(error: BaseException, file: Path) -> str:
     return f"{line}{kind}{text}"[:1000]
 
 
-def told(out: BinaryIO, header: Mapping[str, object], arrays: Iterable[Array] = ()) -> None:
+def send_answer(out: BinaryIO, header: Mapping[str, object], arrays: Iterable[Array] = ()) -> None:
     """One whole answer."""
     send(out, json.dumps(header).encode())
     for array in arrays:
@@ -242,49 +242,49 @@ def told(out: BinaryIO, header: Mapping[str, object], arrays: Iterable[Array] = 
     out.flush()
 
 
-def served(host: Host, given: BufferedReader, out: BinaryIO, words: bytearray) -> None:
+def serve(host: Host, stream: BufferedReader, out: BinaryIO, words: bytearray) -> None:
     """Reads the arrays that are asked about, all of them, and answers every question about each set."""
-    asked = json.loads(words)
+    request = json.loads(words)
     names = [name for name, _, _ in host.inputs]
     sets = [
         {
-            name: np.ndarray(tuple(shape), dtype, expected(given))
+            name: np.ndarray(tuple(shape), dtype, expect_message(stream))
             for name, (dtype, shape) in zip(names, forms, strict=True)
         }
-        for forms in asked["sets"]
+        for forms in request["sets"]
     ]
     answers: list[dict[str, object]] = []
     sent: list[Array] = []
-    noted: list[str] = []
-    for raw, question in ((raw, question) for raw in sets for question in asked["questions"]):
+    all_notes: list[str] = []
+    for raw, question in ((raw, question) for raw in sets for question in request["questions"]):
         try:
             # copies: a mutated input must be as it was for the next question
             arrays, notes = host.answer(question, {name: array.copy() for name, array in raw.items()})
         except BaseException as error:
             if isinstance(error, KeyboardInterrupt):
                 raise
-            told(out, {"error": place(error, host.file), "question": question})
+            send_answer(out, {"error": place(error, host.file), "question": question})
             return
-        if question == asked["questions"][0]:
+        if question == request["questions"][0]:
             answers.append({})
         answers[-1][question] = [(name, array.dtype.str, array.shape) for name, array in arrays.items()]
         sent += [array.copy() for array in arrays.values()]  # a reference may use its own memory again
-        noted += notes
-    told(out, {"answers": answers, "notes": noted}, sent)
+        all_notes += notes
+    send_answer(out, {"answers": answers, "notes": all_notes}, sent)
 
 
 def main() -> None:
     """Answers until the other side closes."""
-    given, out = os.fdopen(int(sys.argv[1]), "rb"), os.fdopen(int(sys.argv[2]), "wb")
-    spec = json.loads(expected(given))
+    stream, out = os.fdopen(int(sys.argv[1]), "rb"), os.fdopen(int(sys.argv[2]), "wb")
+    spec = json.loads(expect_message(stream))
     try:
         host = Host(spec)
     except BaseException as error:
-        told(out, {"error": place(error, Path(spec["file"]))})
+        send_answer(out, {"error": place(error, Path(spec["file"]))})
         raise
-    told(out, {"framework": host.framework.name})
-    while (words := received(given)) is not None:
-        served(host, given, out, words)
+    send_answer(out, {"framework": host.framework.name})
+    while (words := receive(stream)) is not None:
+        serve(host, stream, out, words)
 
 
 if __name__ == "__main__":

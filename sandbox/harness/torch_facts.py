@@ -1,6 +1,6 @@
 """What only running a person's PyTorch file shows: its domain, what it reads, which of its tensors are constants.
 
-Part of torch_host.py, in the same process; its answers are the fields of `Facts` in sandbox/judge/torch_source.py.
+Part of torch_host.py, in the same process; its answers are the fields of `RunFacts` in sandbox/judge/torch_source.py.
 """
 
 import copy
@@ -25,61 +25,61 @@ class Unrepeatable(Exception):
 class Facts:
     """One instance of the file at some sizes, and another one whose random numbers are others."""
 
-    def __init__(self, instance: Any, other: Any) -> None:
+    def __init__(self, instance: Any, second: Any) -> None:
         self.torch, self.called, self.inputs = instance.torch, instance.called, instance.inputs
-        self.is_module, self.instance, self.other = instance.is_module, instance, other
+        self.is_module, self.instance, self.second = instance.is_module, instance, second
         self.forced = False
 
-    def found(self) -> dict[str, Any]:
+    def collect(self) -> dict[str, Any]:
         """All of it. Raises Unrepeatable."""
-        self._settled()
-        buffers, kept = self._buffers()
+        self._settle_mode()
+        buffers, constants = self._buffers()
         return {
             "training": not self.forced,
             **self._domain(),
-            "mutated": self._mutated(),
+            "mutated": self._mutated_places(),
             "buffers": buffers,
-            "kept": sorted(kept),
+            "constant_buffers": sorted(constants),
             "parts": sorted(
                 {name for name, _ in self._random(list(parts(self.torch, self.called)), self._other_parts())}
             )
             if self.is_module
             else [],
-            "masks": [i for i, one in enumerate(self.inputs) if self._is_float(one) and self._is_mask(one)],
-            "partial": self._partial(kept),
+            "masks": [i for i, tensor in enumerate(self.inputs) if self._is_float(tensor) and self._is_mask(tensor)],
+            "partial": self._partial(constants),
         }
 
-    def _settled(self) -> None:
+    def _settle_mode(self) -> None:
         """Leaves the module as it was made if that is repeatable, else in eval mode."""
-        given = self._anew()
-        if not self._chancy(given):
+        inputs = self._anew()
+        if not self._chancy(inputs):
             return
         if self.is_module:
             self.called.eval()
             self.forced = True
-        if not self.is_module or self._chancy(given):
+        if not self.is_module or self._chancy(inputs):
             raise Unrepeatable("gives other results for the same inputs; take the randomness out of it")
 
     def _domain(self) -> dict[str, Any]:
         """Which inputs may come from N(0,1), and the range that get_inputs() gives the others, if it gives one."""
-        places = [i for i, one in enumerate(self.inputs) if self._is_float(one)]
-        seen = [self._range(one) if i in places else None for i, one in enumerate(self.inputs)]
+        places = [i for i, tensor in enumerate(self.inputs) if self._is_float(tensor)]
+        ranges = [self._range(tensor) if i in places else None for i, tensor in enumerate(self.inputs)]
         anew = self._anew()
         finite = self._finite(anew)
         inside: list[int] = []
         if not finite and self._finite(self.inputs):
             inside = [i for i in places if not self._finite([*self.inputs[:i], anew[i], *self.inputs[i + 1 :]])]
-            rest = [one if i in inside else anew[i] for i, one in enumerate(self.inputs)]
+            rest = [tensor if i in inside else anew[i] for i, tensor in enumerate(self.inputs)]
             inside = inside if inside and self._finite(rest) else places
-        return {"normal": finite, "seen": seen, "inside": inside}
+        return {"normal": finite, "input_ranges": ranges, "inside": inside}
 
-    def _mutated(self) -> list[int]:
-        given = self._anew()
-        before = self._cloned(given)
-        self.called(*given)
+    def _mutated_places(self) -> list[int]:
+        inputs = self._anew()
+        before = self._clone(inputs)
+        self.called(*inputs)
         return [
             index
-            for index, (old, new) in enumerate(zip(before, given, strict=True))
+            for index, (old, new) in enumerate(zip(before, inputs, strict=True))
             if self._is_tensor(old) and not self.torch.equal(self.torch.nan_to_num(old), self.torch.nan_to_num(new))
         ]
 
@@ -91,86 +91,100 @@ class Facts:
         """
         if not self.is_module:
             return {}, set()
-        own = [(name, one) for name, one in self.instance.state().items() if not self._is_parameter(one)]
-        random = {name for name, _ in self._random(own, dict(self.other.state()))}
-        given = self._anew()
-        drawn: dict[str, str] = {}
-        kept = set()
-        for name, one in own:
-            if self._matters(name, given):
-                begun = bool((one == 0).all()) or bool((one == 1).all())
-                drawn[name] = "positive" if begun or bool((one > 0).all()) else self._kind(one)
-                kept |= set() if begun or name in random else {name}
-        return drawn, kept
+        buffers = [(name, tensor) for name, tensor in self.instance.state().items() if not self._is_parameter(tensor)]
+        random = {name for name, _ in self._random(buffers, dict(self.second.state()))}
+        inputs = self._anew()
+        kinds: dict[str, str] = {}
+        constants = set()
+        for name, tensor in buffers:
+            if self._matters(name, inputs):
+                begun = bool((tensor == 0).all()) or bool((tensor == 1).all())
+                kinds[name] = "positive" if begun or bool((tensor > 0).all()) else self._kind(tensor)
+                constants |= set() if begun or name in random else {name}
+        return kinds, constants
 
     def _kind(self, tensor: Any) -> str:
         return "mask" if self._is_mask(tensor) else "normal"
 
-    def _random(self, own: list[tuple[str, Any]], other: dict[str, Any]) -> Iterator[tuple[str, Any]]:
-        for name, one in own:
-            if name not in other or other[name].shape != one.shape or not self.torch.equal(one, other[name]):
-                yield name, one
+    def _random(self, tensors: list[tuple[str, Any]], second_tensors: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+        for name, tensor in tensors:
+            if (
+                name not in second_tensors
+                or second_tensors[name].shape != tensor.shape
+                or not self.torch.equal(tensor, second_tensors[name])
+            ):
+                yield name, tensor
 
     def _other_parts(self) -> dict[str, Any]:
-        return dict(parts(self.torch, self.other.called))
+        return dict(parts(self.torch, self.second.called))
 
-    def _partial(self, kept: set[str]) -> list[str]:
+    def _partial(self, constants: set[str]) -> list[str]:
         """Names of inputs and of state of which single elements do not matter: a call reads less than all of them."""
         until = time.monotonic() + BUDGET_S
-        found = []
+        partial = []
         names = self.instance.arguments()
-        for place, one in enumerate(self.inputs):
-            if self._is_tensor(one) and one.numel() and not self._all_matter(self._of_input(place), one, until):
-                found.append(names[place])
-        for name, one in self.instance.state().items():
-            if name not in kept and one.numel() and not self._all_matter(self._of_state(one), one, until):
-                found.append(name)
-        return found
+        for place, tensor in enumerate(self.inputs):
+            if (
+                self._is_tensor(tensor)
+                and tensor.numel()
+                and not self._all_matter(self._of_input(place), tensor, until)
+            ):
+                partial.append(names[place])
+        for name, tensor in self.instance.state().items():
+            if name not in constants and tensor.numel() and not self._all_matter(self._of_state(tensor), tensor, until):
+                partial.append(name)
+        return partial
 
     def _of_input(self, place: int) -> Callable[[int, Any], list[Any]]:
-        def changed(index: int, value: Any) -> list[Any]:
-            given = self._cloned(self.inputs)
-            given[place] = given[place].contiguous()
-            given[place].view(-1)[index] = value
-            return self._again(given)
+        def call_with(index: int, value: Any) -> list[Any]:
+            inputs = self._clone(self.inputs)
+            inputs[place] = inputs[place].contiguous()
+            inputs[place].view(-1)[index] = value
+            return self._call_afresh(inputs)
 
-        return changed
+        return call_with
 
     def _of_state(self, tensor: Any) -> Callable[[int, Any], list[Any]]:
-        def changed(index: int, value: Any) -> list[Any]:
-            place = tuple(int(one) for one in self.torch.unravel_index(self.torch.tensor(index), tensor.shape))
-            kept = tensor[place].clone()
+        def call_with(index: int, value: Any) -> list[Any]:
+            place = tuple(
+                int(coordinate) for coordinate in self.torch.unravel_index(self.torch.tensor(index), tensor.shape)
+            )
+            before = tensor[place].clone()
             tensor[place] = value
             try:
-                return self._again(self.inputs)
+                return self._call_afresh(self.inputs)
             finally:
-                tensor[place] = kept
+                tensor[place] = before
 
-        return changed
+        return call_with
 
-    def _all_matter(self, changed: Callable[[int, Any], list[Any]], tensor: Any, until: float) -> bool:
+    def _all_matter(self, call_with: Callable[[int, Any], list[Any]], tensor: Any, until: float) -> bool:
         flat = tensor.reshape(-1)
-        before = changed(0, flat[0].clone())
+        before = call_with(0, flat[0].clone())
         for index in self.torch.randint(0, flat.numel(), (min(SAMPLES, 4 * flat.numel()),)).tolist():
             if time.monotonic() > until:
                 return False
-            if all(self._same(before, changed(index, value)) for value in self._others(flat, index)):
+            if all(self._same(before, call_with(index, value)) for value in self._unlike_values(flat, index)):
                 return False
         return True
 
-    def _others(self, flat: Any, index: int) -> list[Any]:
+    def _unlike_values(self, flat: Any, index: int) -> list[Any]:
         """Legal values unlike the one that is there: of floats one far up and one far down."""
         if flat.dtype == self.torch.bool:
             return [~flat[index]]
         if flat.dtype.is_floating_point:
-            far = 16 * (1 + float(flat.double().abs().mean()))
-            return [flat[index] + far, flat[index] - far]
+            step = 16 * (1 + float(flat.double().abs().mean()))
+            return [flat[index] + step, flat[index] - step]
         unlike = flat[flat != flat[index]]
-        return [unlike[int(one)] for one in self.torch.randint(0, unlike.numel(), (DONORS,))] if unlike.numel() else []
+        return (
+            [unlike[int(number)] for number in self.torch.randint(0, unlike.numel(), (DONORS,))]
+            if unlike.numel()
+            else []
+        )
 
     def _anew(self) -> list[Any]:
         """Inputs whose floats come from N(0,1)."""
-        return [self.torch.randn_like(one) if self._is_float(one) else copy.copy(one) for one in self.inputs]
+        return [self.torch.randn_like(value) if self._is_float(value) else copy.copy(value) for value in self.inputs]
 
     def _range(self, tensor: Any) -> tuple[float, float] | None:
         """Ends of its values, as few bits inside them; None where they are one value, or no number."""
@@ -180,36 +194,36 @@ class Facts:
         ends = -_below(-low), _below(high)
         return ends if ends[0] < ends[1] else None
 
-    def _finite(self, given: list[Any]) -> bool:
-        return all(bool(self.torch.isfinite(one).all()) for one in self._again(given))
+    def _finite(self, inputs: list[Any]) -> bool:
+        return all(bool(self.torch.isfinite(output).all()) for output in self._call_afresh(inputs))
 
-    def _chancy(self, given: list[Any]) -> bool:
-        return not self._same(self._again(given), self._again(given))
+    def _chancy(self, inputs: list[Any]) -> bool:
+        return not self._same(self._call_afresh(inputs), self._call_afresh(inputs))
 
-    def _again(self, given: list[Any]) -> list[Any]:
+    def _call_afresh(self, inputs: list[Any]) -> list[Any]:
         """A call that leaves no trace."""
         changes = self.is_module and any(True for _ in self.called.buffers())
         fresh = copy.deepcopy(self.called) if changes else self.called
-        outputs: list[Any] = self.instance.outputs(fresh(*self._cloned(given)))
+        outputs: list[Any] = self.instance.outputs(fresh(*self._clone(inputs)))
         return outputs
 
     def _same(self, left: list[Any], right: list[Any]) -> bool:
         return all(self.torch.equal(a.nan_to_num(), b.nan_to_num()) for a, b in zip(left, right, strict=True))
 
-    def _matters(self, name: str, given: list[Any]) -> bool:
-        before = self._again(given)
+    def _matters(self, name: str, inputs: list[Any]) -> bool:
+        before = self._call_afresh(inputs)
         buffer = self.called.get_buffer(name)
-        kept = buffer.clone()
-        for other in (self.torch.rand_like(buffer) + 0.5, -kept):
-            buffer.copy_(other)
-            after = self._again(given)
-            buffer.copy_(kept)
+        original = buffer.clone()
+        for replacement in (self.torch.rand_like(buffer) + 0.5, -original):
+            buffer.copy_(replacement)
+            after = self._call_afresh(inputs)
+            buffer.copy_(original)
             if not self._same(before, after):
                 return True
         return False
 
-    def _cloned(self, given: list[Any]) -> list[Any]:
-        return [one.clone() if self._is_tensor(one) else one for one in given]
+    def _clone(self, inputs: list[Any]) -> list[Any]:
+        return [value.clone() if self._is_tensor(value) else value for value in inputs]
 
     def _is_parameter(self, state: Any) -> bool:
         return isinstance(state, self.torch.nn.Parameter)
@@ -229,13 +243,13 @@ def parts(torch: Any, module: Any) -> Iterator[tuple[str, Any]]:
     for prefix, part in module.named_modules():
         for name, value in vars(part).items():
             many = value if isinstance(value, list | tuple) else (value,)
-            for one in many:
+            for tensor in many:
                 if (
-                    isinstance(one, torch.Tensor)
-                    and not isinstance(one, torch.nn.Parameter)
-                    and one.dtype.is_floating_point
+                    isinstance(tensor, torch.Tensor)
+                    and not isinstance(tensor, torch.nn.Parameter)
+                    and tensor.dtype.is_floating_point
                 ):
-                    yield f"{prefix}.{name}".lstrip("."), one
+                    yield f"{prefix}.{name}".lstrip("."), tensor
 
 
 def _below(value: float) -> float:

@@ -41,35 +41,37 @@ class Source:
         import_module("torch_facts")  # which a file beside the person's may not stand in for
         sys.path.insert(0, str(file.parent))
         self.torch, self.file = torch, file
-        self.code = _sized(file.read_text(encoding="utf-8"), str(file))
-        self.names = self._executed()
+        self.code = _name_sizes(file.read_text(encoding="utf-8"), str(file))
+        self.names = self._execute()
         self.entry = self._entry(entry)
         if not callable(self.names.get(INPUTS)):
             raise Unusable(f"defines no {INPUTS}(); write one that returns a list of example tensors")
         self.is_module = isinstance(self.names[self.entry], type)
 
-    def _executed(self) -> dict[str, Any]:
+    def _execute(self) -> dict[str, Any]:
         names: dict[str, Any] = {"__name__": "original", "__file__": str(self.file)}
         sys.dont_write_bytecode = True  # beside a person's files; PyTorch keeps its own
         exec(self.code, names)
         sys.dont_write_bytecode = False
         return names
 
-    def _entry(self, wanted: str | None) -> str:
+    def _entry(self, requested: str | None) -> str:
         module = self.torch.nn.Module
-        own = [n for n, one in self.names.items() if getattr(one, "__module__", "") == "original" and n[0] != "_"]
-        modules = [n for n in own if isinstance(self.names[n], type) and issubclass(self.names[n], module)]
-        plain = [n for n in own if inspect.isfunction(self.names[n]) and n not in (INPUTS, INIT)]
-        if wanted is not None:
-            if wanted not in (*modules, *plain):
+        names = [n for n, value in self.names.items() if getattr(value, "__module__", "") == "original" and n[0] != "_"]
+        modules = [n for n in names if isinstance(self.names[n], type) and issubclass(self.names[n], module)]
+        plain = [n for n in names if inspect.isfunction(self.names[n]) and n not in (INPUTS, INIT)]
+        if requested is not None:
+            if requested not in (*modules, *plain):
                 raise Unusable(
-                    f"has no function or module {wanted!r}; it has {', '.join((*modules, *plain)) or 'none'}"
+                    f"has no function or module {requested!r}; it has {', '.join((*modules, *plain)) or 'none'}"
                 )
-            return wanted
-        found = ["Model"] if "Model" in modules else modules or plain
-        if len(found) != 1:
-            raise Unusable(f"has {len(found)} functions or modules ({', '.join(found)}); name one with --entry")
-        return found[0]
+            return requested
+        candidates = ["Model"] if "Model" in modules else modules or plain
+        if len(candidates) != 1:
+            raise Unusable(
+                f"has {len(candidates)} functions or modules ({', '.join(candidates)}); name one with --entry"
+            )
+        return candidates[0]
 
     def knobs(self) -> dict[str, int]:
         """Whole numbers of the file by name: sizes may be among them."""
@@ -81,7 +83,7 @@ class Source:
 
     def instance(self, sizes: Mapping[str, int], *, real: bool, seed: int = 0) -> "Instance":
         """Inputs, module and outputs at these sizes; without memory behind them unless `real`."""
-        names = self._executed()
+        names = self._execute()
         names.update(sizes)
         called = names[self.entry]
         with (device := self.torch.device("cpu" if real else "meta")), _bounds(self.torch) as bounds:
@@ -95,32 +97,32 @@ class Source:
         """What only real numbers show."""
         facts = import_module("torch_facts")
         try:
-            found: dict[str, Any] = facts.Facts(instance, self.instance(sizes, real=True, seed=1)).found()
+            result: dict[str, Any] = facts.Facts(instance, self.instance(sizes, real=True, seed=1)).collect()
         except facts.Unrepeatable as error:
             raise Unusable(str(error)) from None
-        return found
+        return result
 
 
 class Instance:
     """The file at some sizes."""
 
-    def __init__(self, source: Source, called: Any, inputs: list[Any], made: tuple[Any, Any]) -> None:
+    def __init__(self, source: Source, called: Any, inputs: list[Any], context: tuple[Any, Any]) -> None:
         self.torch, self.called, self.inputs, self.is_module = source.torch, called, inputs, source.is_module
-        self.device, self.bounds = made
+        self.device, self.bounds = context
 
-    def described(self) -> dict[str, Any]:
+    def describe(self) -> dict[str, Any]:
         """Names, extents and types of everything that goes in, and of what comes out."""
-        before = [one.clone() if self._is_tensor(one) else one for one in self.inputs]
+        before = [value.clone() if self._is_tensor(value) else value for value in self.inputs]
         counting = import_module("torch.utils.flop_counter").FlopCounterMode(display=False)
         with self.device, counting as counter:
             outputs = self.outputs(self.called(*self.inputs))
         return {
-            "inputs": [self._input(*one) for one in zip(self.arguments(), before, strict=True)],
+            "inputs": [self._input(*value) for value in zip(self.arguments(), before, strict=True)],
             "state": [
-                {**self._tensor(one), "name": name, "buffer": self._is_buffer(one)}
-                for name, one in self.state().items()
+                {**self._tensor(value), "name": name, "buffer": self._is_buffer(value)}
+                for name, value in self.state().items()
             ],
-            "outputs": [self._tensor(one) for one in outputs],
+            "outputs": [self._tensor(value) for value in outputs],
             "flops": counter.get_total_flops(),
         }
 
@@ -128,8 +130,8 @@ class Instance:
         """Parameters and buffers of floats, each once."""
         if not self.is_module:
             return {}
-        named = [*self.called.named_parameters(), *self.called.named_buffers()]
-        return {name: one for name, one in named if one.dtype.is_floating_point}
+        entries = [*self.called.named_parameters(), *self.called.named_buffers()]
+        return {name: tensor for name, tensor in entries if tensor.dtype.is_floating_point}
 
     def _is_buffer(self, state: Any) -> bool:
         return not isinstance(state, self.torch.nn.Parameter)
@@ -139,27 +141,29 @@ class Instance:
 
     def outputs(self, result: Any) -> list[Any]:
         """The tensors of a result. Raises Unusable."""
-        found = list(result) if isinstance(result, list | tuple) else [result]
-        if not found or not all(self._is_tensor(one) for one in found):
+        tensors = list(result) if isinstance(result, list | tuple) else [result]
+        if not tensors or not all(self._is_tensor(tensor) for tensor in tensors):
             raise Unusable("returns something else than tensors; give it a result of tensors alone")
-        return found
+        return tensors
 
     def arguments(self) -> list[str]:
         """Names of the inputs, as the function calls them."""
         called = self.called.forward if self.is_module else self.called
         kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-        names = [one.name for one in inspect.signature(called).parameters.values() if one.kind in kinds]
+        names = [
+            parameter.name for parameter in inspect.signature(called).parameters.values() if parameter.kind in kinds
+        ]
         return [names[index] if index < len(names) else f"x{index}" for index in range(len(self.inputs))]
 
     def _input(self, name: str, value: Any) -> dict[str, Any]:
         if self._is_tensor(value):
-            index = next(i for i, one in enumerate(self.arguments()) if one == name)
-            return {**self._tensor(value), "name": name, "bounds": self._whole(self.inputs[index])}
+            index = next(i for i, argument in enumerate(self.arguments()) if argument == name)
+            return {**self._tensor(value), "name": name, "bounds": self._integer_bounds(self.inputs[index])}
         if isinstance(value, LITERALS):
             return {"name": name, "literal": repr(value)}
         raise Unusable(f"takes {name} as a {type(value).__name__}; only tensors, numbers and None can be given")
 
-    def _whole(self, tensor: Any) -> list[int] | None:
+    def _integer_bounds(self, tensor: Any) -> list[int] | None:
         """Bounds of whole numbers: as they were asked for, else as they are."""
         if tensor.dtype.is_floating_point or tensor.dtype is self.torch.bool:
             return None
@@ -176,54 +180,54 @@ class Instance:
 @contextlib.contextmanager
 def _bounds(torch: Any) -> Iterator[dict[int, tuple[int, int]]]:
     """Notes what `torch.randint` was asked for, by the identity of its result."""
-    found: dict[int, tuple[int, int]] = {}
-    made = torch.randint
+    bounds: dict[int, tuple[int, int]] = {}
+    original = torch.randint
 
     def randint(*args: Any, **kwargs: Any) -> Any:
-        tensor = made(*args, **kwargs)
-        numbers = [one for one in args if isinstance(one, int)]
+        tensor = original(*args, **kwargs)
+        numbers = [number for number in args if isinstance(number, int)]
         low = kwargs.get("low", numbers[0] if len(numbers) > 1 else 0)
-        found[id(tensor)] = (low, kwargs.get("high", numbers[-1] if numbers else 2))
+        bounds[id(tensor)] = (low, kwargs.get("high", numbers[-1] if numbers else 2))
         return tensor
 
     torch.randint = randint
     try:
-        yield found
+        yield bounds
     finally:
-        torch.randint = made
+        torch.randint = original
 
 
-def _sized(text: str, name: str) -> CodeType:
+def _name_sizes(text: str, name: str) -> CodeType:
     """The file's code, with the larger numbers in get_inputs() as names that can be changed."""
     tree = ast.parse(text, name)
-    found: dict[int, str] = {}
+    names: dict[int, str] = {}
 
     class Named(ast.NodeTransformer):
         def visit_Constant(self, node: ast.Constant) -> ast.expr:
             if type(node.value) is not int or node.value < SMALLEST_LITERAL:
                 return node
-            return ast.copy_location(ast.Name(found.setdefault(node.value, f"n{node.value}"), ast.Load()), node)
+            return ast.copy_location(ast.Name(names.setdefault(node.value, f"n{node.value}"), ast.Load()), node)
 
     for node in tree.body:
         if isinstance(node, ast.FunctionDef) and node.name == INPUTS:
             Named().generic_visit(node)
-    tree.body += [ast.parse(f"{name} = {value}").body[0] for value, name in found.items()]
+    tree.body += [ast.parse(f"{name} = {value}").body[0] for value, name in names.items()]
     return compile(ast.fix_missing_locations(tree), name, "exec")
 
 
-def answered(source: Source, question: Mapping[str, Any]) -> dict[str, Any]:
+def answer_question(source: Source, question: Mapping[str, Any]) -> dict[str, Any]:
     """One question."""
     try:
         instance = source.instance(question["sizes"], real=question["real"])
         facts = source.facts(instance, question["sizes"]) if question["real"] else {}
-        return {**instance.described(), **facts}
+        return {**instance.describe(), **facts}
     except Exception as error:
         if isinstance(error, MemoryError):
             raise  # a process that has no memory left is not asked again
-        return {"error": told(error, source.file)}
+        return {"error": describe_error(error, source.file)}
 
 
-def told(error: BaseException, file: Path) -> str:
+def describe_error(error: BaseException, file: Path) -> str:
     """One line with the place in the file."""
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(file)]
     where = f"line {lines[-1]}: " if lines else ""
@@ -233,27 +237,27 @@ def told(error: BaseException, file: Path) -> str:
 
 def main() -> None:
     """Answers until the other side closes."""
-    with os.fdopen(int(sys.argv[1]), "rb") as given, os.fdopen(int(sys.argv[2]), "wb") as out:
+    with os.fdopen(int(sys.argv[1]), "rb") as stream, os.fdopen(int(sys.argv[2]), "wb") as out:
 
         def say(answer: Mapping[str, Any]) -> None:
             body = json.dumps(answer).encode()
             out.write(LENGTH.pack(len(body)) + body)
             out.flush()
 
-        def heard() -> Any:
-            head = given.read(LENGTH.size)
-            return json.loads(given.read(LENGTH.unpack(head)[0])) if len(head) == LENGTH.size else None
+        def receive() -> Any:
+            head = stream.read(LENGTH.size)
+            return json.loads(stream.read(LENGTH.unpack(head)[0])) if len(head) == LENGTH.size else None
 
-        asked = heard()
+        request = receive()
         try:
-            source = Source(Path(asked["file"]), asked["entry"])
+            source = Source(Path(request["file"]), request["entry"])
         except BaseException as error:
-            say({"error": told(error, Path(asked["file"]))})
+            say({"error": describe_error(error, Path(request["file"]))})
             raise
         init = callable(source.names.get(INIT))
         say({"entry": source.entry, "is_module": source.is_module, "init": init, "knobs": source.knobs()})
-        while (question := heard()) is not None:
-            say(answered(source, question))
+        while (question := receive()) is not None:
+            say(answer_question(source, question))
 
 
 if __name__ == "__main__":

@@ -14,25 +14,25 @@ from typing import Any
 def main() -> None:
     """Answer with the assembly, the binary and the shared memory per block in bytes, for one target."""
     request, answer = Path(sys.argv[1]), Path(sys.argv[2])
-    made = assembled(request.parent, json.loads(request.read_text(encoding="utf-8")))
-    answer.write_text(json.dumps(made), encoding="utf-8")
+    result = assemble(request.parent, json.loads(request.read_text(encoding="utf-8")))
+    answer.write_text(json.dumps(result), encoding="utf-8")
 
 
-def assembled(folder: Path, wanted: dict[str, Any]) -> dict[str, Any]:
+def assemble(folder: Path, request: dict[str, Any]) -> dict[str, Any]:
     """What the compiler makes of the IR; what it refuses ends this process with the compiler's own words."""
     source = folder / "kernel.ttir"
-    source.write_text(wanted["ttir"], encoding="utf-8")
-    words = wanted["backend"], wanted["arch"], wanted["warp_size"]
+    source.write_text(request["ttir"], encoding="utf-8")
+    words = request["backend"], request["arch"], request["warp_size"]
     target = import_module("triton.backends.compiler").GPUTarget(*words)
-    made = import_module("triton").compile(str(source), target=target, options=wanted["options"])
-    binary = made.asm.get("hsaco") or made.asm.get("cubin") or b""
+    compiled = import_module("triton").compile(str(source), target=target, options=request["options"])
+    binary = compiled.asm.get("hsaco") or compiled.asm.get("cubin") or b""
     return {
-        "assembly": made.asm.get("amdgcn") or made.asm.get("ptx"),
+        "assembly": compiled.asm.get("amdgcn") or compiled.asm.get("ptx"),
         "binary": base64.b64encode(binary).decode(),
-        "shared": made.metadata.shared,
-        "num_warps": made.metadata.num_warps,
-        "num_stages": getattr(made.metadata, "num_stages", None),
-        "name": made.metadata.name,
+        "shared": compiled.metadata.shared,
+        "num_warps": compiled.metadata.num_warps,
+        "num_stages": getattr(compiled.metadata, "num_stages", None),
+        "name": compiled.metadata.name,
     }
 
 

@@ -34,20 +34,20 @@ def main() -> None:
     """Answer `{"kernels": {target: ...}}` or `{"refused": {...}}`; any other failure is a traceback and exit code 1."""
     request = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
     try:
-        answer = answered(request)
+        answer = answer_request(request)
     except Refused as refused:
         answer = {"refused": {"field": refused.field, "text": str(refused), "several": refused.several}}
     Path(sys.argv[2]).write_text(json.dumps(answer), encoding="utf-8")
 
 
-def answered(request: dict[str, Any]) -> dict[str, Any]:
+def answer_request(request: dict[str, Any]) -> dict[str, Any]:
     """The IR of the kernel, for each target."""
     try:
         triton = import_module("triton")
     except ImportError as error:
         raise Refused("triton", f"{sys.executable} cannot import triton ({error})") from None
-    module = loaded(Path(request["file"]))
-    launch = imitated(module, request) if request["call"] else stated(module, request)
+    module = load_module(Path(request["file"]))
+    launch = imitate_call(module, request) if request["call"] else read_launch(module, request)
     kernel = launch["kernel"]
     return {
         "triton": triton.__version__,
@@ -55,11 +55,11 @@ def answered(request: dict[str, Any]) -> dict[str, Any]:
         "options": launch["options"],
         "signature": launch["words"],
         "notes": launch["notes"],
-        "lowered": {name: lowered(launch, target) for name, target in request["targets"].items()},
+        "lowered": {name: lower(launch, target) for name, target in request["targets"].items()},
     }
 
 
-def loaded(path: Path) -> ModuleType:
+def load_module(path: Path) -> ModuleType:
     """The kernel's file as a module, with its own folder to import from."""
     sys.path.insert(0, str(path.parent))
     spec = importlib.util.spec_from_file_location(path.stem, path)
@@ -71,19 +71,19 @@ def loaded(path: Path) -> ModuleType:
     return module
 
 
-def chosen(module: ModuleType, name: str | None) -> Any:
+def choose_kernel(module: ModuleType, name: str | None) -> Any:
     """The kernel of that name, or the only one."""
-    found = {key: own for key, value in vars(module).items() if (own := unwrapped(value)) is not None}
-    if name is None and len(found) == 1:
-        return next(iter(found.values()))
-    if name in found:
-        return found[name]
-    listed = ", ".join(found) or "none"
+    kernels = {key: kernel for key, value in vars(module).items() if (kernel := unwrap(value)) is not None}
+    if name is None and len(kernels) == 1:
+        return next(iter(kernels.values()))
+    if name in kernels:
+        return kernels[name]
+    listed = ", ".join(kernels) or "none"
     what = f"no Triton kernel {name!r}" if name else "the file has not exactly one Triton kernel"
-    raise Refused("--kernel", f"{what}; those of the file: {listed}", [] if name else list(found))
+    raise Refused("--kernel", f"{what}; those of the file: {listed}", [] if name else list(kernels))
 
 
-def unwrapped(value: Any) -> Any:
+def unwrap(value: Any) -> Any:
     """The jitted function inside autotuners and heuristics; None for everything else."""
     jitted = import_module("triton.runtime.jit").JITFunction
     while value is not None and not isinstance(value, jitted):
@@ -91,12 +91,14 @@ def unwrapped(value: Any) -> Any:
     return value
 
 
-def stated(module: ModuleType, request: dict[str, Any]) -> dict[str, Any]:
+def read_launch(module: ModuleType, request: dict[str, Any]) -> dict[str, Any]:
     """A launch as the request spells it: types of what is passed, values of what is constant."""
-    kernel = chosen(module, request["kernel"])
+    kernel = choose_kernel(module, request["kernel"])
     constants = {name: constant(module, value) for name, value in request["constants"].items()}
     if strange := [name for name in constants if name not in kernel.arg_names]:
-        raise Refused("--constants", f"{kernel.fn.__name__} has no parameter {strange[0]!r}; it has {named(kernel)}")
+        raise Refused(
+            "--constants", f"{kernel.fn.__name__} has no parameter {strange[0]!r}; it has {parameter_list(kernel)}"
+        )
     defaults = {p.name: p.default for p in kernel.params if p.is_constexpr and p.has_default}
     constants = {**defaults, **constants}
     free = [name for name in kernel.arg_names if name not in constants]
@@ -116,13 +118,13 @@ def stated(module: ModuleType, request: dict[str, Any]) -> dict[str, Any]:
     return launch_of(kernel, types, marks, constants, request["options"])
 
 
-def imitated(module: ModuleType, request: dict[str, Any]) -> dict[str, Any]:
+def imitate_call(module: ModuleType, request: dict[str, Any]) -> dict[str, Any]:
     """The first launch of the kernel when the file's own function is called with tensors that have no memory."""
-    wanted = chosen(module, request["kernel"]) if request["kernel"] else None
-    seen: list[tuple[Any, tuple[Any, ...], dict[str, Any]]] = []
+    requested = choose_kernel(module, request["kernel"]) if request["kernel"] else None
+    launches: list[tuple[Any, tuple[Any, ...], dict[str, Any]]] = []
 
     def run(self: Any, *args: Any, **kwargs: Any) -> None:
-        seen.append((self, args, kwargs))
+        launches.append((self, args, kwargs))
 
     import_module("triton.runtime.jit").JITFunction.run = run
     notes = first_configurations()
@@ -131,13 +133,13 @@ def imitated(module: ModuleType, request: dict[str, Any]) -> dict[str, Any]:
     if not callable(function):
         raise Refused("--call", f"the file has no function {name!r}")
     function(*(argument(word) for word in request["call"]["arguments"]))
-    found = [launch for launch in seen if wanted is None or launch[0] is wanted]
-    if not found:
-        raise Refused("--call", f"{name} launches no Triton kernel{' of that name' if wanted else ''}")
-    kernel, args, kwargs = found[0]
-    kinds = {id(launch[0]) for launch in seen}
-    if wanted is None and len(kinds) > 1:
-        several = list(dict.fromkeys(launch[0].fn.__name__ for launch in seen))
+    matches = [launch for launch in launches if requested is None or launch[0] is requested]
+    if not matches:
+        raise Refused("--call", f"{name} launches no Triton kernel{' of that name' if requested else ''}")
+    kernel, args, kwargs = matches[0]
+    kinds = {id(launch[0]) for launch in launches}
+    if requested is None and len(kinds) > 1:
+        several = list(dict.fromkeys(launch[0].fn.__name__ for launch in launches))
         raise Refused("--kernel", f"{name} launches several kernels ({', '.join(several)}); name one", several)
     launch = as_launched(kernel, args, kwargs, request["options"])
     launch["notes"] = notes
@@ -149,41 +151,43 @@ def first_configurations() -> list[str]:
     notes: list[str] = []
 
     def run(self: Any, *args: Any, **kwargs: Any) -> Any:
-        first = self.configs[0]
-        notes.append(f"autotuned: the first of {len(self.configs)} configurations is compiled ({first})")
-        return self.fn.run(*args, **{**kwargs, **first.all_kwargs()})
+        configuration = self.configs[0]
+        notes.append(f"autotuned: the first of {len(self.configs)} configurations is compiled ({configuration})")
+        return self.fn.run(*args, **{**kwargs, **configuration.all_kwargs()})
 
     import_module("triton.runtime.autotuner").Autotuner.run = run
     return notes
 
 
-def as_launched(kernel: Any, args: tuple[Any, ...], kwargs: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
+def as_launched(
+    kernel: Any, args: tuple[Any, ...], kwargs: dict[str, Any], extra_options: dict[str, Any]
+) -> dict[str, Any]:
     """Types, constants and the specialization that the runtime would derive from these arguments."""
-    given = {p.name: p.default for p in kernel.params if p.has_default}
-    given |= dict(zip(kernel.arg_names, args, strict=False))
-    given |= {name: value for name, value in kwargs.items() if name in kernel.arg_names}
+    values = {p.name: p.default for p in kernel.params if p.has_default}
+    values |= dict(zip(kernel.arg_names, args, strict=False))
+    values |= {name: value for name, value in kwargs.items() if name in kernel.arg_names}
     options = {k: v for k, v in kwargs.items() if k not in kernel.arg_names and k not in UNUSED and plain(v)}
     types: dict[str, str] = {}
     marks: dict[str, str] = {}
     constants: dict[str, Any] = {}
     for parameter in kernel.params:
-        name, value = parameter.name, given.get(parameter.name)
+        name, value = parameter.name, values.get(parameter.name)
         if parameter.is_constexpr or value is None:
             constants[name] = value
             continue
-        types[name], marks[name] = typed(name, value)
+        types[name], marks[name] = type_of(name, value)
         if parameter.do_not_specialize:
             marks[name] = ""
         elif marks[name] == "1":
             constants[name], marks[name] = 1, ""
-    return launch_of(kernel, types, marks, constants, {**options, **own})
+    return launch_of(kernel, types, marks, constants, {**options, **extra_options})
 
 
 def plain(value: Any) -> bool:
     return isinstance(value, int | float | str | bool)
 
 
-def typed(name: str, value: Any) -> tuple[str, str]:
+def type_of(name: str, value: Any) -> tuple[str, str]:
     """Triton's word for the type, and what the runtime knows of the value: D = 16 divides it, S = under 2 GiB."""
     if isinstance(value, bool):
         return "u1", ""
@@ -220,11 +224,11 @@ def launch_of(
     }
 
 
-def lowered(launch: dict[str, Any], wanted: dict[str, Any]) -> str:
+def lower(launch: dict[str, Any], specification: dict[str, Any]) -> str:
     """The kernel in Triton's own IR, after the passes of that stage."""
     ir, compiler = import_module("triton._C.libtriton").ir, import_module("triton.compiler")
     kernel = launch["kernel"]
-    words = wanted["backend"], wanted["arch"], wanted["warp_size"]
+    words = specification["backend"], specification["arch"], specification["warp_size"]
     target = import_module("triton.backends.compiler").GPUTarget(*words)
     backend = compiler.make_backend(target)
     marked = {(kernel.arg_names.index(n),): backend.parse_attr(m) for n, m in launch["marks"].items() if m}
@@ -267,7 +271,7 @@ def argument(word: str) -> Any:
     return torch.empty(sizes, dtype=dtype, device="meta")
 
 
-def named(kernel: Any) -> str:
+def parameter_list(kernel: Any) -> str:
     return ", ".join(kernel.arg_names)
 
 

@@ -68,7 +68,7 @@ class RunFacts(SourceShapes):
     """Whether a module is left as it is made; else only `eval()` makes its result repeatable."""
     normal: bool
     """Whether results are finite for inputs from N(0,1)."""
-    seen: tuple[tuple[float, float] | None, ...]
+    input_ranges: tuple[tuple[float, float] | None, ...]
     """Ends of the values that get_inputs() gives, by place; None for what is no float, or one value alone."""
     inside: tuple[int, ...]
     """Places of inputs that must stay between those ends for finite results."""
@@ -76,7 +76,7 @@ class RunFacts(SourceShapes):
     """Places of inputs that it changes."""
     buffers: dict[str, Literal["positive", "normal", "mask"]]
     """Those that the result depends on, and how an input in their place is drawn."""
-    kept: tuple[str, ...]
+    constant_buffers: tuple[str, ...]
     """Those of them that are constants of the operator, neither trained nor made by chance."""
     parts: tuple[str, ...]
     """Tensors that a module holds as neither parameter nor buffer, and that chance made."""

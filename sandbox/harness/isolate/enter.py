@@ -70,14 +70,14 @@ def _inside(plan: Plan, watch: Watch) -> None:
         for group in plan.groups:
             _join(group)
         if not plan.makes_namespaces:
-            return _locked(plan, watch)
+            return _lock_in(plan, watch)
         kernel.unshare(_ASIDE)
         room.build(plan)
         worker = os.fork()
     except OSError as error:
         _give_up(plan, error)
     if worker == 0:
-        return _locked(plan, watch)
+        return _lock_in(plan, watch)
     kernel.prctl(kernel.DUMPABLE, 0)
     for number in (plan.report, watch.print_here, *plan.keep):
         os.close(number)
@@ -88,7 +88,7 @@ def _inside(plan: Plan, watch: Watch) -> None:
             os._exit(0)  # and with it everything that is left in here
 
 
-def _locked(plan: Plan, watch: Watch) -> None:
+def _lock_in(plan: Plan, watch: Watch) -> None:
     try:
         os.chdir(plan.folder)
         nothing = os.open("/dev/null", os.O_RDONLY)

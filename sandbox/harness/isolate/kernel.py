@@ -30,18 +30,18 @@ Word = int | bytes | ctypes.Array[ctypes.c_char] | None
 def syscall(name: str, number: int, *words: Word) -> int:
     """Make the system call of that number; memory is given as bytes or as a buffer. `name` is for the error."""
     arguments = [ctypes.c_long(word) if isinstance(word, int) else word for word in words]
-    return _checked(name, int(_libc.syscall(ctypes.c_long(number), *arguments)))
+    return _check_result(name, int(_libc.syscall(ctypes.c_long(number), *arguments)))
 
 
 def unshare(flags: int) -> None:
     """Leave the namespaces that the flags name for new ones."""
-    _checked("unshare", _libc.unshare(flags))
+    _check_result("unshare", _libc.unshare(flags))
 
 
 def mount(source: str, target: str, kind: str, flags: int, options: str = "") -> None:
     """Mount as mount(2) does."""
     words = (os.fsencode(source), os.fsencode(target), kind.encode())
-    _checked(f"mount {target}", _libc.mount(*words, flags, options.encode()))
+    _check_result(f"mount {target}", _libc.mount(*words, flags, options.encode()))
 
 
 def hold(target: str, *, put: int = 0, take: int = 0, recursive: bool = False) -> None:
@@ -55,7 +55,7 @@ def change_root(new: str) -> None:
     """Make `new`, a mount, the root of this mount namespace and let go of everything that was there before."""
     os.chdir(new)
     syscall("pivot_root", _PIVOT_ROOT, b".\0", b".\0")
-    _checked("umount", _libc.umount2(b".", DETACH))
+    _check_result("umount", _libc.umount2(b".", DETACH))
     os.chdir("/")
 
 
@@ -67,7 +67,7 @@ def pivot(new: str, old: str) -> None:
 
 def prctl(option: int, value: int) -> None:
     """Set one attribute of this process."""
-    _checked("prctl", _libc.prctl(option, value, 0, 0, 0))
+    _check_result("prctl", _libc.prctl(option, value, 0, 0, 0))
 
 
 def drop_capabilities() -> None:
@@ -84,7 +84,7 @@ def default_signal(number: int) -> None:
     _libc.signal(number, None)
 
 
-def _checked(name: str, result: int) -> int:
+def _check_result(name: str, result: int) -> int:
     if result < 0:
         number = ctypes.get_errno()
         raise OSError(number, f"{name}: {os.strerror(number)}")

@@ -48,11 +48,11 @@ class Watch(importlib.abc.MetaPathFinder):
             return spec
         execute = spec.loader.exec_module
 
-        def followed(module: ModuleType) -> None:
+        def execute_and_begin(module: ModuleType) -> None:
             execute(module)
             begin(module, self._folder)
 
-        spec.loader.exec_module = followed  # type: ignore[method-assign]
+        spec.loader.exec_module = execute_and_begin  # type: ignore[method-assign]
         return spec
 
 
@@ -76,7 +76,7 @@ def finish(torch: Any, recorder: Any, folder: Path, process: int) -> None:
     """Wait for the card, stop and write: under its name only when it is whole. Nothing in a forked child."""
     if os.getpid() != process:
         return
-    part, whole = (folder / f"trace-{process}.{ending}" for ending in ("part", "json"))
+    part, target = (folder / f"trace-{process}.{ending}" for ending in ("part", "json"))
     try:
         with at_most(MOST_BYTES):
             if torch.cuda.is_initialized():
@@ -87,7 +87,7 @@ def finish(torch: Any, recorder: Any, folder: Path, process: int) -> None:
             part.unlink()
             refuse(folder, f"the trace has more than {MOST_BYTES >> 20} MiB: profile fewer calls")
             return
-        part.rename(whole)
+        part.rename(target)
     except REFUSED as error:
         part.unlink(missing_ok=True)
         refuse(folder, f"torch.profiler did not end well: {error}")
@@ -126,6 +126,6 @@ def make_way() -> None:
 
 
 if __name__ == NAME:
-    if told := os.environ.get(FOLDER):
-        sys.meta_path.insert(0, Watch(Path(told)))
+    if folder := os.environ.get(FOLDER):
+        sys.meta_path.insert(0, Watch(Path(folder)))
     make_way()
