@@ -65,13 +65,13 @@ def demo(
         max_minutes = MINUTES
     folder = directory or Path("ridgeline-demo") / f"{task}-{datetime.now(UTC):%Y%m%d-%H%M%S}"
     loaded = load(copy(task, folder))
-    named = planner or os.environ.get("RIDGELINE_PLANNER", "catalog")
+    planner_name = planner or os.environ.get("RIDGELINE_PLANNER", "catalog")
     settings = resolve_settings(loaded, {"max_rounds": max_rounds, "max_minutes": max_minutes}, assignments or [])
     console.note(
-        f"demo: task {task} in {folder}, planner {mind.planner if mind else named};"
+        f"demo: task {task} in {folder}, planner {mind.planner if mind else planner_name};"
         " interrupt with Ctrl-C, go on with `ridgeline resume`"
     )
-    outcome = launch(loaded, settings=settings, planner=named, model=mind)
+    outcome = launch(loaded, settings=settings, planner=planner_name, model=mind)
     tell(outcome, as_json=as_json)
     if not as_json and outcome.best_commit:
         console.say(f"\nsee it:    git -C {folder} log --oneline {outcome.branch}")

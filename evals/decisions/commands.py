@@ -72,7 +72,7 @@ def evaluate(
     prompts: Pair = None,
     models: Models = None,
     answers: Kept = None,
-    named: Named = None,
+    who: Named = None,
     kinds: Kinds = None,
     tried: Tried = False,
     html: Page = None,
@@ -85,9 +85,10 @@ def evaluate(
     """Score what models answered at recorded decision points; with --prompts or --model, compare wordings or models."""
     from ridgeline.evals.decisions import comparison
 
-    paths, kept = [*(recordings or []), *(more or [])] or comparison.shipped_recordings(), answers or comparison.KEPT
+    paths = [*(recordings or []), *(more or [])] or comparison.shipped_recordings()
+    folder = answers or comparison.KEPT
     if scores:
-        _check_scores(paths, scores, kept, write=write, as_json=as_json)
+        _check_scores(paths, scores, folder, write=write, as_json=as_json)
     elif not (prompts or models):
         _print_recorded(paths, listed=listed, as_json=as_json)
     else:
@@ -95,8 +96,8 @@ def evaluate(
             recordings=tuple(paths),
             prompts=prompts or ("shipped",),
             models=tuple(models or []),
-            answers=kept,
-            named=named or "",
+            answers=folder,
+            answerer=who or "",
             kinds=tuple(kinds or ["propose"]),
             tried=tried,
             repeat=repeat,
@@ -116,17 +117,17 @@ def _check_scores(paths: list[Path], scores: Path, answers: Path, *, write: bool
         regression.write(scores, now)
         console.say(f"{scores}: {sum(row.answers for row in now.scores)} answers scored")
         return
-    found = regression.compare_scores(regression.read(scores), now)
+    check = regression.compare_scores(regression.read_scores(scores), now)
     if as_json:
-        console.emit({"good": found.good, **found.model_dump(mode="json")})
+        console.emit({"good": check.good, **check.model_dump(mode="json")})
     else:
         total = sum(row.answers for row in now.scores)
-        console.say(f"recorded answers scored again: {total}; {len(found.changes)} scores changed")
-        for text in (*(one.text for one in found.changes), *found.gone):
+        console.say(f"recorded answers scored again: {total}; {len(check.changes)} scores changed")
+        for text in (*(change.text for change in check.changes), *check.gone):
             console.say(f"  {text}")
-        for name in found.reworded:
+        for name in check.reworded:
             console.say(f"  other words, not answered yet: {name}")
-    if not found.good:
+    if not check.good:
         raise typer.Exit(1)
 
 
@@ -134,49 +135,53 @@ def _print_recorded(paths: list[Path], *, listed: bool, as_json: bool) -> None:
     from ridgeline.agent import console
     from ridgeline.evals.decisions.points import decisions
 
-    found = [decision for path in paths for decision in decisions(path)]
+    points = [decision for path in paths for decision in decisions(path)]
     if listed:
-        _count(found, as_json=as_json)
+        _count(points, as_json=as_json)
         return
-    told = {kind: _score_recorded([one for one in found if one.kind == kind]) for kind in KINDS}
-    told = {kind: one for kind, one in told.items() if one}
+    scores_of = {kind: _score_recorded([point for point in points if point.kind == kind]) for kind in KINDS}
+    scores_of = {kind: scores for kind, scores in scores_of.items() if scores}
     if as_json:
-        console.emit({"decisions": len(found), "kinds": told})
+        console.emit({"decisions": len(points), "kinds": scores_of})
         return
-    names = list(dict.fromkeys(name for one in told.values() for name in one))
-    console.table(("score", *told), [(name, *(_show_value(one[name]) for one in told.values())) for name in names])
-    if any(one["few"] for one in told.values()):
+    names = list(dict.fromkeys(name for scores in scores_of.values() for name in scores))
+    console.table(
+        ("score", *scores_of), [(name, *(_show_value(scores[name]) for scores in scores_of.values())) for name in names]
+    )
+    if any(scores["few"] for scores in scores_of.values()):
         console.note("few answers: a rate of so few is known to some ten or twenty per cent, and no better")
 
 
-def _count(found: "list[Decision]", *, as_json: bool) -> None:
+def _count(points: "list[Decision]", *, as_json: bool) -> None:
     from ridgeline.agent import console
 
-    names = list(dict.fromkeys(one.recording for one in found))
+    names = list(dict.fromkeys(point.recording for point in points))
     rows = [
         {
             "recording": name,
-            **{kind: sum(one.kind == kind for one in found if one.recording == name) for kind in KINDS},
-            "rolled_back": sum(one.failed for one in found if one.recording == name),
+            **{kind: sum(point.kind == kind for point in points if point.recording == name) for kind in KINDS},
+            "rolled_back": sum(point.failed for point in points if point.recording == name),
         }
         for name in names
     ]
     if as_json:
-        console.emit({"decisions": len(found), "rolled_back": sum(one.failed for one in found), "recordings": rows})
+        console.emit(
+            {"decisions": len(points), "rolled_back": sum(point.failed for point in points), "recordings": rows}
+        )
         return
     console.table(("recording", *KINDS, "of rounds rolled back"), [tuple(map(str, row.values())) for row in rows])
-    console.say(f"{len(found)} decision points")
+    console.say(f"{len(points)} decision points")
 
 
-def _score_recorded(found: "list[Decision]") -> dict[str, Any]:
+def _score_recorded(points: "list[Decision]") -> dict[str, Any]:
     """Of the recorded answers; empty for no decision."""
     from ridgeline.evals.decisions.scores import score, summary
     from ridgeline.knowledge.library import Library
 
-    if not found:
+    if not points:
         return {}
     line = Library(()).line
-    return summary([score(one, one.answer, tokens=one.tokens, line=line) for one in found]).model_dump()
+    return summary([score(point, point.answer, tokens=point.tokens, line=line) for point in points]).model_dump()
 
 
 def _show_value(value: object) -> str:

@@ -49,7 +49,7 @@ class Order:
     models: tuple[str, ...]
     """None named: every model that answered already."""
     answers: Path
-    named: str
+    answerer: str
     kinds: tuple[str, ...]
     tried: bool
     repeat: int
@@ -72,12 +72,12 @@ class Report:
 
 def shipped_recordings() -> list[Path]:
     """Folders of the recordings that ship. Raises UserError where there are none, as in an installed wheel."""
-    found = sorted(path.parent for path in (EVALS / "campaigns").glob("*/request.json"))
-    if not found:
+    folders = sorted(path.parent for path in (EVALS / "campaigns").glob("*/request.json"))
+    if not folders:
         raise UserError(
             "RECORDING: is missing, and no recordings ship with this installation; name folders of recordings"
         )
-    return found
+    return folders
 
 
 def run(order: Order) -> Report:
@@ -88,56 +88,60 @@ def run(order: Order) -> Report:
         raise UserError("--repeat: is less than 1; leave it out to score each point once")
     began = time.perf_counter()
     wordings = [prompt(word) for word in dict.fromkeys(order.prompts)]
-    asked = gather_points(order.recordings, wordings, order.kinds)
-    if not asked:
+    points = gather_points(order.recordings, wordings, order.kinds)
+    if not points:
         raise UserError(f"no decision point of kind {', '.join(order.kinds)} in these recordings; see --list")
-    names, answers = [one.name for one in wordings], Answers(order.answers)
+    names, answers = [wording.name for wording in wordings], Answers(order.answers)
     spent, problems = 0.0, []
     for model in order.models:
         waited = time.perf_counter()
-        problems += _get_answers(order, asked, names, model=model, answers=answers)
+        problems += _get_answers(order, points, names, model=model, answers=answers)
         spent += time.perf_counter() - waited
     models = _models(order, answers)
-    asked = repeat_points(asked, order.repeat)
+    points = repeat_points(points, order.repeat)
     line = Library(()).line
     contestants = [Contestant(prompt=name, model=model) for name in names for model in models]
-    found = [score_contestant(asked, one, answers, line=line, try_here=order.tried) for one in contestants]
-    told = [done for other in found[1:] for done in compare_scores(found[0], other, order.kinds)]
+    scored = [
+        score_contestant(points, contestant, answers, line=line, try_here=order.tried) for contestant in contestants
+    ]
+    comparisons = [
+        comparison for contender in scored[1:] for comparison in compare_scores(scored[0], contender, order.kinds)
+    ]
     return Report(
-        points=len(asked),
-        recordings=len({one.point.recording for one in asked}),
-        scored=tuple(found),
-        compared=tuple(told),
+        points=len(points),
+        recordings=len({point.point.recording for point in points}),
+        scored=tuple(scored),
+        compared=tuple(comparisons),
         problems=tuple(problems),
         seconds=time.perf_counter() - began - spent,
     )
 
 
 def _models(order: Order, answers: Answers) -> tuple[str, ...]:
-    named = tuple(order.named or BY_HAND if model == MAILBOX else model for model in order.models)
-    models = tuple(dict.fromkeys(named)) or answers.models
+    names = tuple(order.answerer or BY_HAND if model == MAILBOX else model for model in order.models)
+    models = tuple(dict.fromkeys(names)) or answers.models
     if not models:
         raise UserError(f"{order.answers}: holds no answers; give --model to ask one, or --model mailbox for pages")
     return models
 
 
 def _get_answers(
-    order: Order, asked: Sequence[Asked], prompts: Sequence[str], *, model: str, answers: Answers
+    order: Order, points: Sequence[Asked], prompts: Sequence[str], *, model: str, answers: Answers
 ) -> list[str]:
     """Get what is missing; why something is still missing."""
     problems: list[str] = []
-    who = order.named or BY_HAND if model == MAILBOX else model
+    who = order.answerer or BY_HAND if model == MAILBOX else model
     for name in prompts:
-        situations = [one.situation for one in asked if name in one.situation.asks]
+        situations = [point.situation for point in points if name in point.situation.asks]
         if model == MAILBOX:
             answers.add(taken_up(answers, name, situations, model=who))
-        missing = [one for one in situations if answers.find(name, who, one.point) is None]
+        missing = [situation for situation in situations if answers.find(name, who, situation.point) is None]
         if model == MAILBOX:
-            problems += [f"waits for an answer: {write_request(answers, name, one)}" for one in missing]
+            problems += [f"waits for an answer: {write_request(answers, name, situation)}" for situation in missing]
             continue
-        wanted = {one.point for one in missing}
+        unanswered = {situation.point for situation in missing}
         for kind in order.kinds if missing else ():
-            left = [one for one in asked if one.point in wanted and one.point.kind == kind]
+            left = [point for point in points if point.point in unanswered and point.point.kind == kind]
             problems += _ask_missing(left, name, kind, order=order, model=model, answers=answers)
     return problems
 
@@ -145,21 +149,17 @@ def _get_answers(
 def _ask_missing(
     left: Sequence[Asked], prompt: str, kind: str, *, order: Order, model: str, answers: Answers
 ) -> tuple[str, ...]:
-    pass
-
     if not left:
         return ()
     console.note(f"asking {model} {len(left)} questions ({kind}, {prompt})")
-    given, failed = ask(left, prompt, kind, model=model, logs=order.logs or order.answers / "logs")
-    answers.add(given)
+    fresh, failed = ask(left, prompt, kind, model=model, logs=order.logs or order.answers / "logs")
+    answers.add(fresh)
     return failed
 
 
 def print_report(report: Report, *, html: Path | None, as_json: bool) -> None:
     """Print it. Ends with exit code 3 where pages wait to be answered, and with 5 where a model gave no answer."""
     import typer
-
-    pass
 
     if html:
         html.write_text(page(report), encoding="utf-8")
@@ -185,34 +185,36 @@ def plain(report: Report) -> dict[str, Any]:
         "seconds": round(report.seconds, 3),
         "contestants": [
             {
-                "prompt": one.contestant.prompt,
-                "model": one.contestant.model,
-                "answers": len(one.scores),
-                "unanswered": len(one.unanswered),
-                "stale": one.stale,
-                "kinds": {kind: found.model_dump(mode="json") for kind in KINDS if (found := one.of(kind))},
+                "prompt": scored.contestant.prompt,
+                "model": scored.contestant.model,
+                "answers": len(scored.scores),
+                "unanswered": len(scored.unanswered),
+                "stale": scored.stale,
+                "kinds": {kind: summary.model_dump(mode="json") for kind in KINDS if (summary := scored.of(kind))},
             }
-            for one in report.scored
+            for scored in report.scored
         ],
-        "comparisons": [one.model_dump(mode="json") for one in report.compared],
+        "comparisons": [comparison.model_dump(mode="json") for comparison in report.compared],
         "problems": list(report.problems),
     }
 
 
 def _print_table(report: Report) -> None:
-    for one in report.scored:
-        left = f", {len(one.unanswered)} points unanswered" if one.unanswered else ""
-        stale = f", {one.stale} to a question that is put otherwise today" if one.stale else ""
-        console.say(f"{one.contestant}: {len(one.scores)} answers{left}{stale}")
-    for found in report.compared:
-        where = f"{found.points} points of {found.campaigns} campaigns"
-        console.say(f"\n{found.kind}, {where}: {found.second} against {found.first}: {found.verdict}")
+    for scored in report.scored:
+        left = f", {len(scored.unanswered)} points unanswered" if scored.unanswered else ""
+        stale = f", {scored.stale} to a question that is put otherwise today" if scored.stale else ""
+        console.say(f"{scored.contestant}: {len(scored.scores)} answers{left}{stale}")
+    for comparison in report.compared:
+        where = f"{comparison.points} points of {comparison.campaigns} campaigns"
+        console.say(
+            f"\n{comparison.kind}, {where}: {comparison.second} against {comparison.first}: {comparison.verdict}"
+        )
         rows = [
-            (one.metric, f"{one.first:.3g}", f"{one.second:.3g}", interval(one), p_value(one), one.verdict)
-            for one in found.differences
+            (row.metric, f"{row.first:.3g}", f"{row.second:.3g}", interval(row), p_value(row), row.verdict)
+            for row in comparison.differences
         ]
         console.table(("score", "first", "second", "difference, 95 %", "p", ""), rows)
-        for note in found.notes:
+        for note in comparison.notes:
             console.note(note)
     if not report.compared:
         console.note("nothing to compare: no decision point was answered by two contestants")
@@ -261,8 +263,8 @@ class Bar(Value):
 
 def page(report: "Report") -> str:
     """HTML."""
-    names = [str(one.contestant) for one in report.scored]
-    points = sorted({point.name: point for one in report.scored for point in one.scores}.items())
+    names = [str(scored.contestant) for scored in report.scored]
+    points = sorted({point.name: point for scored in report.scored for point in scored.scores}.items())
     return render(
         "eval.v1.html",
         title=f"{names[1] if len(names) > 1 else names[0]} against {names[0]}" if len(names) > 1 else names[0],
@@ -271,37 +273,45 @@ def page(report: "Report") -> str:
         facts=(
             ("Decision points", report.points),
             ("Campaigns", report.recordings),
-            ("Answers", sum(len(one.scores) for one in report.scored)),
-            ("Unanswered", sum(len(one.unanswered) for one in report.scored)),
+            ("Answers", sum(len(scored.scores) for scored in report.scored)),
+            ("Unanswered", sum(len(scored.unanswered) for scored in report.scored)),
         ),
-        comparisons=[_comparison(one) for one in report.compared],
+        comparisons=[_comparison(comparison) for comparison in report.compared],
         columns=[name.replace("_", " ") for name in COLUMNS],
         alone=[
-            (str(one.contestant), kind, _alone(one, kind)) for one in report.scored for kind in KINDS if one.of(kind)
+            (str(scored.contestant), kind, _alone(scored, kind))
+            for scored in report.scored
+            for kind in KINDS
+            if scored.of(kind)
         ],
         contestants=names,
-        points=[(name, [_usable(one, point) for one in report.scored]) for name, point in points],
+        points=[(name, [_usable(scored, point) for scored in report.scored]) for name, point in points],
         version=VERSION,
     )
 
 
-def _usable(one: Scored, point: Point) -> str:
-    return _cell(one.scores[point].usable) if point in one.scores else ""
+def _usable(scored: Scored, point: Point) -> str:
+    return _cell(scored.scores[point].usable) if point in scored.scores else ""
 
 
-def _headline(found: tuple[Compared, ...]) -> str:
-    if not found:
+def _headline(comparisons: tuple[Compared, ...]) -> str:
+    if not comparisons:
         return "Nothing to compare: no decision point was answered by two contestants."
-    return "; ".join(f"{one.kind}: {one.second} is {_words(one.verdict)}" for one in found) + "."
+    return (
+        "; ".join(
+            f"{comparison.kind}: {comparison.second} is {_words(comparison.verdict)}" for comparison in comparisons
+        )
+        + "."
+    )
 
 
 def _words(verdict: str) -> str:
     return {"better": "better", "worse": "worse"}.get(verdict, "not shown to differ")
 
 
-def _comparison(one: Compared) -> dict[str, Any]:
-    rows = [_row(found) for found in one.differences]
-    return {**one.model_dump(), "rows": rows, "decides": DECIDES}
+def _comparison(comparison: Compared) -> dict[str, Any]:
+    rows = [_row(difference) for difference in comparison.differences]
+    return {**comparison.model_dump(), "rows": rows, "decides": DECIDES}
 
 
 def _row(difference: Difference) -> dict[str, Any]:
@@ -330,10 +340,10 @@ def _bar(difference: Difference) -> Bar | None:
     return Bar(low=round(min(low, high), 1), at=round(at, 1), high=round(max(low, high), 1))
 
 
-def _alone(one: Scored, kind: str) -> list[str]:
-    found = one.of(kind)
-    told = found.model_dump() if found else {}
-    return [_cell(told.get(name)) for name in COLUMNS]
+def _alone(scored: Scored, kind: str) -> list[str]:
+    summary = scored.of(kind)
+    scores = summary.model_dump() if summary else {}
+    return [_cell(scores.get(name)) for name in COLUMNS]
 
 
 def _cell(value: object) -> str:
@@ -348,7 +358,7 @@ EXTRA = f"asking a model needs Inspect AI: {install_command('inspect_ai', 'litel
 
 
 def ask(
-    asked: Sequence[Asked], prompt: str, kind: str, *, model: str, logs: Path, client: Any = None
+    points: Sequence[Asked], prompt: str, kind: str, *, model: str, logs: Path, client: Any = None
 ) -> tuple[tuple[Given, ...], tuple[str, ...]]:
     """Answers to these decision points, and why others have none. Inspect's log goes to `logs`.
 
@@ -364,27 +374,27 @@ def ask(
         raise UserError(f"{EXTRA} ({error})") from error
     model_args = {"client": client} if client else {}
     reached = get_model(f"ridgeline/{model}", memoize=False, **model_args)
-    questions = inspect_task.of(asked, prompt, kind)
+    questions = inspect_task.of(points, prompt, kind)
     (log,) = run(questions, model=reached, log_dir=str(logs), display="none", log_level="error", ctl_server=False)
     if log.samples is None:
         raise UserError(f"--model: {model}: {log.error.message if log.error else 'nothing was answered'}")
-    known = {one.point.name: one.situation for one in asked}
+    situations = {point.point.name: point.situation for point in points}
     failed = tuple(f"{sample.id}: {_why(sample.error.message)}" for sample in log.samples if sample.error)
-    given = tuple(_read_sample(sample, known, prompt, model) for sample in log.samples if not sample.error)
-    return given, failed
+    answers = tuple(_read_sample(sample, situations, prompt, model) for sample in log.samples if not sample.error)
+    return answers, failed
 
 
-def _read_sample(sample: Any, known: Mapping[str, Situation], prompt: str, model: str) -> Given:
-    situation, output = known[str(sample.id)], sample.output
-    told = output.metadata or {}
+def _read_sample(sample: Any, situations: Mapping[str, Situation], prompt: str, model: str) -> Given:
+    situation, output = situations[str(sample.id)], sample.output
+    metadata = output.metadata or {}
     return Given(
         point=situation.point,
         prompt=prompt,
         model=model,
         question=situation.asks[prompt].digest,
         text=output.completion,
-        tokens=int(told.get("tokens") or 0),
-        dollars=told.get("dollars"),
+        tokens=int(metadata.get("tokens") or 0),
+        dollars=metadata.get("dollars"),
         seconds=sample.working_time,
     )
 

@@ -67,7 +67,7 @@ class Prompt:
     @property
     def made_of(self) -> tuple[str, ...]:
         """Every template, `name@sha256`: with these the same decision point is the same question."""
-        return tuple(dict.fromkeys(one for kind in PROMPTS for one in self.wording.identities(kind)))
+        return tuple(dict.fromkeys(template for kind in PROMPTS for template in self.wording.identities(kind)))
 
 
 def prompt(word: str) -> Prompt:
@@ -81,9 +81,9 @@ def prompt(word: str) -> Prompt:
         return Prompt(name=word, wording=Wording(names=_versions_up_to(word, match["kind"], int(match["number"]))))
     folder = OTHERS / word if (OTHERS / word).is_dir() else Path(word)
     if not folder.is_dir():
-        known = ", ".join((SHIPPED, "v1", "propose.v1", *shipped_folders()))
+        choices = ", ".join((SHIPPED, "v1", "propose.v1", *shipped_folders()))
         raise UserError(
-            f"--prompts: {word!r} is no folder and no version; give a folder of templates, or one of {known}"
+            f"--prompts: {word!r} is no folder and no version; give a folder of templates, or one of {choices}"
         )
     folder = folder.resolve()
     names = {kind: _parts(path, folder) for kind in PROMPTS if (path := _find_own_template(folder, kind))}
@@ -118,10 +118,10 @@ def _versions_up_to(word: str, kind: str | None, number: int) -> dict[str, tuple
     if kind is not None and kind not in PROMPTS:
         raise UserError(f"--prompts: {word!r}: there is no question {kind!r}; known: {', '.join(PROMPTS)}")
     kinds = (kind,) if kind else tuple(PROMPTS)
-    found = {name: _up_to(name, number) for name in kinds}
-    if not any(found.values()):
+    versions = {name: _up_to(name, number) for name in kinds}
+    if not any(versions.values()):
         raise UserError(f"--prompts: {word!r}: there is no such version; give v1 or a later one")
-    return {**PROMPTS, **{name: parts for name, parts in found.items() if parts}}
+    return {**PROMPTS, **{name: parts for name, parts in versions.items() if parts}}
 
 
 def _up_to(kind: str, number: int) -> tuple[str, ...]:
@@ -132,8 +132,8 @@ def _up_to(kind: str, number: int) -> tuple[str, ...]:
 def _parts(path: Path, folder: Path) -> tuple[str, ...]:
     """A template and what it includes, which lies in its folder or with those that ship."""
     included = re.findall(r'{% include "([^"]+\.j2)" %}', path.read_text(encoding="utf-8"))
-    found = (folder / name if (folder / name).is_file() else TEMPLATES / name for name in included)
-    return (path.name.removesuffix(".j2"), *(name for one in found for name in _parts(one, folder)))
+    paths = (folder / name if (folder / name).is_file() else TEMPLATES / name for name in included)
+    return (path.name.removesuffix(".j2"), *(name for file in paths for name in _parts(file, folder)))
 
 
 # What other prompts would have asked at each decision point: a recording is played, and its planner is listened to.
@@ -191,7 +191,7 @@ class Listening:
     def __init__(
         self, recording: str, inner: Planner, limits: Limits, prompts: Sequence[Prompt], *, task: Parts | None
     ) -> None:
-        self.heard: list[Situation] = []
+        self.situations: list[Situation] = []
         self._recording, self._inner, self._limits, self._prompts, self._task = recording, inner, limits, prompts, task
         self._books = ShippedBooks()
 
@@ -234,7 +234,7 @@ class Listening:
                 checks = Checks.model_validate_json(heard.ask.checks)
         if asks:
             point = Point(recording=self._recording, round=briefing.round, kind=kind, attempt=attempt)
-            self.heard.append(Situation(point=point, asks=asks, checks=checks))
+            self.situations.append(Situation(point=point, asks=asks, checks=checks))
 
 
 class TaskReader(BriefedReader):
@@ -246,20 +246,20 @@ class TaskReader(BriefedReader):
 
     @cached_property
     def _files(self) -> dict[str, str]:
-        found: dict[str, str] = {}
+        texts: dict[str, str] = {}
         for folder in self._task:
             for path in folder.rglob("*"):
                 if path.is_file() and "__pycache__" not in path.parts:
                     with suppress(UnicodeDecodeError):
-                        found[path.relative_to(folder).as_posix()] = path.read_text(encoding="utf-8")
-        return {**found, ".gitignore": "build/\n"}
+                        texts[path.relative_to(folder).as_posix()] = path.read_text(encoding="utf-8")
+        return {**texts, ".gitignore": "build/\n"}
 
     def paths(self, commit: str) -> tuple[str, ...]:
         return tuple(sorted({*self._files, *super().paths(commit)})) if commit == self._commit else ()
 
     def text(self, commit: str, path: str) -> str | None:
-        own = super().text(commit, path)
-        return self._files.get(path) if own is None and commit == self._commit else own
+        text = super().text(commit, path)
+        return self._files.get(path) if text is None and commit == self._commit else text
 
 
 def situations(path: Path, prompts: Sequence[Prompt]) -> tuple[Situation, ...]:
@@ -272,7 +272,7 @@ def situations(path: Path, prompts: Sequence[Prompt]) -> tuple[Situation, ...]:
     with tempfile.TemporaryDirectory(prefix="ridgeline-asking-") as scratch:
         ledger = Path(scratch) / LEDGER
         perform(request, wire_recorded({**answering, "planner": planner}, git, lines, ledger), ledger)
-    return tuple(planner.heard)
+    return tuple(planner.situations)
 
 
 # Answers that were given to decision points: kept in one file, taken up from pages that somebody answered by hand.
@@ -310,39 +310,39 @@ class Answers:
         """Raises UserError for a line that is no answer."""
         self.folder = folder
         self._path = folder / FILE
-        self._known: dict[tuple[str, str, str], Given] = {}
+        self._by_key: dict[tuple[str, str, str], Given] = {}
         for number, line in enumerate(self._lines(), start=1):
             try:
-                given = Given.model_validate_json(line)
+                answer = Given.model_validate_json(line)
             except ValidationError as error:
                 where = ".".join(map(str, error.errors()[0]["loc"])) or "the line"
                 why = error.errors()[0]["msg"]
                 raise UserError(
                     f"{self._path}: line {number}: {where}: {why}; restore it, or remove the line"
                 ) from error
-            self._known[given.key] = given
+            self._by_key[answer.key] = answer
 
     def find(self, prompt: str, model: str, point: Point) -> Given | None:
         """None where nobody answered yet."""
-        return self._known.get((prompt, model, point.name))
+        return self._by_key.get((prompt, model, point.name))
 
     @property
     def models(self) -> tuple[str, ...]:
         """Names of all who answered."""
-        return tuple(dict.fromkeys(given.model for given in self._known.values()))
+        return tuple(dict.fromkeys(answer.model for answer in self._by_key.values()))
 
     @property
     def prompts(self) -> tuple[str, ...]:
         """Names of all wordings that were answered."""
-        return tuple(dict.fromkeys(given.prompt for given in self._known.values()))
+        return tuple(dict.fromkeys(answer.prompt for answer in self._by_key.values()))
 
-    def add(self, given: Iterable[Given]) -> int:
+    def add(self, answers: Iterable[Given]) -> int:
         """On the disk before it returns; how many."""
-        new = [one for one in given if self._known.get(one.key) != one]
+        new = [answer for answer in answers if self._by_key.get(answer.key) != answer]
         if new:
             self.folder.mkdir(parents=True, exist_ok=True)
-            append_whole(self._path, b"".join(one.model_dump_json().encode() + b"\n" for one in new))
-            self._known.update({one.key: one for one in new})
+            append_whole(self._path, b"".join(answer.model_dump_json().encode() + b"\n" for answer in new))
+            self._by_key.update({answer.key: answer for answer in new})
         return len(new)
 
     def _lines(self) -> Sequence[bytes]:
@@ -358,22 +358,22 @@ def write_request(answers: Answers, prompt: str, situation: Situation) -> Path:
     """The page of a question, for somebody who knows nothing else."""
     path, ask = page_of(answers, prompt, situation), situation.asks[prompt]
     path.parent.mkdir(parents=True, exist_ok=True)
-    said = "\n\n".join(message.text for message in ask.messages)
-    told = "one JSON object" if ask.answer_schema else "your answer as plain text"
-    head = f"Write {told}, and nothing else, into `{path.name.replace('.request.', '.answer.')}` beside this page."
-    path.write_text(f"# {situation.point.name}\n\n{head}\n\n{said}\n\n{MARK}{ask.digest} -->\n", encoding="utf-8")
+    question = "\n\n".join(message.text for message in ask.messages)
+    form = "one JSON object" if ask.answer_schema else "your answer as plain text"
+    head = f"Write {form}, and nothing else, into `{path.name.replace('.request.', '.answer.')}` beside this page."
+    path.write_text(f"# {situation.point.name}\n\n{head}\n\n{question}\n\n{MARK}{ask.digest} -->\n", encoding="utf-8")
     return path
 
 
 def taken_up(answers: Answers, prompt: str, situations: Iterable[Situation], *, model: str) -> tuple[Given, ...]:
     """What lies answered beside the pages of this prompt. An empty file is no answer yet."""
-    found: list[Given] = []
+    answers_read: list[Given] = []
     for situation in situations:
         path = page_of(answers, prompt, situation)
         answer = path.with_name(path.name.replace(".request.", ".answer."))
         if prompt in situation.asks and answer.is_file() and (text := answer.read_text(encoding="utf-8").strip()):
             ask = situation.asks[prompt]
-            given = Given(
+            record = Given(
                 point=situation.point,
                 prompt=prompt,
                 model=model,
@@ -381,8 +381,8 @@ def taken_up(answers: Answers, prompt: str, situations: Iterable[Situation], *, 
                 text=text,
                 tokens=_tokens(ask, text),
             )
-            found.append(given)
-    return tuple(found)
+            answers_read.append(record)
+    return tuple(answers_read)
 
 
 def _question_of(page: Path) -> str:
@@ -431,30 +431,32 @@ class Scored:
     unanswered: tuple[Point, ...]
     stale: int
     """Answers to a question that this wording would put otherwise today."""
-    given: Mapping[Point, Given]
+    answers: Mapping[Point, Given]
 
     def of(self, kind: str) -> Summary | None:
         """All answers of one kind; None without any."""
-        found = [one for point, one in self.scores.items() if point.kind == kind]
-        return summary(found) if found else None
+        scores = [score for point, score in self.scores.items() if point.kind == kind]
+        return summary(scores) if scores else None
 
 
 def gather_points(recordings: Sequence[Path], prompts: Sequence[Prompt], kinds: Sequence[str]) -> tuple[Asked, ...]:
     """The decision points of these kinds. Raises UserError for what is no recording."""
-    found: list[Asked] = []
+    points: list[Asked] = []
     for path in recordings:
-        known = {(one.round, one.kind, one.attempt): one for one in decisions(path)}
+        decision_by_place = {(entry.round, entry.kind, entry.attempt): entry for entry in decisions(path)}
         for situation in situations(path, prompts):
             point = situation.point
-            decision = known.get((point.round, point.kind, 1)) or known.get((point.round, "propose", 1))
+            decision = decision_by_place.get((point.round, point.kind, 1)) or decision_by_place.get(
+                (point.round, "propose", 1)
+            )
             if point.kind in kinds and decision is not None:
-                found.append(Asked(situation=situation, decision=decision.model_copy(update={"kind": point.kind})))
-    return tuple(found)
+                points.append(Asked(situation=situation, decision=decision.model_copy(update={"kind": point.kind})))
+    return tuple(points)
 
 
-def repeat_points(asked: Sequence[Asked], times: int) -> tuple[Asked, ...]:
+def repeat_points(points: Sequence[Asked], times: int) -> tuple[Asked, ...]:
     """The same points so many times over, each under a recording of its own: for measuring what scoring takes."""
-    return tuple(_rename_recording(one, number) if number else one for number in range(times) for one in asked)
+    return tuple(_rename_recording(point, number) if number else point for number in range(times) for point in points)
 
 
 def _rename_recording(request: Asked, number: int) -> Asked:
@@ -463,46 +465,46 @@ def _rename_recording(request: Asked, number: int) -> Asked:
 
 
 def score_contestant(
-    asked: Sequence[Asked], contestant: Contestant, answers: Answers, *, line: Line, try_here: bool = False
+    points: Sequence[Asked], contestant: Contestant, answers: Answers, *, line: Line, try_here: bool = False
 ) -> Scored:
     """Every answer of a contestant that is kept, by what was known later; `try_here`: built and tested too."""
     scores: dict[Point, Score] = {}
-    given: dict[Point, Given] = {}
+    answer_at: dict[Point, Given] = {}
     missing: list[Point] = []
     stale = 0
-    for one in asked:
-        ask = one.situation.asks.get(contestant.prompt)
+    for case in points:
+        ask = case.situation.asks.get(contestant.prompt)
         if ask is None:
             continue
-        found = answers.find(contestant.prompt, contestant.model, one.point)
-        if found is None:
-            missing.append(one.point)
+        answer = answers.find(contestant.prompt, contestant.model, case.point)
+        if answer is None:
+            missing.append(case.point)
             continue
-        stale += found.question != ask.digest
-        checks = one.situation.checks
-        told = score(one.decision, found.text, tokens=found.tokens, line=line, checks=checks)
-        if try_here and told.applies:
-            ran = try_answer(one.decision, found.text, checks)
-            told = told.model_copy(update={"compiles": ran.compiles, "correct": ran.correct})
-        scores[one.point] = told
-        given[one.point] = found
-    return Scored(contestant=contestant, scores=scores, unanswered=tuple(missing), stale=stale, given=given)
+        stale += answer.question != ask.digest
+        checks = case.situation.checks
+        result = score(case.decision, answer.text, tokens=answer.tokens, line=line, checks=checks)
+        if try_here and result.applies:
+            ran = try_answer(case.decision, answer.text, checks)
+            result = result.model_copy(update={"compiles": ran.compiles, "correct": ran.correct})
+        scores[case.point] = result
+        answer_at[case.point] = answer
+    return Scored(contestant=contestant, scores=scores, unanswered=tuple(missing), stale=stale, answers=answer_at)
 
 
-def compare_scores(first: Scored, second: Scored, kinds: Sequence[str] = KINDS) -> tuple[Compared, ...]:
+def compare_scores(reference: Scored, contender: Scored, kinds: Sequence[str] = KINDS) -> tuple[Compared, ...]:
     """At the points that both answered, one comparison a kind of question."""
-    names = str(first.contestant), str(second.contestant)
-    both = [point for point in first.scores if point in second.scores]
-    found: list[Compared] = []
+    names = str(reference.contestant), str(contender.contestant)
+    both = [point for point in reference.scores if point in contender.scores]
+    comparisons: list[Compared] = []
     for kind in kinds:
         pairs = {
-            (point.recording, point.name): (first.scores[point], second.scores[point])
+            (point.recording, point.name): (reference.scores[point], contender.scores[point])
             for point in both
             if point.kind == kind
         }
-        if done := compare(*names, kind, pairs):
-            found.append(done)
-    return tuple(found)
+        if comparison := compare(*names, kind, pairs):
+            comparisons.append(comparison)
+    return tuple(comparisons)
 
 
 # Builds drafted edits here where the campaign's task ships: tested on a processor, ahead of time for a GPU.
@@ -528,10 +530,10 @@ def try_answer(decision: Decision, answer: str, checks: Checks) -> Tried:
     if task is None or decision.kind == "propose":
         return Tried(detail="" if task else "the task does not ship")
     texts = dict(checks.texts) if checks.texts else dict(decision.sources)
-    done = apply_answer(answer, texts, decision.contract)
-    if isinstance(done, Wrong):
-        return Tried(detail=done.why)
-    changed = {**texts, **{edit.path: edit.text for edit in done.edits if edit.text is not None}}
+    application = apply_answer(answer, texts, decision.contract)
+    if isinstance(application, Wrong):
+        return Tried(detail=application.why)
+    changed = {**texts, **{edit.path: edit.text for edit in application.edits if edit.text is not None}}
     return _run(task, json.dumps(changed, sort_keys=True))
 
 
@@ -574,7 +576,7 @@ def _ahead(folder: Path, files: Mapping[str, str]) -> Tried:
         return Tried(detail="its task needs a GPU, and there is no Triton here to compile it ahead of time")
     for path, text in files.items():
         (folder / path).write_text(text, encoding="utf-8")
-    calls = {told["call"] for told in tomllib.loads((folder / "isa.toml").read_text(encoding="utf-8")).values()}
+    calls = {target["call"] for target in tomllib.loads((folder / "isa.toml").read_text(encoding="utf-8")).values()}
     try:
         for call in sorted(calls):
             inspect_kernels(InspectionRequest(file=folder / "kernel.py", call=call, target=TARGET, timeout=COMPILE_S))

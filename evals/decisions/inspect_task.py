@@ -53,19 +53,19 @@ class RidgelineAPI(ModelAPI):
         **model_args: Any,
     ) -> None:
         super().__init__(model_name, base_url, api_key, [], config)
-        given: Client | None = model_args.get("client")
-        self._client = given or LitellmModel(Choice(name=model_name, base_url=base_url or ""))
+        client: Client | None = model_args.get("client")
+        self._client = client or LitellmModel(Choice(name=model_name, base_url=base_url or ""))
 
     async def generate(
         self, input: list[ChatMessage], tools: list[ToolInfo], tool_choice: ToolChoice, config: GenerateConfig
     ) -> ModelOutput:
         """Raises what the client raises: a provider's failure is an error of the sample, never an answer."""
-        said = await anyio.to_thread.run_sync(self._client.ask, _ask(input, config.max_tokens or ANSWER_TOKENS))
+        answer = await anyio.to_thread.run_sync(self._client.ask, _ask(input, config.max_tokens or ANSWER_TOKENS))
         output = ModelOutput.from_content(
-            model=said.model, content=said.text, stop_reason="max_tokens" if said.truncated else "stop"
+            model=answer.model, content=answer.text, stop_reason="max_tokens" if answer.truncated else "stop"
         )
-        output.usage = ModelUsage(total_tokens=said.cost.tokens)
-        output.metadata = {"dollars": said.cost.dollars, "tokens": said.cost.tokens}
+        output.usage = ModelUsage(total_tokens=answer.cost.tokens)
+        output.metadata = {"dollars": answer.cost.dollars, "tokens": answer.cost.tokens}
         return output
 
     def max_connections(self) -> int:
@@ -77,55 +77,55 @@ class RidgelineAPI(ModelAPI):
 def decisions(recordings: str = "", prompts: str = SHIPPED, kind: str = "propose") -> Task:
     """`inspect eval ridgeline/decisions -T recordings=DIR,DIR -T prompts=shipped --model ridgeline/openai/gpt-5`."""
     shipped = Path(__file__).parents[1] / "campaigns"
-    paths = [Path(one) for one in recordings.split(",") if one] or sorted(
+    paths = [Path(name) for name in recordings.split(",") if name] or sorted(
         p.parent for p in shipped.glob("*/request.json")
     )
     return of(gather_points(paths, (prompt(prompts),), (kind,)), prompt(prompts).name, kind)
 
 
-def of(asked: Sequence[Asked], prompt: str, kind: str) -> Task:
+def of(points: Sequence[Asked], prompt: str, kind: str) -> Task:
     """One wording at these decision points, which are all of that kind."""
-    known = {one.point.name: one for one in asked if one.point.kind == kind and prompt in one.situation.asks}
+    by_name = {case.point.name: case for case in points if case.point.kind == kind and prompt in case.situation.asks}
     samples = [
         Sample(
             id=name,
-            input=_messages(one.situation.asks[prompt]),
-            metadata={"question": one.situation.asks[prompt].digest},
+            input=_messages(case.situation.asks[prompt]),
+            metadata={"question": case.situation.asks[prompt].digest},
         )
-        for name, one in known.items()
+        for name, case in by_name.items()
     ]
     return Task(
         name=f"{kind}-{prompt}",
         dataset=MemoryDataset(samples, name="decision points"),
         solver=generate(cache=CACHED),
-        scorer=_scorer(known),
+        scorer=_scorer(by_name),
         fail_on_error=False,
         metadata={"prompt": prompt, "kind": kind},
     )
 
 
 @scorer(metrics={"*": [mean(), stderr()]}, name="ridgeline")
-def _scorer(known: Mapping[str, Asked]) -> Scorer:
+def _scorer(by_name: Mapping[str, Asked]) -> Scorer:
     line = Library(()).line
 
     async def judge(state: TaskState, target: Target) -> InspectScore:
-        one = known[str(state.sample_id)]
-        run = partial(score, tokens=_tokens(state.output), line=line, checks=one.situation.checks)
-        found = await anyio.to_thread.run_sync(lambda: run(one.decision, state.output.completion))
+        case = by_name[str(state.sample_id)]
+        run = partial(score, tokens=_tokens(state.output), line=line, checks=case.situation.checks)
+        result = await anyio.to_thread.run_sync(lambda: run(case.decision, state.output.completion))
         return InspectScore(
-            value=_numbers(found), answer=state.output.completion, metadata=found.model_dump(mode="json")
+            value=_numbers(result), answer=state.output.completion, metadata=result.model_dump(mode="json")
         )
 
     return judge
 
 
-def _numbers(found: Score) -> dict[str, Any]:
+def _numbers(result: Score) -> dict[str, Any]:
     """What every answer has; the rest stands in the score's metadata."""
-    hit = found.hit_at or 0
-    told = {"usable": found.usable or 0.0, "parses": float(found.parses)}
-    if found.applies is not None:
-        return {**told, "applies": float(found.applies)}
-    return {**told, "cites": found.cites or 0.0, "hit_at_1": float(hit == 1), "hit_at_3": float(0 < hit <= 3)}
+    hit = result.hit_at or 0
+    numbers = {"usable": result.usable or 0.0, "parses": float(result.parses)}
+    if result.applies is not None:
+        return {**numbers, "applies": float(result.applies)}
+    return {**numbers, "cites": result.cites or 0.0, "hit_at_1": float(hit == 1), "hit_at_3": float(0 < hit <= 3)}
 
 
 def _messages(ask: Ask) -> list[ChatMessage]:
@@ -134,8 +134,8 @@ def _messages(ask: Ask) -> list[ChatMessage]:
 
 
 def _ask(messages: Sequence[ChatMessage], most: int) -> Ask:
-    told = tuple(Message(role=_role(message), text=message.text) for message in messages)
-    return Ask(purpose="a decision point", messages=told, max_output_tokens=most)
+    texts = tuple(Message(role=_role(message), text=message.text) for message in messages)
+    return Ask(purpose="a decision point", messages=texts, max_output_tokens=most)
 
 
 def _role(message: ChatMessage) -> Any:

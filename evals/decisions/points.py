@@ -69,34 +69,34 @@ def decisions(path: Path) -> tuple[Decision, ...]:
     """In the order of asking. Raises UserError for no recording, TapeMiss where the repository's answers lack one."""
     folder = Folder(path)
     lines = folder.lines()
-    known = fold.fold_ledger(lines)
-    assert known is not None
+    history = fold.fold_ledger(lines)
+    assert history is not None
     tape = ModelTape(folder.path / FILE, repaired=False)
     git = ToldWorkspace(playing(Tape(folder.file(WORKSPACE), mode="replay")))
-    found: list[Decision] = []
+    points: list[Decision] = []
     for ask, number, kind, attempt in _read_questions(tape):
-        before, said = _before(lines, number), tape.find_answer(ask)
-        if said is None or before is None or before.baseline is None:
+        before, answer = _before(lines, number), tape.find_answer(ask)
+        if answer is None or before is None or before.baseline is None:
             continue
         sources, classes = git.sources(fold.standing(before).commit), before.baseline.classes
-        found.append(
+        points.append(
             Decision(
                 recording=folder.name,
                 round=number,
                 kind=kind,
                 attempt=attempt,
                 question=ask,
-                answer=said.text,
-                tokens=said.cost.tokens,
-                contract=known.contract,
+                answer=answer.text,
+                tokens=answer.cost.tokens,
+                contract=history.contract,
                 classes=classes,
                 sources=tuple((edit.path, edit.text) for edit in sources if edit.text is not None),
                 tried=tuple(_summarize_round(closed, classes) for closed in fold.unmasked_rounds(before)),
-                outcome=_outcome(known, number, classes),
-                good=tuple(_direction(c, classes) for c in known.rounds if c.accepted and c.round >= number),
+                outcome=_outcome(history, number, classes),
+                good=tuple(_direction(c, classes) for c in history.rounds if c.accepted and c.round >= number),
             )
         )
-    return tuple(found)
+    return tuple(points)
 
 
 def _read_questions(tape: ModelTape) -> Iterator[tuple[Ask, int, Kind, int]]:
@@ -113,8 +113,8 @@ def _before(lines: Sequence[Line], round: int) -> History | None:
 
 def _direction(closed: RoundClosed, classes: Sequence[str]) -> Hypothesis:
     """As it was tried, its class spelled as the benchmark does, whatever version recorded it."""
-    found = find_proposal(closed.judged).hypothesis
-    return found.model_copy(update={"target_class": match_class(found.target_class, classes)})
+    hypothesis = find_proposal(closed.judged).hypothesis
+    return hypothesis.model_copy(update={"target_class": match_class(hypothesis.target_class, classes)})
 
 
 def _summarize_round(closed: RoundClosed, classes: Sequence[str]) -> Tried:
@@ -122,7 +122,7 @@ def _summarize_round(closed: RoundClosed, classes: Sequence[str]) -> Tried:
 
 
 def _outcome(history: History, round: int, classes: Sequence[str]) -> Outcome | None:
-    closed = next((one for one in history.rounds if one.round == round), None)
+    closed = next((candidate for candidate in history.rounds if candidate.round == round), None)
     if closed is None:
         return None
     gain = closed.judged.verdict.gain

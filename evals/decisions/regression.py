@@ -87,32 +87,36 @@ class Checked(Value):
     @property
     def good(self) -> bool:
         """Nothing is lower, nothing is gone."""
-        return not self.gone and not any(one.lower for one in self.changes)
+        return not self.gone and not any(change.lower for change in self.changes)
 
 
 def measure_recordings(recordings: Sequence[Path], answers: Answers) -> Written:
     """Everything that is recorded, scored by the code of now."""
     line = Library(()).line
     names = answers.prompts
-    asked = gather_points(recordings, [prompt(name) for name in names], KINDS) if names else ()
+    points = gather_points(recordings, [prompt(name) for name in names], KINDS) if names else ()
     rows = []
     for name in names:
         for model in answers.models:
-            found = score_contestant(asked, Contestant(prompt=name, model=model), answers, line=line)
-            rows += [_row(name, kind, told.model_dump()) for kind in KINDS if (told := found.of(kind))]
-    known = [one for path in recordings for one in decisions(path)]
+            scored = score_contestant(points, Contestant(prompt=name, model=model), answers, line=line)
+            rows += [_row(name, kind, totals.model_dump()) for kind in KINDS if (totals := scored.of(kind))]
+    answered_points = [point for path in recordings for point in decisions(path)]
     for kind in KINDS:
-        if own := [score(one, one.answer, tokens=one.tokens, line=line) for one in known if one.kind == kind]:
-            rows.append(_row(RECORDED, kind, summary(own).model_dump()))
+        if scores := [
+            score(point, point.answer, tokens=point.tokens, line=line)
+            for point in answered_points
+            if point.kind == kind
+        ]:
+            rows.append(_row(RECORDED, kind, summary(scores).model_dump()))
     return Written(scores=tuple(rows), asked_now=prompt(SHIPPED).made_of)
 
 
-def _row(name: str, kind: str, told: Mapping[str, object]) -> Row:
-    scores = {key: float(value) for key in BETTER if isinstance(value := told.get(key), int | float)}
-    return Row(prompt=name, kind=kind, answers=int(str(told["answers"])), scores=scores)
+def _row(name: str, kind: str, totals: Mapping[str, object]) -> Row:
+    scores = {key: float(value) for key in BETTER if isinstance(value := totals.get(key), int | float)}
+    return Row(prompt=name, kind=kind, answers=int(str(totals["answers"])), scores=scores)
 
 
-def read(path: Path) -> Written:
+def read_scores(path: Path) -> Written:
     """Raises UserError for a file that cannot be used."""
     try:
         return Written.model_validate_json(path.read_bytes())
@@ -123,9 +127,9 @@ def read(path: Path) -> Written:
         raise UserError(f"{path}: {where}: {error.errors()[0]['msg']}; write it again with --write") from error
 
 
-def write(path: Path, found: Written) -> None:
+def write(path: Path, written: Written) -> None:
     """In lines, so that a change is seen as one."""
-    path.write_text(json.dumps(found.model_dump(mode="json"), indent=1) + "\n", encoding="utf-8")
+    path.write_text(json.dumps(written.model_dump(mode="json"), indent=1) + "\n", encoding="utf-8")
 
 
 def compare_scores(before: Written, now: Written) -> Checked:
@@ -134,14 +138,14 @@ def compare_scores(before: Written, now: Written) -> Checked:
     changes: list[Change] = []
     gone: list[str] = []
     for row in before.scores:
-        other = present.get((row.prompt, row.kind))
-        if other is None:
+        counterpart = present.get((row.prompt, row.kind))
+        if counterpart is None:
             gone.append(f"{row.prompt}, {row.kind}: {row.answers} answers are gone")
             continue
         for key, value in row.scores.items():
-            fresh = other.scores.get(key, 0.0)
+            fresh = counterpart.scores.get(key, 0.0)
             if abs(fresh - value) > LEAST:
                 changes.append(Change(prompt=row.prompt, kind=row.kind, score=key, before=value, now=fresh))
-    known = {name.partition("@")[0]: name for name in before.asked_now}
-    other_words = [name for name in now.asked_now if known.get(name.partition("@")[0]) != name]
+    wording_before = {name.partition("@")[0]: name for name in before.asked_now}
+    other_words = [name for name in now.asked_now if wording_before.get(name.partition("@")[0]) != name]
     return Checked(changes=tuple(changes), gone=tuple(gone), reworded=tuple(other_words))

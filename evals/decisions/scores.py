@@ -88,22 +88,30 @@ def score(decision: Decision, answer: str, *, tokens: int, line: Line, checks: C
         texts = dict(checks.texts) if checks and checks.texts else dict(decision.sources)
         applies = not isinstance(apply_answer(answer, texts, decision.contract), Wrong)
         return Score(parses=applies, applies=applies, usable=float(applies), tokens=tokens)
-    given, asked = _list_directions(answer), _directions(decision, answer)
-    usable = _usable(answer, len(given), checks, line) if checks else None
-    cites = statistics.fmean([_cites(item) for item in given]) if given else None
-    if not asked:
-        return Score(parses=False, directions=len(given), usable=usable, cites=cites, tokens=tokens)
-    kept = [one for one in asked if not (explain_forbidden(one) or explain_several_changes(one))]
-    places = [place for place, one in enumerate(asked, start=1) if any(alike(one, good) for good in decision.good)]
-    predicted, measured = _prediction(decision, asked)
+    items, directions = _list_directions(answer), _directions(decision, answer)
+    usable = _usable(answer, len(items), checks, line) if checks else None
+    cites = statistics.fmean([_cites(item) for item in items]) if items else None
+    if not directions:
+        return Score(parses=False, directions=len(items), usable=usable, cites=cites, tokens=tokens)
+    single_changes = [
+        direction
+        for direction in directions
+        if not (explain_forbidden(direction) or explain_several_changes(direction))
+    ]
+    places = [
+        place
+        for place, direction in enumerate(directions, start=1)
+        if any(alike(direction, good) for good in decision.good)
+    ]
+    predicted, measured = _prediction(decision, directions)
     return Score(
         parses=True,
-        directions=len(given),
+        directions=len(items),
         usable=usable,
         cites=cites,
-        one_change=len(kept) / len(asked),
-        resolved=_resolved_share(decision, asked, line),
-        repeats=sum(bool(find_repetition(one, decision.tried)) for one in asked) / len(asked)
+        one_change=len(single_changes) / len(directions),
+        resolved=_resolved_share(decision, directions, line),
+        repeats=sum(bool(find_repetition(direction, decision.tried)) for direction in directions) / len(directions)
         if decision.tried
         else None,
         hit_at=places[0] if places else None,
@@ -140,22 +148,22 @@ def summary(scores: Sequence[Score]) -> Summary:
     )
 
 
-def alike(one: Hypothesis, good: Hypothesis) -> bool:
+def alike(direction: Hypothesis, good: Hypothesis) -> bool:
     """Whether a direction is what was accepted, in other words and perhaps with other numbers.
 
     Looser than what the loop calls a repeat, which must not forbid a neighbour: by the words that both changes share,
     and fewer of them suffice in the same category. Read on 70 pairs of fresh and accepted directions of three kernels.
     """
-    first, second = (set(re.findall(r"[a-z_]{2,}|\d+", text.change.lower())) for text in (one, good))
-    shared = len(first & second) / len(first | second) if first | second else 0.0
-    return is_same_direction(one, good) or shared >= (LOOSELY if one.category == good.category else CLOSELY)
+    words, good_words = (set(re.findall(r"[a-z_]{2,}|\d+", text.change.lower())) for text in (direction, good))
+    shared = len(words & good_words) / len(words | good_words) if words | good_words else 0.0
+    return is_same_direction(direction, good) or shared >= (LOOSELY if direction.category == good.category else CLOSELY)
 
 
-def rank_correlation(one: Sequence[float], other: Sequence[float]) -> float | None:
+def rank_correlation(predicted: Sequence[float], measured: Sequence[float]) -> float | None:
     """Spearman's, with mean ranks for ties; None below three pairs or where one side does not vary."""
-    if len(one) < 3 or len(set(one)) < 2 or len(set(other)) < 2:
+    if len(predicted) < 3 or len(set(predicted)) < 2 or len(set(measured)) < 2:
         return None
-    return statistics.correlation(_ranks(one), _ranks(other))
+    return statistics.correlation(_ranks(predicted), _ranks(measured))
 
 
 def _ranks(values: Sequence[float]) -> list[float]:
@@ -164,8 +172,8 @@ def _ranks(values: Sequence[float]) -> list[float]:
 
 
 def _mean(values: Sequence[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return statistics.fmean(known) if known else None
+    numbers = [value for value in values if value is not None]
+    return statistics.fmean(numbers) if numbers else None
 
 
 def _directions(decision: Decision, answer: str) -> tuple[Hypothesis, ...]:
@@ -181,22 +189,22 @@ def _directions(decision: Decision, answer: str) -> tuple[Hypothesis, ...]:
 
 def _list_directions(answer: str) -> list[object]:
     """Whatever an answer lists as directions, as many as the loop reads."""
-    found = json_of(answer)
-    given = found.get("directions") if isinstance(found, dict) else found
-    return given[:MOST] if isinstance(given, list) else []
+    document = json_of(answer)
+    items = document.get("directions") if isinstance(document, dict) else document
+    return items[:MOST] if isinstance(items, list) else []
 
 
-def _usable(answer: str, given: int, checks: Checks, line: Line) -> float:
+def _usable(answer: str, count: int, checks: Checks, line: Line) -> float:
     """Share of the directions that pass every check. Citations of files that are not at hand here count as resolved."""
     lengths = dict(checks.lengths)
-    known = resolver(lengths.get, line)
+    find_missing = resolver(lengths.get, line)
 
     def find_unresolved(place: str) -> str:
         path = place.partition(":")[0]
-        return known(place) if path in lengths or path.startswith("knowledge/") or not checks.more else ""
+        return find_missing(place) if path in lengths or path.startswith("knowledge/") or not checks.more else ""
 
     chosen = check_directions(answer, checks, find_unresolved)
-    return 0.0 if isinstance(chosen, Wrong) or not given else len(chosen.hypotheses) / given
+    return 0.0 if isinstance(chosen, Wrong) or not count else len(chosen.hypotheses) / count
 
 
 def _cites(item: object) -> bool:
@@ -204,21 +212,26 @@ def _cites(item: object) -> bool:
     return isinstance(places, list) and any(isinstance(place, str) and place.strip() for place in places)
 
 
-def _prediction(decision: Decision, asked: Sequence[Hypothesis]) -> tuple[float | None, float | None]:
+def _prediction(decision: Decision, directions: Sequence[Hypothesis]) -> tuple[float | None, float | None]:
     came = decision.outcome
-    predicted = asked[0].prediction.speedup
-    if came is None or came.speedup is None or predicted is None or not is_same_direction(asked[0], came.hypothesis):
+    predicted = directions[0].prediction.speedup
+    if (
+        came is None
+        or came.speedup is None
+        or predicted is None
+        or not is_same_direction(directions[0], came.hypothesis)
+    ):
         return None, None
     return predicted, came.speedup
 
 
-def _resolved_share(decision: Decision, asked: Sequence[Hypothesis], line: Line) -> float | None:
+def _resolved_share(decision: Decision, directions: Sequence[Hypothesis], line: Line) -> float | None:
     """Files that a recording does not have, such as the benchmark, cannot be looked up and are left out."""
     lengths = {path: len(text.splitlines()) for path, text in decision.sources}
     unresolved = resolver(lengths.get, line)
-    places = [normalize_citation(place) for one in asked for place in one.sources]
-    known = [place for place in places if place.partition(":")[0] in lengths or place.startswith("knowledge/")]
-    return sum(not unresolved(place) for place in known) / len(known) if known else None
+    places = [normalize_citation(place) for direction in directions for place in direction.sources]
+    readable = [place for place in places if place.partition(":")[0] in lengths or place.startswith("knowledge/")]
+    return sum(not unresolved(place) for place in readable) / len(readable) if readable else None
 
 
 # Two wordings, or two models, at the same decision points: paired differences with their uncertainty. Pure.
@@ -288,24 +301,37 @@ class Compared(Value):
 
 
 def compare(
-    first: str, second: str, kind: str, pairs: Mapping[tuple[str, str], tuple[Score, Score]]
+    reference: str, contender: str, kind: str, pairs: Mapping[tuple[str, str], tuple[Score, Score]]
 ) -> Compared | None:
     """`pairs`: (recording, point) -> scores of both; None without any."""
     if not pairs:
         return None
-    raw = [found for name in METRICS if (found := _difference(name, pairs)) is not None]
-    others = [one for one in raw if one.metric != DECIDES and METRICS[one.metric][1]]
-    corrected = dict(zip((one.metric for one in others), _holm([one.p for one in others]), strict=True))
-    told = tuple(_judge_difference(one.model_copy(update={"p": corrected.get(one.metric, one.p)})) for one in raw)
+    raw = [row for name in METRICS if (row := _difference(name, pairs)) is not None]
+    corrected_rows = [
+        difference for difference in raw if difference.metric != DECIDES and METRICS[difference.metric][1]
+    ]
+    corrected = dict(
+        zip(
+            (difference.metric for difference in corrected_rows),
+            _holm([difference.p for difference in corrected_rows]),
+            strict=True,
+        )
+    )
+    differences = tuple(
+        _judge_difference(difference.model_copy(update={"p": corrected.get(difference.metric, difference.p)}))
+        for difference in raw
+    )
     campaigns = len({recording for recording, _ in pairs})
-    decided = next((one.verdict for one in told if one.metric == DECIDES), "no difference shown")
+    decided = next(
+        (difference.verdict for difference in differences if difference.metric == DECIDES), "no difference shown"
+    )
     return Compared(
-        first=first,
-        second=second,
+        first=reference,
+        second=contender,
         kind=kind,
         points=len(pairs),
         campaigns=campaigns,
-        differences=told,
+        differences=differences,
         verdict=decided,
         notes=tuple(_notes(len(pairs), campaigns)),
     )
@@ -322,24 +348,24 @@ def _notes(points: int, campaigns: int) -> list[str]:
 
 def _difference(name: str, pairs: Mapping[tuple[str, str], tuple[Score, Score]]) -> Difference | None:
     value = METRICS[name][0]
-    known = [
-        (recording, one, other)
-        for (recording, _), (first, second) in pairs.items()
-        if (one := value(first)) is not None and (other := value(second)) is not None
+    both = [
+        (recording, before, after)
+        for (recording, _), (reference, contender) in pairs.items()
+        if (before := value(reference)) is not None and (after := value(contender)) is not None
     ]
-    if not known:
+    if not both:
         return None
     by_campaign: dict[str, list[float]] = {}
-    for recording, one, other in known:
-        by_campaign.setdefault(recording, []).append(other - one)
+    for recording, before, after in both:
+        by_campaign.setdefault(recording, []).append(after - before)
     groups = list(by_campaign.values())
     low, high = _interval(groups)
     return Difference(
         metric=name,
-        points=len(known),
+        points=len(both),
         campaigns=len(groups),
-        first=statistics.fmean([one for _, one, _ in known]),
-        second=statistics.fmean([other for _, _, other in known]),
+        first=statistics.fmean([before for _, before, _ in both]),
+        second=statistics.fmean([after for _, _, after in both]),
         difference=statistics.fmean(itertools.chain(*groups)),
         low=low,
         high=high,
@@ -348,12 +374,12 @@ def _difference(name: str, pairs: Mapping[tuple[str, str], tuple[Score, Score]])
     )
 
 
-def _judge_difference(found: Difference) -> Difference:
-    better = METRICS[found.metric][1]
-    sure = found.p is not None and found.p <= ALPHA and found.difference != 0
+def _judge_difference(row: Difference) -> Difference:
+    better = METRICS[row.metric][1]
+    sure = row.p is not None and row.p <= ALPHA and row.difference != 0
     if not sure or not better:
-        return found.model_copy(update={"verdict": "no difference shown" if better else ""})
-    return found.model_copy(update={"verdict": "better" if found.difference * better > 0 else "worse"})
+        return row.model_copy(update={"verdict": "no difference shown" if better else ""})
+    return row.model_copy(update={"verdict": "better" if row.difference * better > 0 else "worse"})
 
 
 def _interval(groups: Sequence[Sequence[float]]) -> tuple[float | None, float | None]:
@@ -378,21 +404,21 @@ def _p_value(groups: Sequence[Sequence[float]]) -> float | None:
     units = [unit for unit in units if unit]
     if not units:
         return 1.0
-    seen = abs(math.fsum(units)) - 1e-12
+    distance = abs(math.fsum(units)) - 1e-12
     if len(units) <= EXACT:
         flips = itertools.product((1, -1), repeat=len(units))
         sums = [abs(math.fsum(sign * unit for sign, unit in zip(signs, units, strict=True))) for signs in flips]
-        return sum(one >= seen for one in sums) / len(sums)
+        return sum(total >= distance for total in sums) / len(sums)
     draw = random.Random(SEED)
-    far = sum(abs(math.fsum(draw.choice((1, -1)) * unit for unit in units)) >= seen for _ in range(DRAWS))
-    return (1 + far) / (1 + DRAWS)
+    extreme_draws = sum(abs(math.fsum(draw.choice((1, -1)) * unit for unit in units)) >= distance for _ in range(DRAWS))
+    return (1 + extreme_draws) / (1 + DRAWS)
 
 
 def _holm(values: Sequence[float | None]) -> list[float | None]:
-    known = sorted((value, place) for place, value in enumerate(values) if value is not None)
-    found: list[float | None] = [None] * len(values)
+    by_size = sorted((value, place) for place, value in enumerate(values) if value is not None)
+    p_values: list[float | None] = [None] * len(values)
     worst = 0.0
-    for rank, (value, place) in enumerate(known):
-        worst = max(worst, min(1.0, (len(known) - rank) * value))
-        found[place] = worst
-    return found
+    for rank, (value, place) in enumerate(by_size):
+        worst = max(worst, min(1.0, (len(by_size) - rank) * value))
+        p_values[place] = worst
+    return p_values

@@ -41,31 +41,33 @@ def replay(recordings: Recordings, as_json: Json = False) -> None:
     from ridgeline.agent import console
     from ridgeline.evals.recordings.replay import replay as play
 
-    found = [play(path) for path in recordings]
+    replays = [play(path) for path in recordings]
     if as_json:
-        console.emit(found[0] if len(found) == 1 else {"recordings": [one.model_dump(mode="json") for one in found]})
+        console.emit(
+            replays[0] if len(replays) == 1 else {"recordings": [result.model_dump(mode="json") for result in replays]}
+        )
     else:
-        for one in found:
-            console.say(describe_replay(one))
-    if not all(one.good for one in found):
+        for result in replays:
+            console.say(describe_replay(result))
+    if not all(result.good for result in replays):
         raise typer.Exit(DIFFERENT)
 
 
-def describe_replay(found: "Replayed") -> str:
+def describe_replay(result: "Replayed") -> str:
     """What a replay found, for people."""
-    rounds = f"{found.rounds} round{'' if found.rounds == 1 else 's'}"
-    head = f"{found.recording}: {'equal' if found.equal else 'different'}, {rounds}, {found.seconds:.2f} s"
+    rounds = f"{result.rounds} round{'' if result.rounds == 1 else 's'}"
+    head = f"{result.recording}: {'equal' if result.equal else 'different'}, {rounds}, {result.seconds:.2f} s"
     lines = [head]
-    if found.open and found.equal:
-        asked = found.stopped.removeprefix("tape: ").partition("(")[0]
-        lines.append(f"  was never concluded; it ends where the tape does, at {asked}")
-    elif found.stopped and not found.equal:
-        lines.append(f"  stopped: {found.stopped}")
-    if found.first_difference:
-        lines.append(f"  first difference: {found.first_difference.text}".replace("\n", "\n  "))
-    if found.unused:
-        lines.append(f"  {found.unused} of {found.answers} recorded answers were not asked for")
-    lines += [f"  changed since it was exported: {name}" for name in found.changed]
+    if result.open and result.equal:
+        question = result.stopped.removeprefix("tape: ").partition("(")[0]
+        lines.append(f"  was never concluded; it ends where the tape does, at {question}")
+    elif result.stopped and not result.equal:
+        lines.append(f"  stopped: {result.stopped}")
+    if result.first_difference:
+        lines.append(f"  first difference: {result.first_difference.text}".replace("\n", "\n  "))
+    if result.unused:
+        lines.append(f"  {result.unused} of {result.answers} recorded answers were not asked for")
+    lines += [f"  changed since it was exported: {name}" for name in result.changed]
     return "\n".join(lines)
 
 
@@ -81,14 +83,20 @@ def export_recording(
     from ridgeline.agent import console
     from ridgeline.evals.recordings.export import export
 
-    done = export(campaign, directory, _private(hide or []), licence=licence, retold=retell)
+    result = export(campaign, directory, _private(hide or []), licence=licence, retold=retell)
     if as_json:
-        console.emit({"folder": str(done.folder), "bytes": done.bytes, "card": done.card.model_dump(mode="json")})
+        console.emit(
+            {
+                "folder": str(result.folder),
+                "bytes": result.bytes,
+                "card": result.card.model_dump(mode="json"),
+            }
+        )
         return
-    card = done.card
-    taken = ", ".join(f"{count} {kind}" for kind, count in card.scrubbed) or "nothing"
-    console.say(f"{done.folder}: {card.rounds} rounds, {card.kept} kept, {done.bytes / 1e6:.2f} MB; replays equal")
-    console.say(f"taken out: {taken}; read it through before you publish it")
+    card = result.card
+    replacements = ", ".join(f"{count} {kind}" for kind, count in card.scrubbed) or "nothing"
+    console.say(f"{result.folder}: {card.rounds} rounds, {card.kept} kept, {result.bytes / 1e6:.2f} MB; replays equal")
+    console.say(f"taken out: {replacements}; read it through before you publish it")
     if card.left_out:
         console.say(f"left out to stay small: {len(card.left_out)} artifacts")
     if card.retold:

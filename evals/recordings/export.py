@@ -90,17 +90,17 @@ class Scrub:
             for name in sorted(set(names), key=len, reverse=True)
             if kind == "word" or (len(name) >= SHORTEST_NAME and name.lower() not in COMMON)
         ]
-        self._moved: dict[str, Artifact] = {}
-        self.done: Counter[str] = Counter()
+        self._replacements: dict[str, Artifact] = {}
+        self.counts: Counter[str] = Counter()
         """How often each kind was replaced."""
 
     def text(self, text: str) -> str:
         """The text without anything private."""
         for folder, instead in self._folders:
             if folder in text:
-                self.done["folder"] += text.count(folder)
+                self.counts["folder"] += text.count(folder)
                 text = text.replace(folder, instead)
-        text = self._sub("folder", PRIVATE, text, lambda found: "/private/" + found[0].rpartition("/")[2])
+        text = self._sub("folder", PRIVATE, text, lambda match: "/private/" + match[0].rpartition("/")[2])
         text = self._sub("mail", MAIL, text, "[mail]")
         text = self._sub("device", DEVICE, text, "[device]")
         for kind, pattern in self._names:
@@ -120,7 +120,7 @@ class Scrub:
 
     def replace_artifact(self, sha256: str, instead: Artifact) -> None:
         """That an artifact has other contents now, and so another name."""
-        self._moved[sha256] = instead
+        self._replacements[sha256] = instead
 
     def value(self, value: Any) -> Any:
         """A JSON value: strings anywhere in it, and artifacts by the name of what they contain now."""
@@ -132,26 +132,26 @@ class Scrub:
             return self._artifact({name: self.value(item) for name, item in value.items()})
         return value
 
-    def _artifact(self, found: dict[str, Any]) -> dict[str, Any]:
-        instead = self._moved.get(str(found.get("sha256")))
-        if instead is None or not {"sha256", "size"} <= found.keys():
-            return found
-        return {**found, "sha256": instead.sha256, "size": instead.size}
+    def _artifact(self, entry: dict[str, Any]) -> dict[str, Any]:
+        instead = self._replacements.get(str(entry.get("sha256")))
+        if instead is None or not {"sha256", "size"} <= entry.keys():
+            return entry
+        return {**entry, "sha256": instead.sha256, "size": instead.size}
 
     def _sub(self, kind: str, pattern: re.Pattern[str], text: str, instead: Any) -> str:
         text, count = pattern.subn(instead, text)
         if count:
-            self.done[kind] += count
+            self.counts[kind] += count
         return text
 
 
 def artifacts_in(value: Any) -> Sequence[Artifact]:
     """Every artifact that a JSON value names."""
     if isinstance(value, Mapping):
-        own = [Artifact.model_validate(value)] if value.keys() == {"sha256", "name", "size"} else []
-        return [*own, *(found for item in value.values() for found in artifacts_in(item))]
+        artifacts = [Artifact.model_validate(value)] if value.keys() == {"sha256", "name", "size"} else []
+        return [*artifacts, *(artifact for item in value.values() for artifact in artifacts_in(item))]
     if isinstance(value, list | tuple):
-        return [found for item in value for found in artifacts_in(item)]
+        return [artifact for item in value for artifact in artifacts_in(item)]
     return []
 
 
@@ -187,51 +187,51 @@ def export(campaign: Path, folder: Path, private: Private, *, licence: str, reto
     if folder.exists():
         raise UserError(f"{folder}: exists already; name a folder that does not, or remove it first")
     request, recorded = read_request(campaign), read_ledger(campaign)
-    first = _hear_campaign(campaign, request, recorded, retold=retold)
-    heard = first.answers
-    cited = _list_cited_artifacts(heard, campaign)
-    if held := [line for name, path in _files(campaign, cited) for line in secrets(path, name)]:
-        raise UserError("\n".join(f"{line}; take it out of the project, and campaign again" for line in held))
+    dialogue = _hear_campaign(campaign, request, recorded, retold=retold)
+    answers = dialogue.answers
+    cited = _list_cited_artifacts(answers, campaign)
+    if keys := [line for name, path in _files(campaign, cited) for line in secrets(path, name)]:
+        raise UserError("\n".join(f"{line}; take it out of the project, and campaign again" for line in keys))
     private = private.model_copy(update={"folders": (*_folders(campaign, request, folder.name), *private.folders)})
     with tempfile.TemporaryDirectory(prefix="ridgeline-export-") as scratch:
-        made = Path(scratch) / folder.name
-        made.mkdir()
+        copy = Path(scratch) / folder.name
+        copy.mkdir()
         scrub = Scrub(private)
-        left = _write(made, campaign, request, heard, cited=cited, scrub=scrub)
-        told = first.difference.text if first.difference else ""
-        card = card_of(made, folder.name, licence).model_copy(
-            update={"left_out": left, "scrubbed": tuple(sorted(scrub.done.items())), "retold": scrub.text(told)}
+        left = _write(copy, campaign, request, answers, cited=cited, scrub=scrub)
+        text = dialogue.difference.text if dialogue.difference else ""
+        card = card_of(copy, folder.name, licence).model_copy(
+            update={"left_out": left, "scrubbed": tuple(sorted(scrub.counts.items())), "retold": scrub.text(text)}
         )
-        write_card(made, card)
-        _prove(made, recorded)
+        write_card(copy, card)
+        _prove(copy, recorded)
         folder.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copytree(made, folder)
+        shutil.copytree(copy, folder)
     total = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
     return Exported(folder=folder, card=card, bytes=total)
 
 
 def _hear_campaign(campaign: Path, request: Request, recorded: Sequence[bytes], *, retold: bool) -> _Heard:
     """Every answer in the order of the questions. Raises UserError for a campaign that does not replay."""
-    heard: list[script.Spoken] = []
+    answers: list[script.Spoken] = []
     with tempfile.TemporaryDirectory(prefix="ridgeline-export-") as scratch:
         work = Path(scratch)
         tape = Tape(campaign / TAPE, mode="replay")
-        spoken = script.Overheard(script.tape_lines(campaign / TAPE), heard, tape)
+        spoken = script.Overheard(script.tape_lines(campaign / TAPE), answers, tape)
         ports = {name: tape_port(name, None, spoken) for name in PROTOCOLS}
-        git, known = _git(campaign, work, request), JsonlLedger(campaign / LEDGER).lines()
+        git, ledger_lines = _git(campaign, work, request), JsonlLedger(campaign / LEDGER).lines()
         if retold:
-            ports["planner"] = retell.planner(campaign / TAPE, heard)
-            git = retell.same_commits(git, known)
-        workspace = ToldWorkspace(script.overheard(git, heard))
-        played = perform(request, wire_recorded(ports, workspace, known, work / LEDGER), work / LEDGER)
-    found = difference.first_difference(recorded, played.lines)
-    if found is not None and not (retold and _stories(played.lines) == _stories(recorded)):
+            ports["planner"] = retell.planner(campaign / TAPE, answers)
+            git = retell.same_commits(git, ledger_lines)
+        workspace = ToldWorkspace(script.overheard(git, answers))
+        played = perform(request, wire_recorded(ports, workspace, ledger_lines, work / LEDGER), work / LEDGER)
+    deviation = difference.first_difference(recorded, played.lines)
+    if deviation is not None and not (retold and _stories(played.lines) == _stories(recorded)):
         raise UserError(
-            f"{campaign / LEDGER}: line {found.line}: this version of Ridgeline writes it otherwise than the one that"
-            f" ran the campaign; export it with that version ({request.version}), or with --retell where only words"
-            f" differ\n{found.text}"
+            f"{campaign / LEDGER}: line {deviation.line}: this version of Ridgeline writes it otherwise than the one"
+            f" that ran the campaign; export it with that version ({request.version}), or with --retell where only words"
+            f" differ\n{deviation.text}"
         )
-    return _Heard(answers=tuple(heard), difference=found)
+    return _Heard(answers=tuple(answers), difference=deviation)
 
 
 def _git(campaign: Path, work: Path, request: Request) -> Answer:
@@ -258,11 +258,11 @@ def _workspace(campaign: Path, work: Path, request: Request) -> GitWorkspace:
     )
 
 
-def _list_cited_artifacts(heard: Sequence[script.Spoken], campaign: Path) -> tuple[Artifact, ...]:
+def _list_cited_artifacts(answers: Sequence[script.Spoken], campaign: Path) -> tuple[Artifact, ...]:
     """Artifacts that answers name and that are there."""
-    found = {artifact.sha256: artifact for spoken in heard for artifact in artifacts_in(spoken.answer)}
+    by_digest = {artifact.sha256: artifact for spoken in answers for artifact in artifacts_in(spoken.answer)}
     store = ArtifactStore(campaign)
-    return tuple(artifact for _, artifact in sorted(found.items()) if store.path(artifact).is_file())
+    return tuple(artifact for _, artifact in sorted(by_digest.items()) if store.path(artifact).is_file())
 
 
 def _files(campaign: Path, cited: Sequence[Artifact]) -> Iterator[tuple[str, Path]]:
@@ -277,36 +277,36 @@ def _files(campaign: Path, cited: Sequence[Artifact]) -> Iterator[tuple[str, Pat
 
 def _folders(campaign: Path, request: Request, name: str) -> tuple[tuple[str, str], ...]:
     """The campaign's own folders, under a name that is nobody's."""
-    kept = json.loads((campaign / REQUEST).read_text(encoding="utf-8"))
+    document = json.loads((campaign / REQUEST).read_text(encoding="utf-8"))
     neutral = str(NOWHERE / name)
-    known = {str(campaign.resolve()): f"{neutral}/agent/workspace/campaign", kept["repository"]: neutral}
-    return tuple((folder, instead) for folder, instead in known.items() if folder not in ("", "/"))
+    names = {str(campaign.resolve()): f"{neutral}/agent/workspace/campaign", document["repository"]: neutral}
+    return tuple((folder, instead) for folder, instead in names.items() if folder not in ("", "/"))
 
 
 def _write(
-    made: Path,
+    copy: Path,
     campaign: Path,
     request: Request,
-    heard: Sequence[script.Spoken],
+    answers: Sequence[script.Spoken],
     *,
     cited: Sequence[Artifact],
     scrub: Scrub,
 ) -> tuple[Artifact, ...]:
     """Everything but the card; the artifacts that were left out."""
-    kept = json.loads((campaign / REQUEST).read_text(encoding="utf-8"))
-    _artifacts(made, campaign, cited, scrub)
-    clean = scrub.value(kept)
-    clean["repository"], clean["recording"] = str(NOWHERE / made.name), None
-    (made / REQUEST).write_text(json.dumps(clean, indent=1) + "\n", encoding="utf-8")
-    prompter = script.Prompter([replace(one, answer=scrub.value(one.answer)) for one in heard])
+    document = json.loads((campaign / REQUEST).read_text(encoding="utf-8"))
+    _artifacts(copy, campaign, cited, scrub)
+    clean = scrub.value(document)
+    clean["repository"], clean["recording"] = str(NOWHERE / copy.name), None
+    (copy / REQUEST).write_text(json.dumps(clean, indent=1) + "\n", encoding="utf-8")
+    prompter = script.Prompter([replace(answer, answer=scrub.value(answer.answer)) for answer in answers])
     later = Unsynced()
-    tape, git = Tape(made / TAPE, later=later), Tape(made / WORKSPACE, later=later)
+    tape, git = Tape(copy / TAPE, later=later), Tape(copy / WORKSPACE, later=later)
     ports = {name: tape_port(name, prompter.port(name), tape) for name in PROTOCOLS}
-    told = ToldWorkspace(recording(prompter.workspace, git))
-    known = [_clean(line, scrub) for line in JsonlLedger(campaign / LEDGER).lines()]
-    perform(read_request(made), wire_recorded(ports, told, known, made / LEDGER), made / LEDGER)
-    _conversation(made, campaign, scrub)
-    return _shrink(made)
+    workspace = ToldWorkspace(recording(prompter.workspace, git))
+    ledger_lines = [_clean(line, scrub) for line in JsonlLedger(campaign / LEDGER).lines()]
+    perform(read_request(copy), wire_recorded(ports, workspace, ledger_lines, copy / LEDGER), copy / LEDGER)
+    _conversation(copy, campaign, scrub)
+    return _shrink(copy)
 
 
 def _clean(line: Line, scrub: Scrub) -> Line:
@@ -314,8 +314,8 @@ def _clean(line: Line, scrub: Scrub) -> Line:
     return Line.model_validate(scrub.value(line.model_dump(mode="json")))
 
 
-def _artifacts(made: Path, campaign: Path, cited: Sequence[Artifact], scrub: Scrub) -> None:
-    theirs, ours = ArtifactStore(campaign), ArtifactStore(made, later=Unsynced())
+def _artifacts(copy: Path, campaign: Path, cited: Sequence[Artifact], scrub: Scrub) -> None:
+    theirs, ours = ArtifactStore(campaign), ArtifactStore(copy, later=Unsynced())
     for artifact in cited:
         before = theirs.get(artifact)
         stored = ours.put(artifact.name, scrub.data(before))
@@ -323,23 +323,23 @@ def _artifacts(made: Path, campaign: Path, cited: Sequence[Artifact], scrub: Scr
             scrub.replace_artifact(artifact.sha256, stored)
 
 
-def _conversation(made: Path, campaign: Path, scrub: Scrub) -> None:
+def _conversation(copy: Path, campaign: Path, scrub: Scrub) -> None:
     """What was asked of a model and answered, each question under the digest of what it says now."""
     if not (campaign / MODEL_TAPE).is_file():
         return
-    theirs, ours = ModelTape(campaign / MODEL_TAPE, repaired=False), ModelTape(made / MODEL_TAPE)
+    theirs, ours = ModelTape(campaign / MODEL_TAPE, repaired=False), ModelTape(copy / MODEL_TAPE)
     for ask in theirs.asks:
         clean = type(ask).model_validate(scrub.value(ask.model_dump(mode="json")))
-        said, why = theirs.find_answer(ask), theirs.find_refusal(ask)
-        if said is not None:
-            ours.record(clean, type(said).model_validate(scrub.value(said.model_dump(mode="json"))))
+        answer, why = theirs.find_answer(ask), theirs.find_refusal(ask)
+        if answer is not None:
+            ours.record(clean, type(answer).model_validate(scrub.value(answer.model_dump(mode="json"))))
         elif why is not None:
             ours.refuse(clean, scrub.text(why))
 
 
-def _shrink(made: Path) -> tuple[Artifact, ...]:
+def _shrink(copy: Path) -> tuple[Artifact, ...]:
     """Leave out the largest blobs until the recording is small enough. Raises UserError where that does not suffice."""
-    files = [path for path in made.rglob("*") if path.is_file()]
+    files = [path for path in copy.rglob("*") if path.is_file()]
     total = sum(path.stat().st_size for path in files)
     blobs = sorted((path for path in files if ARTIFACTS in path.parts), key=lambda path: -path.stat().st_size)
     left: list[Artifact] = []
@@ -349,18 +349,18 @@ def _shrink(made: Path) -> tuple[Artifact, ...]:
         left.append(Artifact(sha256=largest.name, name=largest.name[:12], size=largest.stat().st_size))
         largest.unlink()
     if total > MOST_BYTES:
-        raise UserError(f"{made.name}: {total / 1e6:.1f} MB without any artifact, more than {MOST_BYTES / 1e6:.0f} MB")
+        raise UserError(f"{copy.name}: {total / 1e6:.1f} MB without any artifact, more than {MOST_BYTES / 1e6:.0f} MB")
     return tuple(left)
 
 
-def _prove(made: Path, recorded: Sequence[bytes]) -> None:
+def _prove(copy: Path, recorded: Sequence[bytes]) -> None:
     """The recording replays, and tells the same story as the campaign."""
-    found = replay(made)
-    if not found.good:
-        why = found.first_difference.text if found.first_difference else ", ".join(found.changed) or found.stopped
-        raise UserError(f"{made.name}: the exported recording does not replay: {why}")
-    if _stories(read_ledger(made)) != _stories(recorded):
-        raise UserError(f"{made.name}: a decision changed when names were taken out; report this as a bug")
+    result = replay(copy)
+    if not result.good:
+        why = result.first_difference.text if result.first_difference else ", ".join(result.changed) or result.stopped
+        raise UserError(f"{copy.name}: the exported recording does not replay: {why}")
+    if _stories(read_ledger(copy)) != _stories(recorded):
+        raise UserError(f"{copy.name}: a decision changed when names were taken out; report this as a bug")
 
 
 def _stories(lines: Sequence[bytes]) -> list[tuple[Any, ...]]:
@@ -369,9 +369,9 @@ def _stories(lines: Sequence[bytes]) -> list[tuple[Any, ...]]:
 
 def _story(line: bytes) -> tuple[Any, ...]:
     """What a line decides, without its words."""
-    found = json.loads(line)
-    verdict = found["body"].get("judged", {}).get("verdict", {})
-    return (found["key"], *(verdict.get(name) for name in ("decision", "reason", "gain", "lower")))
+    event = json.loads(line)
+    verdict = event["body"].get("judged", {}).get("verdict", {})
+    return (event["key"], *(verdict.get(name) for name in ("decision", "reason", "gain", "lower")))
 
 
 # Keys in what is about to be given away: found by how providers write them and by the environment's own.
@@ -399,20 +399,20 @@ SHAPED_LIKE_KEYS = re.compile(r"\bsk-(?:learn|image|build)\b")
 """Ordinary words of the shape of a key."""
 
 
-def secrets(path: Path, told: str, environment: Mapping[str, str] | None = None) -> Iterator[str]:
-    """`<told>: line N: <what>` for each line of a file that holds a key; bytes that are no text are looked at too."""
-    own = _list_secrets(os.environ if environment is None else environment)
+def secrets(path: Path, label: str, environment: Mapping[str, str] | None = None) -> Iterator[str]:
+    """`<label>: line N: <what>` for each line of a file that holds a key; bytes that are no text are looked at too."""
+    by_value = _list_secrets(os.environ if environment is None else environment)
     data = path.read_bytes()
     if is_archive(data):
         data = b"\n".join(content for _, content in members(data))
     for number, raw in enumerate(data.splitlines(), start=1):
         line = raw.decode("utf-8", "replace")
-        for what in _find_secrets(line, own):
-            yield f"{told}: line {number}: holds {what}"
+        for what in _find_secrets(line, by_value):
+            yield f"{label}: line {number}: holds {what}"
 
 
-def _find_secrets(line: str, own: Mapping[str, str]) -> Iterator[str]:
-    for value, name in own.items():
+def _find_secrets(line: str, by_value: Mapping[str, str]) -> Iterator[str]:
+    for value, name in by_value.items():
         if value in line:
             yield f"the value of the environment variable {name}"
     plain = SHAPED_LIKE_KEYS.sub("", line)

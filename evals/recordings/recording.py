@@ -53,25 +53,25 @@ class Folder:
 
     def file(self, name: str) -> Path:
         """A file that replay cannot do without."""
-        found = self.path / name
-        if not found.is_file():
-            raise UserError(f"{found}: not found; export the campaign with `ridgeline export-recording`")
-        return found
+        path = self.path / name
+        if not path.is_file():
+            raise UserError(f"{path}: not found; export the campaign with `ridgeline export-recording`")
+        return path
 
 
 def read_request(folder: Path) -> Request:
     """From `request.json` of a campaign or a recording. Raises UserError."""
     path = folder / REQUEST
     try:
-        kept = json.loads(path.read_text(encoding="utf-8"))
+        document = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError as error:
         raise UserError(f"{path}: not found; give the folder of a recorded campaign") from error
     except ValueError as error:
         raise UserError(f"{path}: is not JSON any more ({error}); restore it from a copy") from error
-    if not isinstance(kept, dict) or kept.get("schema") != SCHEMA or "request" not in kept:
+    if not isinstance(document, dict) or document.get("schema") != SCHEMA or "request" not in document:
         raise UserError(f"{path}: schema: is not {SCHEMA}; use the version of Ridgeline that wrote it")
     try:
-        return Request.model_validate(kept["request"])
+        return Request.model_validate(document["request"])
     except ValidationError as error:
         where = ".".join(str(part) for part in error.errors()[0]["loc"])
         raise UserError(f"{path}: request.{where}: {error.errors()[0]['msg']}; restore it from a copy") from error
@@ -80,12 +80,12 @@ def read_request(folder: Path) -> Request:
 def read_ledger(folder: Path) -> tuple[bytes, ...]:
     """Lines of a ledger that is whole and true. Raises UserError for one that is missing, cut or changed."""
     path = folder / LEDGER
-    found = verify(path)
-    if not found.ok or found.problem:
-        problem = found.problem or ""
-        told = problem if str(path) in problem else f"{path}: line {found.lines + 1}: {problem}"
-        raise UserError(f"{told}; restore the file from a copy")
-    if not found.lines:
+    verification = verify(path)
+    if not verification.ok or verification.problem:
+        problem = verification.problem or ""
+        text = problem if str(path) in problem else f"{path}: line {verification.lines + 1}: {problem}"
+        raise UserError(f"{text}; restore the file from a copy")
+    if not verification.lines:
         raise UserError(f"{path}: is empty; restore the file from a copy")
     return tuple(path.read_bytes().splitlines(keepends=True))
 
@@ -200,21 +200,21 @@ def read_card(folder: Path) -> Card | None:
     try:
         return Card.model_validate_json(path.read_bytes())
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"])
-        raise UserError(f"{path}: {where}: {first['msg']}; restore it from a copy, or export again") from error
+        problem = error.errors()[0]
+        where = ".".join(str(part) for part in problem["loc"])
+        raise UserError(f"{path}: {where}: {problem['msg']}; restore it from a copy, or export again") from error
 
 
 def write_card(folder: Path, card: Card) -> None:
     """With the digests of the files that lie there now."""
     files = [path for path in sorted(folder.rglob("*")) if path.is_file() and path.name != CARD]
-    own = [path for path in files if path.relative_to(folder).parts[0] != ARTIFACTS]
+    documents = [path for path in files if path.relative_to(folder).parts[0] != ARTIFACTS]
     digests = tuple(
         Digest(path=path.relative_to(folder).as_posix(), sha256=_sha256(path), bytes=path.stat().st_size)
-        for path in own
+        for path in documents
     )
-    whole = card.model_copy(update={"files": digests, "artifacts": len(files) - len(own)})
-    text = json.dumps(whole.model_dump(mode="json"), indent=1, ensure_ascii=False)
+    complete = card.model_copy(update={"files": digests, "artifacts": len(files) - len(documents)})
+    text = json.dumps(complete.model_dump(mode="json"), indent=1, ensure_ascii=False)
     (folder / CARD).write_text(text + "\n", encoding="utf-8")
 
 
@@ -223,9 +223,9 @@ def changed_files(folder: Path) -> tuple[str, ...]:
     card = read_card(folder)
     if card is None:
         return ()
-    own = [one.path for one in card.files if not _same(folder / one.path, one.sha256)]
+    documents = [digest.path for digest in card.files if not _same(folder / digest.path, digest.sha256)]
     blobs = [path for path in sorted((folder / ARTIFACTS).glob("*/*")) if _sha256(path) != path.name]
-    return (*own, *(path.relative_to(folder).as_posix() for path in blobs))
+    return (*documents, *(path.relative_to(folder).as_posix() for path in blobs))
 
 
 def _same(path: Path, digest: str) -> bool:
@@ -241,27 +241,27 @@ def _sha256(path: Path) -> str:
 
 def card_of(folder: Path, name: str, licence: str) -> Card:
     """Without digests. The folder holds a whole ledger and a request."""
-    known = fold_ledger(JsonlLedger(folder / LEDGER).lines())
-    assert known is not None
-    kept = json.loads((folder / REQUEST).read_text(encoding="utf-8"))
-    done, contract = known.concluded, known.contract
+    history = fold_ledger(JsonlLedger(folder / LEDGER).lines())
+    assert history is not None
+    document = json.loads((folder / REQUEST).read_text(encoding="utf-8"))
+    conclusion, contract = history.concluded, history.contract
     return Card(
         name=name,
         operator=contract.target_op,
         backend=contract.target_backend,
         dtype=contract.dtype,
-        device=known.opened.machine.name,
-        ridgeline=known.opened.version,
-        planner=known.opened.planner,
-        model=(kept.get("model") or {}).get("name", ""),
-        preset=known.limits.preset,
+        device=history.opened.machine.name,
+        ridgeline=history.opened.version,
+        planner=history.opened.planner,
+        model=(document.get("model") or {}).get("name", ""),
+        preset=history.limits.preset,
         licence=licence,
-        rounds=len(known.rounds),
-        kept=sum(closed.accepted for closed in known.rounds),
-        decisions=len(known.rounds),
-        concluded=done is not None,
-        speedup=done.speedup if done else None,
-        speedup_lower=done.speedup_lower if done else None,
+        rounds=len(history.rounds),
+        kept=sum(closed.accepted for closed in history.rounds),
+        decisions=len(history.rounds),
+        concluded=conclusion is not None,
+        speedup=conclusion.speedup if conclusion else None,
+        speedup_lower=conclusion.speedup_lower if conclusion else None,
         files=(),
         artifacts=0,
     )

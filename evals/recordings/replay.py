@@ -174,10 +174,10 @@ def recording(answer: Answer, tape: Tape) -> Answer:
     """The same, each new question put on a tape with its answer."""
 
     def answer_recorded(method: str, arguments: Mapping[str, Any]) -> Any:
-        found, name = answer(method, arguments), key(method, arguments)
+        result, name = answer(method, arguments), key(method, arguments)
         if not tape.is_answered(name):
-            tape.record(name, port=PORT, method=method, about=_about(arguments), answer=found)
-        return found
+            tape.record(name, port=PORT, method=method, about=_about(arguments), answer=result)
+        return result
 
     return answer_recorded
 
@@ -231,7 +231,7 @@ class Overheard(Tape):
         """`lines`: of the tape's file by key, which say whose answers they are."""
         self.mode = "replay"
         self._lines, self._script, self._tape = lines, script, tape
-        self._seen: set[str] = set()
+        self._spoken_keys: set[str] = set()
 
     def is_answered(self, key: str) -> bool:
         """As the tape says."""
@@ -240,8 +240,8 @@ class Overheard(Tape):
     def answer(self, key: str) -> Any:
         """What the tape has, noted."""
         line = self._lines[key]
-        if key not in self._seen or line["port"] in ASKED_AFRESH:
-            self._seen.add(key)
+        if key not in self._spoken_keys or line["port"] in ASKED_AFRESH:
+            self._spoken_keys.add(key)
             self._script.append(Spoken(port=line["port"], method=line["method"], answer=line["answer"]))
         return self._tape.answer(key)
 
@@ -250,9 +250,9 @@ def overheard(answer: Answer, script: list[Spoken]) -> Answer:
     """The same for the workspace, which is asked for real."""
 
     def answer_recorded(method: str, arguments: Mapping[str, Any]) -> Any:
-        found = answer(method, arguments)
-        script.append(Spoken(port=PORT, method=method, answer=found))
-        return found
+        result = answer(method, arguments)
+        script.append(Spoken(port=PORT, method=method, answer=result))
+        return result
 
     return answer_recorded
 
@@ -320,12 +320,12 @@ ROUND = re.compile(r"round (\d+)")
 PLANNER = "planner"
 
 
-def planner(tape: Path, heard: list[Spoken]) -> PromptedPort:
-    """Port `Planner`: its answers of each kind and round, in the order in which they were given, noted in `heard`."""
+def planner(tape: Path, script: list[Spoken]) -> PromptedPort:
+    """Port `Planner`: its answers of each kind and round, in the order in which they were given, noted in `script`."""
     left: dict[tuple[str, int], list[Any]] = defaultdict(list)
     for line in tape_lines(tape).values():
-        if line["port"] == PLANNER and (found := ROUND.match(line["about"])):
-            left[(line["method"], int(found[1]))].append(line["answer"])
+        if line["port"] == PLANNER and (match := ROUND.match(line["about"])):
+            left[(line["method"], int(match[1]))].append(line["answer"])
 
     def answer(method: str, arguments: Sequence[Any]) -> Any:
         briefing = arguments[0]
@@ -333,8 +333,8 @@ def planner(tape: Path, heard: list[Spoken]) -> PromptedPort:
         waiting = left[(method, briefing.round)]
         if not waiting:
             raise TapeMiss(f"planner.{method}(round {briefing.round}) was never recorded")
-        heard.append(Spoken(port=PLANNER, method=method, answer=waiting.pop(0)))
-        return heard[-1].answer
+        script.append(Spoken(port=PLANNER, method=method, answer=waiting.pop(0)))
+        return script[-1].answer
 
     return PromptedPort(PLANNER, answer)
 
@@ -395,10 +395,12 @@ def _of_line(number: int, recorded: bytes | None, replayed: bytes | None) -> Dif
     theirs: dict[str, Any] = json.loads(replayed) if replayed is not None else {}
     key = (ours or theirs)["key"]
     if not ours or not theirs:
-        told = [f"the event {line['key']}" if line else None for line in (ours, theirs)]
-        return Difference(line=number, key=key, field="", recorded=told[0], replayed=told[1])
-    found = list(_fields(ours, theirs, "")) or [("", ours, theirs)]  # the same values, spelled otherwise
-    field, before, after = next((one for one in found if one[0] not in CHAIN), found[0])
+        events = [f"the event {line['key']}" if line else None for line in (ours, theirs)]
+        return Difference(line=number, key=key, field="", recorded=events[0], replayed=events[1])
+    differences = list(_fields(ours, theirs, "")) or [("", ours, theirs)]  # the same values, spelled otherwise
+    field, before, after = next(
+        (difference for difference in differences if difference[0] not in CHAIN), differences[0]
+    )
     return Difference(line=number, key=key, field=field, recorded=_json(before), replayed=_json(after))
 
 
@@ -468,19 +470,19 @@ class CountedTape(Tape):
 
     def __init__(self, path: Path) -> None:
         super().__init__(path, mode="replay")
-        self.asked: set[str] = set()
+        self.requested_keys: set[str] = set()
 
     @property
     def unused(self) -> int:
         """Answers that nobody asked for."""
-        return len(self) - len(self.asked)
+        return len(self) - len(self.requested_keys)
 
     def __len__(self) -> int:
         return len(self._answers)
 
     def answer(self, key: str) -> Any:
         """Like any tape, and counted."""
-        self.asked.add(key)
+        self.requested_keys.add(key)
         return super().answer(key)
 
 
@@ -495,14 +497,14 @@ def replay(path: Path) -> Replayed:
         answering = {name: tape_port(name, None, tape) for name in PROTOCOLS}
         ports = wire_recorded(answering, ToldWorkspace(playing(git)), lines, ledger)
         played = perform(folder.request(), ports, ledger)
-    found = first_difference(recorded, played.lines)
+    difference = first_difference(recorded, played.lines)
     concluded = lines[-1].key == "concluded"
     return Replayed(
         recording=folder.name,
-        equal=found is None and not (concluded and played.stopped),
+        equal=difference is None and not (concluded and played.stopped),
         rounds=_rounds(played),
-        lines=found.line - 1 if found else len(recorded),
-        first_difference=found,
+        lines=difference.line - 1 if difference else len(recorded),
+        first_difference=difference,
         stopped=played.stopped,
         open=not concluded,
         answers=len(tape) + len(git),

@@ -184,8 +184,8 @@ def _instructions(profiled: Profiled, instructions: float, *, overlapped: bool) 
 
 
 def _compiler(profiled: Profiled) -> BottleneckMatch | None:
-    vectorized, missed = profiled.counter("vectorized_loops"), profiled.counter("missed_vectorizations")
-    if vectorized == 0 and missed:
+    loop_count, missed = profiled.counter("vectorized_loops"), profiled.counter("missed_vectorizations")
+    if loop_count == 0 and missed:
         return "compute", f"vectorized_loops 0, missed_vectorizations {missed:g} -> scalar loops -> let them vectorise"
     return None
 

@@ -41,8 +41,8 @@ def explain_early_end(originals: Sequence[Printed], candidate: Printed) -> str |
     if not missing:
         return None
     line, times = next(iter(missing.items()))
-    printed_before = originals[0].cut or any(printed.line == line for printed in candidate.lines)
-    how = f"{times} more of the line" if printed_before and not originals[0].cut else "the line"
+    is_repeated = originals[0].cut or any(printed.line == line for printed in candidate.lines)
+    how = f"{times} more of the line" if is_repeated and not originals[0].cut else "the line"
     more_missing = f" (and {len(missing) - 1} other lines)" if len(missing) > 1 else ""
     return (
         f"the test ended early with exit code 0, let it run to its end: {how} {line!r}{more_missing}, which every run of"

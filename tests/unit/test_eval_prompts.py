@@ -209,7 +209,7 @@ def test_answers_to_other_questions_are_counted_as_such(tmp_path, asked):
 
 
 def order(tmp_path, **fields) -> Order:
-    told = {"recordings": (LONG,), "prompts": ("v3", "careless"), "models": (), "answers": tmp_path, "named": ""}
+    told = {"recordings": (LONG,), "prompts": ("v3", "careless"), "models": (), "answers": tmp_path, "answerer": ""}
     return Order(**{**told, "kinds": ("propose",), "tried": False, "repeat": 1, "logs": None, **fields})
 
 

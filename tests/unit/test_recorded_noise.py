@@ -7,7 +7,15 @@ import math
 
 import pytest
 
-from ridgeline.evals.research.noise.recordings import Block, Process, Recorded, RecordingError, load, read, recordings
+from ridgeline.evals.research.noise.recordings import (
+    Block,
+    Process,
+    Recorded,
+    RecordingError,
+    load,
+    parse_recording,
+    recordings,
+)
 from ridgeline.evals.research.noise.rejudge import Case, decide, effect, noises, pick, scatter_of, tally
 from ridgeline.graph.limits import Limits
 from ridgeline.graph.stats.noise import estimate_noise
@@ -74,7 +82,7 @@ def test_seconds_of_a_pair_count_the_start_this_kernel_and_two_of_four_roles():
     one = {"captured": "AB", "prepared_s": 1.0, "event": [["ABBA", 1, 1, 1, 1]], "event_s": 0.4}
     one |= {"graph": [["ABBA", 1, 1, 1, 1]], "graph_s": 0.6}
     lines = [{"schema": "s", "device": "card"}, {"seed": 1, "seconds": 10.0, "kernels": {"a": one, "b": one}}]
-    found = read(lines, raw=RAW)
+    found = parse_recording(lines, raw=RAW)
     assert [(item.kernel, item.engine, item.processes[0].seconds) for item in found] == [
         ("a", "event", pytest.approx(7.2)),
         ("a", "graph", pytest.approx(7.3)),

@@ -23,21 +23,21 @@ JUDGED = (
 
 def tables(path: Path, limits: Limits, *, orders: int) -> Iterator[str]:
     """The noise of each kernel of one recording, then what the rule decides. Raises RecordingError."""
-    found = sorted(load(path), key=lambda recorded: (recorded.level_us, recorded.engine))
-    yield f"### {found[0].name}: {len(found[0].processes)} processes\n"
+    kernels = sorted(load(path), key=lambda recorded: (recorded.level_us, recorded.engine))
+    yield f"### {kernels[0].name}: {len(kernels[0].processes)} processes\n"
     yield HEAD
-    yield from (_noise_row(recorded) for recorded in found)
+    yield from (_noise_row(recorded) for recorded in kernels)
     yield f"\n{orders} resampled orders, {limits.blocks} blocks a pair, alpha {limits.alpha:.0%}:\n"
     yield JUDGED
-    yield from (_judged_row(recorded, limits, orders) for recorded in found)
+    yield from (_judged_row(recorded, limits, orders) for recorded in kernels)
 
 
 def _noise_row(recorded: Recorded) -> str:
-    seen = scatter_of(recorded)
+    scatter = scatter_of(recorded)
     return (
-        f"| {recorded.kernel} | {recorded.engine} | {seen.level_us:.1f} | {seen.block_sd:.2%} | {seen.process_sd:.2%} "
-        f"| {seen.offset:+.2%} ± {seen.offset_error:.2%} | {seen.order_offset:+.2%} ± {seen.order_error:.2%} "
-        f"| {seen.level_sd:.1%} |"
+        f"| {recorded.kernel} | {recorded.engine} | {scatter.level_us:.1f} | {scatter.block_sd:.2%} "
+        f"| {scatter.process_sd:.2%} | {scatter.offset:+.2%} ± {scatter.offset_error:.2%} "
+        f"| {scatter.order_offset:+.2%} ± {scatter.order_error:.2%} | {scatter.level_sd:.1%} |"
     )
 
 
@@ -52,14 +52,14 @@ def _judged_row(recorded: Recorded, limits: Limits, orders: int) -> str:
     gain = f"{effect(recorded, 'C', 'A'):+.1%}" if recorded.planted else "none"
     return (
         f"| {recorded.kernel} | {recorded.engine} | {statistics.median([noise.sd for noise in calibrations]):.2%} "
-        f"| {statistics.fmean([one.share('faster') for one in twins]):.1%} | {gain} "
+        f"| {statistics.fmean([twin.share('faster') for twin in twins]):.1%} | {gain} "
         f"| {planted.share('faster', within=2):.0%} | {_format_kept(planted)} | {small.share('faster', within=4):.0%} "
         f"| {_format_kept(small)} | {slower.share('faster'):.1%} | {f'{seconds:.1f}' if seconds else 'not recorded'} |"
     )
 
 
-def _format_kept(seen: Tally) -> str:
-    return f"{seen.share('faster'):.0%} ({seen.mean_pairs:.1f})"
+def _format_kept(shares: Tally) -> str:
+    return f"{shares.share('faster'):.0%} ({shares.mean_pairs:.1f})"
 
 
 def main() -> int:
@@ -67,10 +67,10 @@ def main() -> int:
     parser.add_argument("recordings", nargs="*", type=Path, help="default: those that come with Ridgeline")
     parser.add_argument("--orders", type=int, default=500, help="how often the order of processes is drawn anew")
     parser.add_argument("--blocks", type=int, help="of each process that a pair counts; default: all recorded")
-    asked = parser.parse_args()
-    for path in asked.recordings or recordings():
+    options = parser.parse_args()
+    for path in options.recordings or recordings():
         most = min(len(process.blocks) for recorded in load(path) for process in recorded.processes)
-        for line in tables(path, Limits(blocks=asked.blocks or most), orders=asked.orders):
+        for line in tables(path, Limits(blocks=options.blocks or most), orders=options.orders):
             sys.stdout.write(f"{line}\n")
             sys.stdout.flush()
         sys.stdout.write("\n")

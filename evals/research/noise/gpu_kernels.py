@@ -73,7 +73,7 @@ def _add(name: str, sizes: dict[str, int], *, chain: int) -> Case:
 
     def bind(n: int) -> Callable[[Any, Any], Any]:
         kernel = triton.jit(add)
-        return lambda given, out: kernel[(triton.cdiv(n, BLOCK_ADD),)](*given, out, n, BLOCK=BLOCK_ADD)
+        return lambda inputs, out: kernel[(triton.cdiv(n, BLOCK_ADD),)](*inputs, out, n, BLOCK=BLOCK_ADD)
 
     return Case(
         name=name,
@@ -92,7 +92,7 @@ def _poly() -> Case:
 
     def bind(degree: int) -> Callable[[Any, Any], Any]:
         kernel = triton.jit(poly)
-        return lambda given, out: kernel[(n // BLOCK_POLY,)](given, out, degree, BLOCK=BLOCK_POLY)
+        return lambda inputs, out: kernel[(n // BLOCK_POLY,)](inputs, out, degree, BLOCK=BLOCK_POLY)
 
     return Case(
         name="poly_64k",
@@ -112,7 +112,7 @@ def _softmax() -> Case:
 
     def bind(count: int) -> Callable[[Any, Any], Any]:
         kernel = triton.jit(softmax)
-        return lambda given, out: kernel[(count,)](given, out, columns, BLOCK=columns, num_warps=8)
+        return lambda inputs, out: kernel[(count,)](inputs, out, columns, BLOCK=columns, num_warps=8)
 
     return Case(
         name="softmax_8192x4096",
@@ -140,5 +140,5 @@ def _gemm() -> Case:
         bytes_per_call=2 * 3 * m * m,
         inputs=lambda: {k: (random(m, k), random(k, m)) for k in set(inner.values())},
         output=lambda: torch.empty(m, m, device="cuda", dtype=torch.bfloat16),
-        bind=lambda k: lambda given, out: torch.mm(*given[k], out=out),
+        bind=lambda k: lambda operands, out: torch.mm(*operands[k], out=out),
     )

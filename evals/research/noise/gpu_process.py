@@ -81,29 +81,29 @@ def about() -> dict[str, Any]:
 def _measure(case: Case, blocks: int, *, rng: random.Random, flush: torch.Tensor) -> dict[str, Any]:
     began = time.perf_counter()
     captured = "".join(rng.sample("ABCD", 4))
-    given = [case.inputs() for _ in range(case.chain)]
-    outputs = {role: [case.output() for _ in given] for role in captured}
+    inputs = [case.inputs() for _ in range(case.chain)]
+    outputs = {role: [case.output() for _ in inputs] for role in captured}
     single: dict[str, Launch] = {}
     chained: dict[str, Launch] = {}
     code: dict[str, str] = {}
     for role in captured:
         launch = case.bind(case.sizes[role])
-        single[role] = lambda launch=launch, out=outputs[role][0]: launch(given[0], out)
+        single[role] = lambda launch=launch, out=outputs[role][0]: launch(inputs[0], out)
         code[role] = _digest(single[role]())
-        chained[role] = _capture(launch, given, outputs[role])
+        chained[role] = _capture(launch, inputs, outputs[role])
     _same_results(case, chained, outputs)
     samplers = {
         "event": lambda role: _event(single[role], flush),
         "graph": lambda role: _time(chained[role]) / case.chain,
     }
-    found: dict[str, Any] = {"captured": captured, "code": code, "prepared_s": round(time.perf_counter() - began, 3)}
+    record: dict[str, Any] = {"captured": captured, "code": code, "prepared_s": round(time.perf_counter() - began, 3)}
     for engine, sample in samplers.items():
         began = time.perf_counter()
         for role in captured:
             sample(role)
-        found[engine] = [_block(rng, sample) for _ in range(blocks)]
-        found[f"{engine}_s"] = round(time.perf_counter() - began, 3)
-    return found
+        record[engine] = [_block(rng, sample) for _ in range(blocks)]
+        record[f"{engine}_s"] = round(time.perf_counter() - began, 3)
+    return record
 
 
 def _block(rng: random.Random, sample: Callable[[str], float]) -> list[Any]:
@@ -112,15 +112,15 @@ def _block(rng: random.Random, sample: Callable[[str], float]) -> list[Any]:
     return [order, *(round(sample(role), 3) for role in order)]
 
 
-def _capture(launch: Callable[[Any, Any], Any], given: list[Any], out: list[Any]) -> Launch:
+def _capture(launch: Callable[[Any, Any], Any], inputs: list[Any], out: list[Any]) -> Launch:
     graph, stream = torch.cuda.CUDAGraph(), torch.cuda.Stream()
     stream.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(stream):
-        launch(given[0], out[0])
+        launch(inputs[0], out[0])
     torch.cuda.current_stream().wait_stream(stream)
     with torch.cuda.graph(graph):
-        for one, result in zip(given, out, strict=True):
-            launch(one, result)
+        for operands, result in zip(inputs, out, strict=True):
+            launch(operands, result)
     return graph.replay
 
 
@@ -146,12 +146,12 @@ def _same_results(case: Case, chained: dict[str, Launch], outputs: dict[str, lis
         chained[role]()
     torch.cuda.synchronize()
     some = min(case.sizes["A"], 1 << 20) if case.name.startswith("add") else slice(None)
-    first, second = outputs["A"][-1], outputs["B"][-1]
+    results, twin_results = outputs["A"][-1], outputs["B"][-1]
     if isinstance(some, int):
-        first, second = first[:some], second[:some]
+        results, twin_results = results[:some], twin_results[:some]
     elif case.name.startswith("softmax"):
-        first, second = first[: case.sizes["A"]], second[: case.sizes["A"]]
-    if not torch.equal(first, second) or bool(first.isnan().any()):
+        results, twin_results = results[: case.sizes["A"]], twin_results[: case.sizes["A"]]
+    if not torch.equal(results, twin_results) or bool(results.isnan().any()):
         raise RuntimeError(f"{case.name}: twins disagree, or left results unwritten")
 
 
@@ -171,8 +171,8 @@ def _load() -> None:
 
 def _smi() -> str:
     query = ["nvidia-smi", f"--query-gpu={','.join(SMI)}", "--format=csv,noheader,nounits"]
-    done = subprocess.run(query, capture_output=True, text=True, timeout=30, check=False)
-    return done.stdout.strip() or f"nvidia-smi exited with {done.returncode}"
+    process = subprocess.run(query, capture_output=True, text=True, timeout=30, check=False)
+    return process.stdout.strip() or f"nvidia-smi exited with {process.returncode}"
 
 
 if __name__ == "__main__":

@@ -40,24 +40,24 @@ def record(out: Path, *, processes: int, blocks: int, minutes: float, first_seed
         if time.monotonic() + longest > end:
             break
         began = time.monotonic()
-        found = json.loads(_process(str(seed), str(blocks)))
-        found["seconds"] = round(time.monotonic() - began, 2)
-        longest = max(longest, found["seconds"]) if seed > first_seed else 0.0
-        lines.append(json.dumps(found, separators=(",", ":")))
+        measurement = json.loads(_process(str(seed), str(blocks)))
+        measurement["seconds"] = round(time.monotonic() - began, 2)
+        longest = max(longest, measurement["seconds"]) if seed > first_seed else 0.0
+        lines.append(json.dumps(measurement, separators=(",", ":")))
         out.write_bytes(gzip.compress("".join(f"{line}\n" for line in lines).encode(), mtime=0))
-        sys.stderr.write(f"process {seed}: {found['seconds']} s, {found['after']}\n")
+        sys.stderr.write(f"process {seed}: {measurement['seconds']} s, {measurement['after']}\n")
     return len(lines) - 1
 
 
 def _process(*arguments: str) -> str:
     command = [sys.executable, "-m", "ridgeline.evals.research.noise.gpu_process", *arguments]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=PROCESS_SECONDS, check=False)
+        process = subprocess.run(command, capture_output=True, text=True, timeout=PROCESS_SECONDS, check=False)
     except subprocess.TimeoutExpired:
         raise RecorderError(f"process {arguments[0]} took more than {PROCESS_SECONDS} s") from None
-    if done.returncode != 0:
-        raise RecorderError(f"process {arguments[0]} exited with {done.returncode}: {done.stderr[-2000:]}")
-    return done.stdout
+    if process.returncode != 0:
+        raise RecorderError(f"process {arguments[0]} exited with {process.returncode}: {process.stderr[-2000:]}")
+    return process.stdout
 
 
 def main() -> int:
@@ -67,19 +67,19 @@ def main() -> int:
     parser.add_argument("--blocks", type=int, default=32, help="of each kernel with each engine in each process")
     parser.add_argument("--first-seed", type=int, default=1, help="another one for another recording")
     parser.add_argument("--minutes", type=float, default=9.0, help="no process is started that would end later")
-    asked = parser.parse_args()
+    options = parser.parse_args()
     try:
         ran = record(
-            asked.out,
-            processes=asked.processes,
-            blocks=asked.blocks,
-            minutes=asked.minutes,
-            first_seed=asked.first_seed,
+            options.out,
+            processes=options.processes,
+            blocks=options.blocks,
+            minutes=options.minutes,
+            first_seed=options.first_seed,
         )
     except RecorderError as error:
         sys.stderr.write(f"error: {error}\n")
         return 1
-    sys.stderr.write(f"{ran} processes in {asked.out}\n")
+    sys.stderr.write(f"{ran} processes in {options.out}\n")
     return 0
 
 

@@ -56,9 +56,9 @@ class Process(Value):
             raise RecordingError(f"no sample of {role}")
         return statistics.median(values)
 
-    def sign(self, first: Role, second: Role) -> int:
-        """1 where `first` was captured before `second`, else -1: undoes the coin that swapped them."""
-        return 1 if self.captured.index(first) < self.captured.index(second) else -1
+    def sign(self, role: Role, against: Role) -> int:
+        """1 where `role` was captured before `against`, else -1: undoes the coin that swapped them."""
+        return 1 if self.captured.index(role) < self.captured.index(against) else -1
 
 
 class Recorded(Value):
@@ -118,10 +118,10 @@ def load(path: Path) -> tuple[Recorded, ...]:
     except (OSError, EOFError, ValueError) as error:
         raise RecordingError(f"{path.name}: {error}") from error
     raw = Artifact(sha256=hashlib.sha256(content).hexdigest(), name=path.name, size=len(content))
-    return read(lines, raw=raw)
+    return parse_recording(lines, raw=raw)
 
 
-def read(lines: Sequence[dict[str, Any]], *, raw: Artifact) -> tuple[Recorded, ...]:
+def parse_recording(lines: Sequence[dict[str, Any]], *, raw: Artifact) -> tuple[Recorded, ...]:
     """Parsed lines: a head with `schema` where there is one, then one process each. Raises RecordingError."""
     head = lines[0] if lines and "schema" in lines[0] else {}
     runs = list(lines[1:] if head else lines)
@@ -143,9 +143,9 @@ def read(lines: Sequence[dict[str, Any]], *, raw: Artifact) -> tuple[Recorded, .
 
 
 def _process(run: dict[str, Any], kernel: str, engine: str) -> Process:
-    found = run["kernels"][kernel]
-    blocks = tuple(Block(order=row[0], us=tuple(row[1:])) for row in found[engine])
-    return Process(captured=found.get("captured", "ABC"), blocks=blocks, seconds=_seconds(run, kernel, engine))
+    times = run["kernels"][kernel]
+    blocks = tuple(Block(order=row[0], us=tuple(row[1:])) for row in times[engine])
+    return Process(captured=times.get("captured", "ABC"), blocks=blocks, seconds=_seconds(run, kernel, engine))
 
 
 def _seconds(run: dict[str, Any], kernel: str, engine: str) -> float:
@@ -153,6 +153,6 @@ def _seconds(run: dict[str, Any], kernel: str, engine: str) -> float:
     if "seconds" not in run:
         return 0.0
     parts = ("prepared_s", "event_s", "graph_s")
-    others = math.fsum(found[part] for found in run["kernels"].values() for part in parts)
-    own = run["kernels"][kernel]
-    return float(run["seconds"] - others + own["prepared_s"] + own[f"{engine}_s"] / 2)
+    all_kernels = math.fsum(times[part] for times in run["kernels"].values() for part in parts)
+    this_kernel = run["kernels"][kernel]
+    return float(run["seconds"] - all_kernels + this_kernel["prepared_s"] + this_kernel[f"{engine}_s"] / 2)

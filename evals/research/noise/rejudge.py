@@ -58,13 +58,13 @@ def decide(pairs: Sequence[Comparison], noise: Noise | None, limits: Limits) -> 
     `pairs`: one comparison a look, the new pairs of that look alone; as many as there are.
     """
     stand: PairDecision = "undecided"
-    taken = 0
+    pair_count = 0
     for look in range(1, len(pairs) + 1):
-        seen = estimate_gain(pairs[:look], noise, limits)
-        stand, taken = decide_from_pairs(seen, limits), seen.pairs
+        estimate = estimate_gain(pairs[:look], noise, limits)
+        stand, pair_count = decide_from_pairs(estimate, limits), estimate.pairs
         if stand != "undecided":
             break
-    return Decision(stand=stand, pairs=taken)
+    return Decision(stand=stand, pairs=pair_count)
 
 
 def tally(recorded: Recorded, case: Case, limits: Limits, *, orders: int, seed: int = SEED) -> Tally:
@@ -82,8 +82,8 @@ def tally(recorded: Recorded, case: Case, limits: Limits, *, orders: int, seed: 
 def noises(recorded: Recorded, limits: Limits, *, orders: int, seed: int = SEED) -> tuple[Noise, ...]:
     """The calibrations that `tally` judges by."""
     twins = recorded.comparison("A", "B", blocks=limits.blocks)
-    found = [estimate_noise([pick(twins, ours)]) for ours, _ in _orders(recorded, limits, orders=orders, seed=seed)]
-    return tuple(noise for noise in found if noise is not None)
+    estimates = [estimate_noise([pick(twins, ours)]) for ours, _ in _orders(recorded, limits, orders=orders, seed=seed)]
+    return tuple(noise for noise in estimates if noise is not None)
 
 
 def pick(comparison: Comparison, chosen: Sequence[int]) -> Comparison:

@@ -61,14 +61,14 @@ class Process(Value):
 
 def processes(comparisons: Sequence[Comparison], store: ArtifactStore) -> tuple[Process, ...]:
     """Of all batches in order; none at all where the raw times of one were left out of the recording."""
-    found: list[Process] = []
+    samples: list[Process] = []
     for comparison in comparisons:
         try:
             data = json.loads(store.get(comparison.raw))
         except (ArtifactLost, ValueError):
             return ()
-        found += [_process(entry["pair"]["slots"]) for entry in data]
-    return tuple(found)
+        samples += [_process(entry["pair"]["slots"]) for entry in data]
+    return tuple(samples)
 
 
 def _process(slots: Sequence[dict[str, object]]) -> Process:
@@ -97,26 +97,26 @@ class Worth(Value):
 def pool(comparisons: Sequence[Comparison], noise_sd: float) -> Worth:
     """From every pair that was taken. `noise_sd`: of one pair of identical versions, for too few pairs to tell."""
     means = compute_pair_means(merge_comparisons(comparisons).shapes)
-    own = statistics.variance(means) if len(means) > 2 else 0.0
-    return Worth(theta=statistics.fmean(means), variance=max(own, noise_sd**2, FLOOR_SD**2) / len(means))
+    variance = statistics.variance(means) if len(means) > 2 else 0.0
+    return Worth(theta=statistics.fmean(means), variance=max(variance, noise_sd**2, FLOOR_SD**2) / len(means))
 
 
-def reconcile(worths: Mapping[int, Worth], kept: Sequence[int], final: Worth | None) -> dict[int, Worth]:
+def reconcile(worths: Mapping[int, Worth], accepted: Sequence[int], final: Worth | None) -> dict[int, Worth]:
     """By round, the same with the kept ones adding up to the final test, which nobody looked at before deciding.
 
     What the sum is off by is shared out by how badly each is known: the least-squares estimate under both.
     """
-    known = [number for number in kept if number in worths]
-    if final is None or not known:
+    numbers = [number for number in accepted if number in worths]
+    if final is None or not numbers:
         return dict(worths)
-    total = sum(worths[number].variance for number in known)
+    total = sum(worths[number].variance for number in numbers)
     share = total / (total + final.variance)
-    off = (final.theta - sum(worths[number].theta for number in known)) * share
+    off = (final.theta - sum(worths[number].theta for number in numbers)) * share
     corrected = dict(worths)
-    for number in known:
-        one = worths[number]
-        part = one.variance / total
-        corrected[number] = Worth(theta=one.theta + off * part, variance=one.variance * (1 - share * part))
+    for number in numbers:
+        worth = worths[number]
+        part = worth.variance / total
+        corrected[number] = Worth(theta=worth.theta + off * part, variance=worth.variance * (1 - share * part))
     return corrected
 
 
@@ -146,18 +146,22 @@ def cases(path: Path) -> tuple[Case, ...]:
     """Every measured round of a recording, then its identical versions. Raises UserError for no recording."""
     folder = Folder(path)
     lines, store = folder.lines(), ArtifactStore(folder.path)
-    known = fold.fold_ledger(lines)
-    assert known is not None
-    rounds = [made for closed in known.rounds if (made := _round(folder.name, lines, closed, store)) is not None]
-    final = known.concluded.final if known.concluded else None
-    spread = fold.noise(known)
+    history = fold.fold_ledger(lines)
+    assert history is not None
+    rounds = [
+        case_of_round
+        for closed in history.rounds
+        if (case_of_round := _round(folder.name, lines, closed, store)) is not None
+    ]
+    final = history.concluded.final if history.concluded else None
+    spread = fold.noise(history)
     worths = reconcile(
         {case.round: case.truth for case in rounds},
         [case.round for case in rounds if case.recorded],
         pool((final,), spread.sd if spread else 0.0) if final else None,
     )
-    told = [case.model_copy(update={"truth": worths[case.round]}) for case in rounds]
-    return (*told, *(_identical(known, told[0], store) if told else ()))
+    corrected_cases = [case.model_copy(update={"truth": worths[case.round]}) for case in rounds]
+    return (*corrected_cases, *(_identical(history, corrected_cases[0], store) if corrected_cases else ()))
 
 
 def _round(name: str, lines: Sequence[Line], closed: RoundClosed, store: ArtifactStore) -> Case | None:
@@ -181,7 +185,7 @@ def _round(name: str, lines: Sequence[Line], closed: RoundClosed, store: Artifac
         profile=traced.profile if isinstance(traced, Traced) else None,
         best_profile=fold.best_profile(before),
         bench=next((run for run in runs if run.level == "full"), None),
-        comparisons=tuple(one for item in comparisons for one in single(item)),
+        comparisons=tuple(pair for item in comparisons for pair in single(item)),
         processes=processes(comparisons, store),
         truth=pool(comparisons, standing.noise.sd if standing.noise else 0.0),
         recorded=closed.accepted,
@@ -202,14 +206,14 @@ def _identical(history: History, like: Case, store: ArtifactStore) -> Iterator[C
         return
     pairs, raw = tuple(single(fresh[0])), processes(fresh[:1], store)
     count = len(pairs)
-    for first in range(count):
-        chosen = [(first + step) % count for step in range(max(1, count // 2))]
-        others = [pairs[place] for place in range(count) if place not in chosen]
-        noise = estimate_noise(others) if len(others) > 1 else None
+    for start in range(count):
+        chosen = [(start + step) % count for step in range(max(1, count // 2))]
+        other_half = [pairs[place] for place in range(count) if place not in chosen]
+        noise = estimate_noise(other_half) if len(other_half) > 1 else None
         for swapped in (False, True):
-            taken = tuple(_turn(pairs[place], swapped) for place in chosen)
+            swapped_pairs = tuple(_turn(pairs[place], swapped) for place in chosen)
             times = tuple(raw[place].swap() if swapped else raw[place] for place in chosen) if raw else ()
-            yield _twin(like, taken, times, noise)
+            yield _twin(like, swapped_pairs, times, noise)
 
 
 def _turn(pair: Comparison, swapped: bool) -> Comparison:
@@ -227,7 +231,7 @@ def _twin(like: Case, pairs: tuple[Comparison, ...], times: tuple[Process, ...],
     """The first round's candidate, had it been a copy of the original."""
     applied = find(like.verified, Applied)
     assert applied is not None
-    own = {"best": like.standing.commit, "candidate": applied.commit}
+    commits = {"best": like.standing.commit, "candidate": applied.commit}
     return like.model_copy(
         update={
             "identical": True,
@@ -235,7 +239,7 @@ def _twin(like: Case, pairs: tuple[Comparison, ...], times: tuple[Process, ...],
             "bench": None,
             "profile": None,
             "best_profile": None,
-            "comparisons": tuple(pair.model_copy(update=own) for pair in pairs),
+            "comparisons": tuple(pair.model_copy(update=commits) for pair in pairs),
             "processes": times,
             "truth": Worth(theta=0.0, variance=0.0),
             "recorded": False,

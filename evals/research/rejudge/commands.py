@@ -43,14 +43,14 @@ def rejudge(
     from ridgeline.evals.research.rejudge.table import HEAD, rows, tally
     from ridgeline.evals.research.rejudge.table import markdown as page
 
-    known = [case for path in recordings for case in cases(path)]
-    tallies = [tally(one, known) for one in _chosen(rule or [], preset, assignments or [])]
+    all_cases = [case for path in recordings for case in cases(path)]
+    tallies = [tally(entry, all_cases) for entry in _chosen(rule or [], preset, assignments or [])]
     if plot:
         from ridgeline.evals.research.rejudge.table import draw
 
         draw(plot, tallies)
     if as_json:
-        console.emit({"recordings": [path.name for path in recordings], "rules": [one.model_dump() for one in tallies]})
+        console.emit({"recordings": [path.name for path in recordings], "rules": [row.model_dump() for row in tallies]})
     elif markdown:
         console.say(page(tallies))
     else:
@@ -63,28 +63,28 @@ def _say_each(tallies: "list[Tally]") -> None:
     from ridgeline.agent import console
 
     console.say()
-    told = [
-        (one.rule, d.recording, str(d.round), d.recorded, d.answer, f"{d.claimed:.4f}x", f"{d.true:.4f}x", d.why)
-        for one in tallies
-        for d in one.decisions
+    lines = [
+        (row.rule, d.recording, str(d.round), d.recorded, d.answer, f"{d.claimed:.4f}x", f"{d.true:.4f}x", d.why)
+        for row in tallies
+        for d in row.decisions
     ]
-    console.table(("rule", "recording", "round", "recorded", "answer", "claimed", "true", "why"), told)
+    console.table(("rule", "recording", "round", "recorded", "answer", "claimed", "true", "why"), lines)
 
 
 def _chosen(names: list[str], preset: str | None, assignments: list[str]) -> "list[Rule]":
     """The asked rules; with limits of one's own, those are judged beside Ridgeline's default."""
     from ridgeline.agent.campaign import settings
     from ridgeline.agent.errors import UserError
-    from ridgeline.evals.research.rejudge import rules as known
+    from ridgeline.evals.research.rejudge import rules as rule_set
 
-    every = list(known.rules())
+    every = list(rule_set.rules())
     if unknown := [name for name in names if name not in {rule.name for rule in every}]:
         raise UserError(f"--rule: {unknown[0]!r} is unknown; known: {', '.join(rule.name for rule in every)}")
-    own: list[Rule] = []
+    custom: list[Rule] = []
     if preset or assignments:
         layers = [settings.from_flags({"preset": preset}), settings.from_assignments(assignments)]
         limits = settings.resolve(layers).limits
-        told = " ".join([limits.preset, *assignments])
-        own = [known.preset(told, "limits of one's own", limits)]
+        label = " ".join([limits.preset, *assignments])
+        custom = [rule_set.preset(label, "limits of one's own", limits)]
         every = every[:1]
-    return [*[rule for rule in every if not names or rule.name in names], *own]
+    return [*[rule for rule in every if not names or rule.name in names], *custom]

@@ -37,14 +37,14 @@ class Rule(Value):
     """A way to decide."""
 
     name: str
-    told: str
+    description: str
     """One line: who decides so, and how."""
     decide: Callable[[Case], Ruling]
 
 
-def preset(name: str, told: str, limits: Limits) -> Rule:
+def preset(name: str, description: str, limits: Limits) -> Rule:
     """A preset of Ridgeline, or any limits."""
-    return Rule(name=name, told=told, decide=lambda case: _by_policy(case, limits))
+    return Rule(name=name, description=description, decide=lambda case: _by_policy(case, limits))
 
 
 def rules() -> tuple[Rule, ...]:
@@ -54,10 +54,10 @@ def rules() -> tuple[Rule, ...]:
         preset("campaign", "single runs; near noise three more, mean and spread", PRESETS["campaign"]),
         preset("router", "one run; any gain that passes the gates", PRESETS["router"]),
         preset("autonomous", "full runs; within noise twice in the same direction", PRESETS["autonomous"]),
-        Rule(name="mean", told="one run each, at different times; the smaller mean wins", decide=_mean),
-        Rule(name="one-percent-twice", told="at least 1 % in both of two runs", decide=_twice),
-        Rule(name="rank-test", told="all samples unpaired, Mann-Whitney one-sided at 1 %", decide=_ranks),
-        Rule(name="best-of-k", told="the fastest of all runs of each; the smaller wins", decide=_best_of),
+        Rule(name="mean", description="one run each, at different times; the smaller mean wins", decide=_mean),
+        Rule(name="one-percent-twice", description="at least 1 % in both of two runs", decide=_twice),
+        Rule(name="rank-test", description="all samples unpaired, Mann-Whitney one-sided at 1 %", decide=_ranks),
+        Rule(name="best-of-k", description="the fastest of all runs of each; the smaller wins", decide=_best_of),
     )
 
 
@@ -85,12 +85,12 @@ def _mean(case: Case) -> Ruling:
 
 def _twice(case: Case) -> Ruling:
     gains = [process.level("best") - process.level("candidate") for process in case.processes[:2]]
-    told = ", ".join(f"{math.expm1(gain):+.2%}" for gain in gains)
+    why = ", ".join(f"{math.expm1(gain):+.2%}" for gain in gains)
     if any(gain < ONE_PERCENT for gain in gains):
-        return Ruling(answer="dropped", why=told)
+        return Ruling(answer="dropped", why=why)
     if len(gains) < 2:
         return Ruling(answer="unrecorded", why="wants a second run")
-    return _kept_if(True, statistics.fmean(gains), told)
+    return _kept_if(True, statistics.fmean(gains), why)
 
 
 def _best_of(case: Case) -> Ruling:
@@ -131,7 +131,7 @@ def rank_test(smaller: Sequence[float], larger: Sequence[float]) -> float:
     rank, ranks, ties = 0, 0.0, 0.0
     for _, group in groupby(ordered, key=lambda item: item[0]):
         members = list(group)
-        ranks += sum(own for _, own in members) * (rank + (len(members) + 1) / 2)
+        ranks += sum(smaller_side for _, smaller_side in members) * (rank + (len(members) + 1) / 2)
         ties += len(members) ** 3 - len(members)
         rank += len(members)
     total = n + m
@@ -152,8 +152,8 @@ def run_rules(case: Case, limits: Limits) -> Traced:
     """The trial with everything that the rules of `limits` want. Raises Exhausted, naming what is not recorded."""
     trial: Timed | None = None
     while (want := choose_measurement(trial or case.verified, case.standing, limits)) is not None:
-        found = read_pairs(case, want) if isinstance(want, CompareWant) else run(case, want)
-        trial = Timed(verified=case.verified, evidence=(*(trial.evidence if trial else ()), found))
+        evidence = read_pairs(case, want) if isinstance(want, CompareWant) else run(case, want)
+        trial = Timed(verified=case.verified, evidence=(*(trial.evidence if trial else ()), evidence))
     timed = trial or Timed(verified=case.verified, evidence=())
     return Traced(timed=timed, profile=case.profile)
 
@@ -210,10 +210,10 @@ def _row(row: Row, process: Process, side: Side, scoring: Scoring, usual: float)
     return row.model_copy(update={"metrics": tuple(metrics), "check": "PASS"})
 
 
-def _label(case: Case, found: Benchmark, want: BenchmarkWant) -> Benchmark:
+def _label(case: Case, run: Benchmark, want: BenchmarkWant) -> Benchmark:
     applied = find(case.verified, Applied)
     assert applied is not None
     labels = case.standing.all_shapes if want.level == "full" else case.standing.shapes
-    rows = tuple(row for row in found.rows if row.label in labels)
+    rows = tuple(row for row in run.rows if row.label in labels)
     commit = case.standing.commit if want.which == "best" else applied.commit
-    return found.model_copy(update={"commit": commit, "level": want.level, "repeat": want.repeat, "rows": rows})
+    return run.model_copy(update={"commit": commit, "level": want.level, "repeat": want.repeat, "rows": rows})

@@ -64,18 +64,18 @@ def tally(rule: Rule, cases: Sequence[Case]) -> Tally:
     ruled = [(case, rule.decide(case)) for case in cases if not case.identical]
     twins = [rule.decide(case) for case in cases if case.identical]
     campaigns = max(len({case.recording for case in cases}), 1)
-    kept = [(case, ruling) for case, ruling in ruled if ruling.answer == "kept"]
+    accepted = [(case, ruling) for case, ruling in ruled if ruling.answer == "kept"]
     fooled = [ruling.claimed for ruling in twins if ruling.answer == "kept"]
     return Tally(
         rule=rule.name,
-        told=rule.told,
+        told=rule.description,
         candidates=len(ruled),
-        kept=len(kept),
+        kept=len(accepted),
         unrecorded=sum(ruling.answer == "unrecorded" for _, ruling in ruled),
-        unproven=sum(not _surely(case) for case, _ in kept),
+        unproven=sum(not _surely(case) for case, _ in accepted),
         missed=sum(ruling.answer == "dropped" and _surely(case) for case, ruling in ruled),
-        claimed=math.exp(math.fsum(ruling.claimed for _, ruling in kept) / campaigns),
-        true=math.exp(math.fsum(case.truth.theta for case, _ in kept) / campaigns),
+        claimed=math.exp(math.fsum(ruling.claimed for _, ruling in accepted) / campaigns),
+        true=math.exp(math.fsum(case.truth.theta for case, _ in accepted) / campaigns),
         twins=len(twins),
         twins_kept=len(fooled),
         twins_claimed=math.exp(max(fooled, default=0.0)),
@@ -116,17 +116,17 @@ def rows(tallies: Sequence[Tally]) -> list[tuple[str, ...]]:
     """A row of words for each rule, under `HEAD`."""
     return [
         (
-            one.rule,
-            f"{one.kept} of {one.candidates}",
-            str(one.unrecorded),
-            str(one.unproven),
-            str(one.missed),
-            f"{one.claimed:.2f}x",
-            f"{one.true:.2f}x",
-            f"{one.inflation - 1:+.2%}",
-            f"{one.twins_kept} of {one.twins}" + (f", up to {one.twins_claimed - 1:+.2%}" if one.twins_kept else ""),
+            row.rule,
+            f"{row.kept} of {row.candidates}",
+            str(row.unrecorded),
+            str(row.unproven),
+            str(row.missed),
+            f"{row.claimed:.2f}x",
+            f"{row.true:.2f}x",
+            f"{row.inflation - 1:+.2%}",
+            f"{row.twins_kept} of {row.twins}" + (f", up to {row.twins_claimed - 1:+.2%}" if row.twins_kept else ""),
         )
-        for one in tallies
+        for row in tallies
     ]
 
 
