@@ -48,47 +48,51 @@ def answer(
     """
     from ridgeline.agent.campaign.decisions import Submission, open_question, store_answer
 
-    found = campaigns.find(campaign)
-    asked = open_question(found, replace=replace)
+    directory = campaigns.find(campaign)
+    request = open_question(directory, replace=replace)
     source = "standard input" if file == "-" else file
     stored = store_answer(
-        found, asked, Submission(data=_read(file), source=source, by=by, dollars=dollars, tokens=tokens)
+        directory, request, Submission(data=_read_answer(file), source=source, by=by, dollars=dollars, tokens=tokens)
     )
     if resume:
-        console.note(f"{found.name}: answer {asked.number:03d} stored{_without(stored.dropped)}; going on")
+        console.note(
+            f"{directory.name}: answer {request.number:03d} stored{_describe_dropped(stored.dropped)}; going on"
+        )
         from ridgeline.agent.cli.campaign import resume as go_on
 
-        go_on(str(found), as_json)
+        go_on(str(directory), as_json)
     else:
-        _tell(found, asked, stored, as_json=as_json)
+        _report_stored(directory, request, stored, as_json=as_json)
 
 
-def _without(dropped: tuple[str, ...]) -> str:
+def _describe_dropped(dropped: tuple[str, ...]) -> str:
+    """The directions that the planner will leave out, as the end of a sentence."""
     return f" without {len(dropped)} of its directions ({'; '.join(dropped)})" if dropped else ""
 
 
-def _tell(campaign: Path, request: "Asked", stored: "Stored", *, as_json: bool) -> None:
+def _report_stored(campaign: Path, request: "Asked", stored: "Stored", *, as_json: bool) -> None:
     """What comes next: another question, or work for the machine."""
     from ridgeline.agent.campaign.decisions import following
 
     follows = following(campaign)
     if as_json:
-        told = {
+        fields = {
             "campaign": campaign.name,
             "dir": str(campaign),
             "request": request.number,
             "purpose": request.ask.purpose,
         }
-        console.emit({**told, "answer": str(stored.path), "dropped": stored.dropped, "next_request": follows})
+        console.emit({**fields, "answer": str(stored.path), "dropped": stored.dropped, "next_request": follows})
         return
-    stored_as = f"{campaign.name}: answer {request.number:03d} stored{_without(stored.dropped)}"
+    stored_as = f"{campaign.name}: answer {request.number:03d} stored{_describe_dropped(stored.dropped)}"
     if follows:
         console.say(f"{stored_as}; nothing needs measuring before the next question: read {follows}")
     else:
         console.say(f"{stored_as}; go on with `ridgeline resume {campaign}`")
 
 
-def _read(file: str) -> bytes:
+def _read_answer(file: str) -> bytes:
+    """Bytes of the answer, one more than may be taken at most. Raises UserError for a file that cannot be read."""
     from ridgeline.agent.providers.mailbox import LONGEST
 
     if file == "-":
@@ -147,24 +151,24 @@ def queue(folders: Folders = None, as_json: ApprovalJson = False) -> None:
     from ridgeline.agent.campaign.decisions import decided_questions, open_questions
     from ridgeline.agent.providers.base import plain
 
-    found, decided = open_questions(folders or []), decided_questions(folders or [])
+    questions, decided = open_questions(folders or []), decided_questions(folders or [])
     if as_json:
-        waiting = [{"dir": str(folder), **one.model_dump(mode="json")} for folder, one in found]
+        waiting = [{"dir": str(folder), **question.model_dump(mode="json")} for folder, question in questions]
         console.emit(
             {
                 "waiting": waiting,
-                "decided": [{"dir": str(folder), **one.model_dump(mode="json")} for folder, one in decided],
+                "decided": [{"dir": str(folder), **question.model_dump(mode="json")} for folder, question in decided],
             }
         )
         return
-    if not found:
+    if not questions:
         console.say("nothing waits for a person")
     else:
-        console.table(HEADER, [_row(one) for _, one in found])
-        folder, first = found[0]
-        console.say(f"read {first.page}, then `ridgeline approve {folder}`")
-    for folder, done in decided:
-        console.say(plain(f"{done.request.campaign}: {describe_unused(str(folder), done)}", limit=LONGEST))
+        console.table(HEADER, [_row(question) for _, question in questions])
+        folder, oldest = questions[0]
+        console.say(f"read {oldest.page}, then `ridgeline approve {folder}`")
+    for folder, decision in decided:
+        console.say(plain(f"{decision.request.campaign}: {describe_unused(str(folder), decision)}", limit=LONGEST))
 
 
 def approve(
@@ -184,35 +188,36 @@ def approve(
     """Answer a campaign that waits for a person. Shows the evidence and asks, unless the answer is an option."""
     from ridgeline.agent.campaign.decisions import Answer, find_question, refuse_late, store_decision
 
-    found = campaigns.find(campaign)
-    one = find_question(found, key)
+    directory = campaigns.find(campaign)
+    question = find_question(directory, key)
     if sum((yes, reject is not None, edit is not None, defer is not None)) > 1:
         raise UserError("give one of --yes, --reject, --edit and --defer")
     if end and (edit is not None or defer is not None):
         raise UserError("--end: goes with --yes or --reject: an edit has to be measured, and a deferred question waits")
     if reject is None and edit is None and defer is None and not yes:
-        refuse_late(one)
-        yes, reject = _ask_on_terminal(one)
+        refuse_late(question)
+        yes, reject = _ask_on_terminal(question)
     who = by or getpass.getuser()
     answer = Answer(yes=yes, reject=reject, edit=edit, defer=defer, end=end, round=number, reason=reason, by=who)
     if edit is not None:
-        console.note(f"{found.name}: the edit is built and tested before it is taken")
-    stored = store_decision(found, one, answer, goes_on=go_on)
+        console.note(f"{directory.name}: the edit is built and tested before it is taken")
+    stored = store_decision(directory, question, answer, goes_on=go_on)
     if go_on and stored != "defer":
         from ridgeline.agent.campaign.progress import progress
         from ridgeline.agent.campaign.runner import resume
         from ridgeline.agent.cli.campaign import tell
 
-        tell(resume(found, progress()), as_json=as_json)
+        tell(resume(directory, progress()), as_json=as_json)
         return
     if as_json:
-        console.emit({"campaign": found.name, "dir": str(found), "key": one.request.key, "choice": stored})
+        console.emit({"campaign": directory.name, "dir": str(directory), "key": question.request.key, "choice": stored})
         return
-    mend = "stays in the queue" if stored == "defer" else f"go on with `ridgeline resume {found}`"
-    console.say(f"{found.name}: {one.request.gate} of round {one.request.round}: {stored}; {mend}")
+    mend = "stays in the queue" if stored == "defer" else f"go on with `ridgeline resume {directory}`"
+    console.say(f"{directory.name}: {question.request.gate} of round {question.request.round}: {stored}; {mend}")
 
 
 def _row(question: "Waits") -> tuple[str, ...]:
+    """The cells of one open question."""
     from ridgeline.agent.providers.base import plain
 
     request = question.request

@@ -106,10 +106,10 @@ def _help_text(app: typer.Typer, arguments: Sequence[str]) -> str | None:
             command = typer.main.get_command(app)
             context = command.context_class(command, info_name="ridgeline")
             for word in words:
-                found = command.get_command(context, word) if isinstance(command, TyperGroup) else None
-                if found is None:
+                subcommand = command.get_command(context, word) if isinstance(command, TyperGroup) else None
+                if subcommand is None:
                     return None
-                command = found
+                command = subcommand
                 context = command.context_class(command, info_name=word, parent=context)
             return context.get_help()
         case _:

@@ -66,31 +66,35 @@ def bench(
     as_json: Json = False,
 ) -> None:
     """Is B faster than A? Interleaved pairs, a known error rate, and an honest undecided."""
-    given = dict(locals())  # every option is a field of the request
+    options = dict(locals())  # every option is a field of the request
     from ridgeline.agent.bench.request import Request
     from ridgeline.agent.bench.run import INTERRUPTED, compare_versions
 
-    said = compare_versions(Request.model_validate(given), Path.cwd())
+    answer = compare_versions(Request.model_validate(options), Path.cwd())
     if as_json:
-        console.emit(said)
+        console.emit(answer)
     else:
-        _show(said)
-    if said.ended == "interrupted":
+        _print_answer(answer)
+    if answer.ended == "interrupted":
         raise UserError("interrupted; what is said above is what was known by then", INTERRUPTED)
 
 
-def _show(said: "Answer") -> None:
-    console.say(said.sentence)
-    if len(said.shapes) > 1:
+def _print_answer(answer: "Answer") -> None:
+    """The sentence, a table of the shapes where there are several, notes and files."""
+    console.say(answer.sentence)
+    if len(answer.shapes) > 1:
         console.say()
-        console.table(("SHAPE", "A", "B", "t_A / t_B", "AT LEAST", "AT MOST"), [_cells(shape) for shape in said.shapes])
-    for note in said.notes:
+        console.table(
+            ("SHAPE", "A", "B", "t_A / t_B", "AT LEAST", "AT MOST"), [_cells(shape) for shape in answer.shapes]
+        )
+    for note in answer.notes:
         console.say(f"note       {note}")
-    for what, path in (("plot", said.plot), ("raw", said.raw)):
+    for what, path in (("plot", answer.plot), ("raw", answer.raw)):
         if path:
             console.say(f"{what:<10} {path}")
 
 
 def _cells(shape: "ShapeAnswer") -> tuple[str, ...]:
+    """One shape's times and ratios; `-` where a bound is not known."""
     ratios = (shape.ratio, shape.lower, shape.upper)
     return (shape.label, f"{shape.a:.6g}", f"{shape.b:.6g}", *("-" if r is None else f"{r:.4f}" for r in ratios))

@@ -132,13 +132,15 @@ def run(
 
 def resume(campaign: Campaign = None, as_json: Json = False) -> None:
     """Go on with a stopped campaign. Any stop will do: interruption, crash, another machine."""
-    found = folders.find(campaign)
-    if (found / folders.LEDGER).is_file() and folders.history(found).concluded is not None:
-        console.note(f"{found.name}: has concluded; nothing to resume. Read it with `ridgeline report {found.name}`")
+    directory = folders.find(campaign)
+    if (directory / folders.LEDGER).is_file() and folders.history(directory).concluded is not None:
+        console.note(
+            f"{directory.name}: has concluded; nothing to resume. Read it with `ridgeline report {directory.name}`"
+        )
     from ridgeline.agent.campaign.progress import progress
     from ridgeline.agent.campaign.runner import resume as go_on
 
-    tell(go_on(found, progress()), as_json=as_json)
+    tell(go_on(directory, progress()), as_json=as_json)
 
 
 def stop(campaign: Campaign = None, as_json: Json = False) -> None:
@@ -146,20 +148,22 @@ def stop(campaign: Campaign = None, as_json: Json = False) -> None:
     from ridgeline.agent.campaign.status import status_of
     from ridgeline.sandbox.store.campaign_folder import request_stop
 
-    found = folders.find(campaign)
-    before = status_of(found)
+    directory = folders.find(campaign)
+    before = status_of(directory)
     if before.status == "concluded":
-        raise UserError(f"{found.name}: has concluded already; read it with `ridgeline report {found.name}`")
-    request_stop(found)
+        raise UserError(f"{directory.name}: has concluded already; read it with `ridgeline report {directory.name}`")
+    request_stop(directory)
     acting = (
         "concludes after its present round"
         if before.status == "running"
         else "concludes when it is resumed, without a new question; what waits undecided is then rolled back"
     )
     if as_json:
-        console.emit({"campaign": found.name, "dir": str(found), "status": before.status, "stop_requested": True})
+        console.emit(
+            {"campaign": directory.name, "dir": str(directory), "status": before.status, "stop_requested": True}
+        )
     else:
-        console.say(f"{found.name}: asked to stop; it {acting}")
+        console.say(f"{directory.name}: asked to stop; it {acting}")
 
 
 def resolve_settings(loaded: "LoadedContract", flags: "dict[str, Raw]", assignments: list[str]) -> "Settings":
@@ -217,6 +221,7 @@ def launch(
 
 
 def _require_known(planner: str) -> None:
+    """Raises UserError for a planner that nothing registers."""
     from ridgeline.agent.campaign.wiring import PLANNERS
     from ridgeline.sandbox.store.yaml_file import nearest
 
@@ -252,6 +257,7 @@ def _remember_receiver(command: str | None) -> tuple[str, ...]:
 
 
 def _try_out(command: str | None, *, as_json: bool) -> None:
+    """Send the receiver a test message, and say that it was sent."""
     from ridgeline.agent.campaign.notify import VARIABLE, Hook, parse_receiver
 
     text, origin = (os.environ.get(VARIABLE, ""), VARIABLE) if command is None else (command, "--notify")
@@ -263,6 +269,7 @@ def _try_out(command: str | None, *, as_json: bool) -> None:
 
 
 def _load_contract(contract: Path, wikis: list[Path]) -> "LoadedContract":
+    """The contract with the folders of `--wiki` attached."""
     from ridgeline.agent.contract_file import load, with_wikis
 
     return with_wikis(load(contract), wikis)
@@ -280,6 +287,7 @@ def thinker(planner: str | None, model: str | None, base_url: str | None, fallba
 
 
 def _minutes(minutes: float | None, hours: float | None) -> float | None:
+    """The time limit in minutes, from whichever of the two options was given. Raises UserError for both."""
     if hours is None:
         return minutes
     if minutes is not None:

@@ -47,9 +47,9 @@ def init(
 
     Exit code 1 where a task was written in which a wrong kernel may be called right.
     """
-    _one_of(task=task, from_pytorch=from_pytorch, from_kernelbench=from_kernelbench)
-    if (given := from_pytorch or from_kernelbench) is not None:
-        _make_task(path, given, entry=entry, kernelbench=from_kernelbench is not None, anyway=anyway)
+    _require_at_most_one(task=task, from_pytorch=from_pytorch, from_kernelbench=from_kernelbench)
+    if (source := from_pytorch or from_kernelbench) is not None:
+        _make_task(path, source, entry=entry, kernelbench=from_kernelbench is not None, anyway=anyway)
         return
     if task is not None:
         from ridgeline.agent.scaffold.contract import copy
@@ -63,25 +63,27 @@ def init(
     console.say(f"{file}: written; fill in the commands, commit it, then `ridgeline check {quote(str(path))}`")
 
 
-def _make_task(path: Path, given: Path, *, entry: str | None, kernelbench: bool, anyway: bool) -> None:
-    from ridgeline.agent.scaffold.pytorch import write as made
+def _make_task(path: Path, source: Path, *, entry: str | None, kernelbench: bool, anyway: bool) -> None:
+    """Write a task of a PyTorch file, and leave with 1 where a wrong kernel may pass its test."""
+    from ridgeline.agent.scaffold.pytorch import write as write_task
 
-    written = made(path, given, entry=entry, kernelbench=kernelbench)
-    console.say(f"{written.folder}: task made of {given}; look at task.yaml, commit it, then `ridgeline check`")
+    written = write_task(path, source, entry=entry, kernelbench=kernelbench)
+    console.say(f"{written.folder}: task made of {source}; look at task.yaml, commit it, then `ridgeline check`")
     for note in written.notes:
         console.say(f"note: {note}")
     for wrong in written.wrong:
         console.say(f"wrong: {wrong}")
     if written.wrong and not anyway:
         console.complain(
-            f"{written.folder}: a wrong kernel may be called right there; mend what is `wrong` in {given} and make it "
+            f"{written.folder}: a wrong kernel may be called right there; mend what is `wrong` in {source} and make it "
             f"again, or in task.yaml until `ridgeline judge lint` finds nothing wrong; --anyway takes it as it is"
         )
         raise typer.Exit(1)
 
 
-def _one_of(**given: object) -> None:
-    names = [f"--{name.replace('_', '-')}" for name, value in given.items() if value is not None]
+def _require_at_most_one(**options: object) -> None:
+    """Raises UserError where more than one of these options has a value."""
+    names = [f"--{name.replace('_', '-')}" for name, value in options.items() if value is not None]
     if len(names) > 1:
         raise UserError(f"{' and '.join(names)}: give one of them")
 
@@ -95,7 +97,7 @@ def check(contract: Contract, static: Static = False, as_json: Json = False) -> 
 
     loaded = load(contract)
     layers = (settings.from_contract(loaded.contract, loaded.path.name), settings.from_environment(os.environ))
-    found = settings.resolve(layers)
+    resolved = settings.resolve(layers)
     if static:
         if as_json:
             console.emit({"contract": str(loaded.path), "ok": True, "warnings": list(loaded.warnings)})
@@ -104,30 +106,33 @@ def check(contract: Contract, static: Static = False, as_json: Json = False) -> 
         return
     from ridgeline.agent.scaffold.rehearsal import rehearse
 
-    rehearsal = rehearse(loaded, found.limits, console.note)
+    rehearsal = rehearse(loaded, resolved.limits, console.note)
     if as_json:
-        origins = dict(found.origins)
+        origins = dict(resolved.origins)
         console.emit({**rehearsal.model_dump(mode="json"), "ok": not rehearsal.failing, "settings": origins})
     else:
-        _show(rehearsal)
+        _print_rehearsal(rehearsal)
     if rehearsal.failing:
         raise typer.Exit(2)
 
 
-def _show(found: "Rehearsal") -> None:
-    low, high = found.minutes_per_round
-    built = "nothing to build" if found.build_s is None else f"{found.build_s:.1f} s"
-    console.say(f"contract   {found.contract} at {found.commit[:12]}, on {found.machine}")
+def _print_rehearsal(rehearsal: "Rehearsal") -> None:
+    """Build, test, benchmark, noise and estimated time, a line each."""
+    low, high = rehearsal.minutes_per_round
+    built = "nothing to build" if rehearsal.build_s is None else f"{rehearsal.build_s:.1f} s"
+    console.say(f"contract   {rehearsal.contract} at {rehearsal.commit[:12]}, on {rehearsal.machine}")
     console.say(f"build      {built}")
-    console.say(f"test       passes, {found.test_s:.1f} s")
-    console.say(f"benchmark  {len(found.shapes)} shapes, {found.benchmark_s:.1f} s: {', '.join(found.shapes)}")
-    if found.failing:
-        console.say(f"FAILING    {', '.join(found.failing)}: the unmodified kernel must pass every Check")
-    if found.noise_percent:
-        seen = ", ".join(f"{value:+.2f} %" for value in found.noise_percent)
-        console.say(f"noise      the kernel against itself, per process pair: {seen} (truth: 0)")
+    console.say(f"test       passes, {rehearsal.test_s:.1f} s")
+    console.say(
+        f"benchmark  {len(rehearsal.shapes)} shapes, {rehearsal.benchmark_s:.1f} s: {', '.join(rehearsal.shapes)}"
+    )
+    if rehearsal.failing:
+        console.say(f"FAILING    {', '.join(rehearsal.failing)}: the unmodified kernel must pass every Check")
+    if rehearsal.noise_percent:
+        differences = ", ".join(f"{value:+.2f} %" for value in rehearsal.noise_percent)
+        console.say(f"noise      the kernel against itself, per process pair: {differences} (truth: 0)")
     console.say(f"estimate   {low:.1f} to {high:.1f} minutes for a round that is measured, without the planner")
-    for warning in found.warnings:
+    for warning in rehearsal.warnings:
         console.say(f"advice     {warning}")
 
 
@@ -141,15 +146,15 @@ def graph(as_json: DiagramJson = False) -> None:
     """The loop, drawn from the compiled graph (Mermaid)."""
     from ridgeline.graph.loop.build import build_loop
 
-    drawn = build_loop().get_graph()
+    diagram = build_loop().get_graph()
     if not as_json:
-        console.say(drawn.draw_mermaid())
+        console.say(diagram.draw_mermaid())
         return
     edges = [
         {"from": edge.source, "to": edge.target, "conditional": edge.conditional, "label": str(edge.data or "")}
-        for edge in drawn.edges
+        for edge in diagram.edges
     ]
-    console.emit({"nodes": list(drawn.nodes), "edges": edges})
+    console.emit({"nodes": list(diagram.nodes), "edges": edges})
 
 
 def schema(which: Which = "contract") -> None:
@@ -161,7 +166,7 @@ def schema(which: Which = "contract") -> None:
     from ridgeline.graph.record import Line
     from ridgeline.sandbox.store.yaml_file import nearest
 
-    known: dict[str, type[BaseModel]] = {"contract": Contract, "ledger": Line, "outcome": Outcome}
-    if which not in known:
-        raise UserError(f"WHICH: no schema {which!r}; {nearest(which, known)}")
-    console.emit(known[which].model_json_schema())
+    models: dict[str, type[BaseModel]] = {"contract": Contract, "ledger": Line, "outcome": Outcome}
+    if which not in models:
+        raise UserError(f"WHICH: no schema {which!r}; {nearest(which, models)}")
+    console.emit(models[which].model_json_schema())

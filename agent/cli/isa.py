@@ -54,100 +54,108 @@ def isa(
     as_json: Json = False,
 ) -> None:
     """Registers, spills, instructions and waves of a kernel for any GPU, compiled ahead of time on any machine."""
-    given = dict(locals())
+    options = dict(locals())
     from ridgeline.agent.isa.report import hotspots, sections
     from ridgeline.agent.isa.request import InspectionRequest, inspect_kernels
 
-    asked = InspectionRequest.model_validate({name: given[name] for name in InspectionRequest.model_fields})
+    request = InspectionRequest.model_validate({name: options[name] for name in InspectionRequest.model_fields})
     spots = hotspots(trace) if trace is not None else ()
-    found = inspect_kernels(asked)
-    before = inspect_kernels(asked.model_copy(update={"file": diff})) if diff is not None else None
-    told = sections(found, before or (), spots)
+    inspections = inspect_kernels(request)
+    before = inspect_kernels(request.model_copy(update={"file": diff})) if diff is not None else None
+    kernels = sections(inspections, before or (), spots)
     if as_json:
-        console.emit(_document(file, told))
+        console.emit(_make_document(file, kernels))
     else:
-        _tell_all(told, whole=listing)
-    for one in told if before is not None else ():
-        if not one.compared:
-            console.note(f"--diff: {one.kernel}: the two have no target in common, so nothing was compared")
+        _print_sections(kernels, with_listing=listing)
+    for section in kernels if before is not None else ():
+        if not section.compared:
+            console.note(f"--diff: {section.kernel}: the two have no target in common, so nothing was compared")
     if html is not None:
-        _write(html, told)
+        _write_page(html, kernels)
 
 
-def _document(file: Path, told: "Sequence[Section]") -> dict[str, object]:
+def _make_document(file: Path, kernels: "Sequence[Section]") -> dict[str, object]:
     """One kernel's object; of several a list of them under `kernels`."""
-    if len(told) == 1:
-        return {"file": str(file), **_kernel(told[0])}
-    return {"file": str(file), "kernels": [_kernel(one) for one in told]}
+    if len(kernels) == 1:
+        return {"file": str(file), **_make_kernel_document(kernels[0])}
+    return {"file": str(file), "kernels": [_make_kernel_document(section) for section in kernels]}
 
 
-def _kernel(told: "Section") -> dict[str, object]:
+def _make_kernel_document(section: "Section") -> dict[str, object]:
     """Reports whole, listings left out: `--listing` and `--html` are for people."""
     return {
-        "kernel": told.kernel,
-        "targets": {one.report.target.arch: one.report.model_dump(mode="json") for one in told.inspections},
-        "findings": [finding.model_dump(mode="json") for finding in told.findings],
+        "kernel": section.kernel,
+        "targets": {
+            inspection.report.target.arch: inspection.report.model_dump(mode="json")
+            for inspection in section.inspections
+        },
+        "findings": [finding.model_dump(mode="json") for finding in section.findings],
         "hot": {
-            one.report.target.arch: [_line(one, *at) for at in (hot.shares if hot else ())] for one, hot in told.placed
+            inspection.report.target.arch: [_make_hot_line(inspection, *at) for at in (hot.shares if hot else ())]
+            for inspection, hot in section.placed
         },
     }
 
 
-def _line(one: "Inspected", index: int, share: float) -> dict[str, object]:
-    instruction = one.code.instructions[index] if one.code else None
+def _make_hot_line(inspection: "Inspected", index: int, share: float) -> dict[str, object]:
+    """One hot instruction; `share`: of all samples of the trace."""
+    instruction = inspection.code.instructions[index] if inspection.code else None
     text, source = (instruction.text, instruction.source) if instruction else ("", "")
     return {"index": index, "share": share, "isa": text, "source": source}
 
 
-def _tell_all(told: "Sequence[Section]", *, whole: bool) -> None:
-    for at, one in enumerate(told):
+def _print_sections(kernels: "Sequence[Section]", *, with_listing: bool) -> None:
+    """Every kernel, an empty line between two."""
+    for at, section in enumerate(kernels):
         if at:
             console.say()
-        _tell(one, whole=whole)
+        _print_section(section, with_listing=with_listing)
 
 
-def _tell(told: "Section", *, whole: bool) -> None:
+def _print_section(section: "Section", *, with_listing: bool) -> None:
+    """One kernel: its numbers for each target, hot loops, findings, then instructions."""
     from ridgeline.agent.isa.report import header, hot_loop, launches, rows
 
-    reports = [one.report for one in told.inspections]
+    reports = [inspection.report for inspection in section.inspections]
     console.say(f"{reports[0].kernel}, {reports[0].compiler}\n")
     console.table(header(reports), rows(reports))
     if looks := [text for report in reports if (text := hot_loop(report))]:
         console.say("\nhot loop, by its look")
         for text in looks:
             console.say(f"  {text}")
-    if told.findings:
+    if section.findings:
         console.say()
         console.table(
-            ("TARGET", "WEIGHT", "AGAINST THE OTHER VERSION"), [(f.target, f.weight, f.text) for f in told.findings]
+            ("TARGET", "WEIGHT", "AGAINST THE OTHER VERSION"), [(f.target, f.weight, f.text) for f in section.findings]
         )
     for text in launches(reports):
         console.note(f"note: {text}")
-    if any(finding.weight == "against" for finding in told.findings):
+    if any(finding.weight == "against" for finding in section.findings):
         console.note(GATED)
-    for one, placed in told.placed:
-        if whole or placed:
-            _list(one, placed, whole=whole)
+    for inspection, placed in section.placed:
+        if with_listing or placed:
+            _print_instructions(inspection, placed, with_listing=with_listing)
 
 
-def _list(one: "Inspected", placed: "Placed | None", *, whole: bool) -> None:
+def _print_instructions(inspection: "Inspected", placed: "Placed | None", *, with_listing: bool) -> None:
     """Every instruction, or those that the trace calls hot."""
     from ridgeline.agent.isa.report import listing
 
-    if one.code is None or one.report.shape is None:
+    if inspection.code is None or inspection.report.shape is None:
         return
     shares = dict(placed.shares) if placed else {}
-    lines = [row for row in listing(one.code, one.report.shape.loops, shares) if whole or row[0]]
-    console.say(f"\n{one.report.target.arch}")
+    lines = [row for row in listing(inspection.code, inspection.report.shape.loops, shares) if with_listing or row[0]]
+    console.say(f"\n{inspection.report.target.arch}")
     console.table(("TIME", "LOOP", "SOURCE", "INSTRUCTION"), lines)
     for missed in placed.missed if placed else ():
         console.note(f"hot, but not placed: {missed}")
 
 
-def _write(path: Path, told: "Sequence[Section]") -> None:
+def _write_page(path: Path, kernels: "Sequence[Section]") -> None:
+    """Write the page. Raises UserError where the file cannot be written."""
     from ridgeline.agent.isa.report import page
 
-    text = page(told)
+    text = page(kernels)
     try:
         path.write_text(text, encoding="utf-8")
     except OSError as error:

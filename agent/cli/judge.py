@@ -60,13 +60,13 @@ def candidate(
     require_device(device)
     open_task(task)
     options = _options(without, pairs=pairs, margin=margin, device=device)
-    found = judge_candidate(task, candidate, against, options, anyway=anyway)
+    judgment = judge_candidate(task, candidate, against, options, anyway=anyway)
     if as_json:
-        console.emit(found)
+        console.emit(judgment)
     else:
-        _print_judgment(found)
-        console.say("accepted" if found.accepted else "not accepted")
-    if not found.accepted:
+        _print_judgment(judgment)
+        console.say("accepted" if judgment.accepted else "not accepted")
+    if not judgment.accepted:
         raise typer.Exit(WRONG)
 
 
@@ -75,14 +75,14 @@ def check(task: TaskFile, candidate: Candidate = None, without: Without = None, 
     from ridgeline.agent.verification import WRONG
     from ridgeline.sandbox.judge.task_judge import HERE, judge_correctness
 
-    found = judge_correctness(task, candidate, _options(without), HERE)
+    judgment = judge_correctness(task, candidate, _options(without), HERE)
     if as_json:
-        console.emit(found)
+        console.emit(judgment)
     else:
-        _print_judgment(found)
-    if not found.passed:
+        _print_judgment(judgment)
+    if not judgment.passed:
         if not as_json:
-            own_only = ": the result is not the candidate's own work" if found.correct.answer == "yes" else ""
+            own_only = ": the result is not the candidate's own work" if judgment.correct.answer == "yes" else ""
             console.say(f"MISMATCH{own_only}")
         raise typer.Exit(WRONG)
 
@@ -93,10 +93,10 @@ def bench(task: TaskFile, csv: Csv, shapes: Shapes = "") -> None:
     from ridgeline.graph.judgment import JudgeFailed
     from ridgeline.sandbox.judge.task_judge import HERE, time_version
 
-    found = time_version(task, None, shapes=_labels(shapes), options=_options(None), surroundings=HERE)
-    if isinstance(found, JudgeFailed):
-        _refuse(found)
-    write_bench(csv, found)
+    timings = time_version(task, None, shapes=_labels(shapes), options=_options(None), surroundings=HERE)
+    if isinstance(timings, JudgeFailed):
+        _refuse(timings)
+    write_bench(csv, timings)
 
 
 def pair(
@@ -114,44 +114,48 @@ def pair(
     from ridgeline.sandbox.judge.task_judge import HERE, time_pair
 
     options = _options(None)
-    found = time_pair(task, a, b, shapes=_labels(shapes), blocks=blocks, options=options, surroundings=HERE)
-    if isinstance(found, JudgeFailed):
-        _refuse(found)
-    write_pairs(csv, found)
+    timings = time_pair(task, a, b, shapes=_labels(shapes), blocks=blocks, options=options, surroundings=HERE)
+    if isinstance(timings, JudgeFailed):
+        _refuse(timings)
+    write_pairs(csv, timings)
 
 
 def lint(task: TaskFile, as_json: Json = False) -> None:
     """What is wrong with the task itself: a constant answer, an input that nothing depends on, a broken start."""
     from ridgeline.agent.verification import WRONG, lint_task_file
 
-    found = lint_task_file(task)
+    findings = lint_task_file(task)
     if as_json:
-        console.emit({"findings": [one.model_dump(mode="json") for one in found]})
+        console.emit({"findings": [finding.model_dump(mode="json") for finding in findings]})
     else:
-        for one in found:
-            console.say(f"{'wrong' if one.wrong else 'weak'}: {one.rule}: {one.text}")
-        console.say("the task is sound" if not found else f"{len(found)} findings")
-    if any(one.wrong for one in found):
+        for finding in findings:
+            console.say(f"{'wrong' if finding.wrong else 'weak'}: {finding.rule}: {finding.text}")
+        console.say("the task is sound" if not findings else f"{len(findings)} findings")
+    if any(finding.wrong for finding in findings):
         raise typer.Exit(WRONG)
 
 
 def _labels(shapes: str) -> tuple[str, ...]:
+    """Names of sizes out of a list with commas; empty means all."""
     return tuple(word for word in shapes.split(",") if word)
 
 
 def _options(without: list[str] | None, **more: float | str) -> "Options":
+    """Options of the judge, with the defences that are switched off."""
     from ridgeline.agent.verification import defences
     from ridgeline.sandbox.judge.options import Options
 
     return Options.model_validate({"without": defences(without or ()), **more})
 
 
-def _refuse(found: "JudgeFailed") -> NoReturn:
-    console.complain(f"MISMATCH: side {found.side}: {found.detail}")
+def _refuse(failure: "JudgeFailed") -> NoReturn:
+    """Say which side is wrong and why, and leave with 1."""
+    console.complain(f"MISMATCH: side {failure.side}: {failure.detail}")
     raise typer.Exit(1)
 
 
 def _print_judgment(judgment: "Judgment") -> None:
+    """The judgment's own lines."""
     for line in judgment.lines:
         console.say(line)
 
@@ -185,21 +189,22 @@ def audit(path: Source, contract: Contract = None, python: Python = None, as_jso
     from ridgeline.agent.verification import audit_path
 
     text = sys.stdin.buffer.read().decode(errors="replace") if path == "-" else None
-    found = audit_path(path, text=text, contract=contract, python=python)
+    report = audit_path(path, text=text, contract=contract, python=python)
     if as_json:
-        console.emit(found)
+        console.emit(report)
         return
-    _print_findings(found)
+    _print_findings(report)
 
 
-def _print_findings(found: "Audited") -> None:
+def _print_findings(report: "Audited") -> None:
+    """Findings, what their rules mean, caches that were tried, and the verdict."""
     from ridgeline.agent.verification import rows
 
-    if found.findings:
-        console.table(HEADER, rows(found.findings))
+    if report.findings:
+        console.table(HEADER, rows(report.findings))
         console.say()
-    for rule, meaning in dict.fromkeys((one.rule, one.meaning) for one in found.findings):
+    for rule, meaning in dict.fromkeys((finding.rule, finding.meaning) for finding in report.findings):
         console.say(f"{rule}: {meaning}")
-    for cache in found.caches:
+    for cache in report.caches:
         console.say(f"{cache.path}:{cache.line} {cache.rule}: {cache.answer}, {cache.why} ({cache.method})")
-    console.say(f"{MEANINGS[found.verdict]} ({len(found.examined)} files read)")
+    console.say(f"{MEANINGS[report.verdict]} ({len(report.examined)} files read)")

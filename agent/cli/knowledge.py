@@ -85,16 +85,16 @@ def spec(product: Product, metric: Metric = None, wiki: Wiki = None, as_json: Js
     from ridgeline.knowledge.specs import Products
 
     products = Products(_library(wiki))
-    found = (products.spec(product, metric),) if metric else products.all(product)
+    specs = (products.spec(product, metric),) if metric else products.all(product)
     if as_json:
-        plain = [_plain(one) for one in found]
+        plain = [_plain(row) for row in specs]
         console.emit(plain[0] if metric else {"product": product, "specs": plain})
     else:
-        for one in found:
-            console.say(one.text)
-    for note in dict.fromkeys(one.note for one in found if one.note):
+        for row in specs:
+            console.say(row.text)
+    for note in dict.fromkeys(row.note for row in specs if row.note):
         console.note(note)
-    if not found:
+    if not specs:
         console.note(products.spec(product, "arch").note)
 
 
@@ -128,19 +128,23 @@ def check(campaign: Campaign = None, wiki: Wiki = None, as_json: Json = False) -
 
 
 def _library(wikis: "Sequence[Path] | None") -> "Library":
+    """The documents that ship and those of `--wiki`. Raises UserError for a folder that cannot be read."""
     from ridgeline.knowledge.library import Library
 
     return Library(require_readable(wikis or (), "--wiki"))
 
 
-def _plain(found: "Spec") -> dict[str, object]:
+def _plain(spec: "Spec") -> dict[str, object]:
+    """A hardware number as a JSON object; without a source where no document gives it."""
     return {
-        "metric": found.metric,
-        "value": found.written if found.value is None and found.written else found.value,
-        "unit": found.unit,
-        "source_path": found.source_path if found.written else None,
-        "source_line": found.source_line if found.written else None,
-        "text": found.text,
-        "product": found.product,
-        "sources": [f"{one.source}, {one.place}" if one.place else one.source for one in found.citations],
+        "metric": spec.metric,
+        "value": spec.written if spec.value is None and spec.written else spec.value,
+        "unit": spec.unit,
+        "source_path": spec.source_path if spec.written else None,
+        "source_line": spec.source_line if spec.written else None,
+        "text": spec.text,
+        "product": spec.product,
+        "sources": [
+            f"{citation.source}, {citation.place}" if citation.place else citation.source for citation in spec.citations
+        ],
     }

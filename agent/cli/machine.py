@@ -72,14 +72,14 @@ def gate(
     if more and not recorded:
         raise UserError(f"{more[0]}: is given without --from; write `ridgeline gate --from FILE...`")
     if recorded:
-        found = _of_files([*recorded, *(more or ())], as_json=as_json)
+        report = _of_files([*recorded, *(more or ())], as_json=as_json)
     else:
-        found = present(samples=samples, interval_s=interval)
+        report = present(samples=samples, interval_s=interval)
     if as_json:
-        console.emit(found)
+        console.emit(report)
     else:
-        _show(found)
-    if found.decision != "idle":
+        _print_gate(report)
+    if report.decision != "idle":
         raise typer.Exit(NONE_IDLE)
 
 
@@ -96,17 +96,19 @@ def _of_files(files: list[Path], *, as_json: bool) -> "GateReport":
         raise
 
 
-def _show(found: "GateReport") -> None:
-    if found.cards:
+def _print_gate(report: "GateReport") -> None:
+    """A table of the cards, and which one a command would get."""
+    if report.cards:
         header = ("GPU", "STATE", "USE", "MEMORY", "POWER", "NAME", "WHY")
-        console.table(header, [_row(card) for card in found.cards])
-    if found.problem:
-        console.note(found.problem)
-    chosen = f", a command would get {found.chosen}" if found.chosen is not None else ""
-    console.say(f"decision: {found.decision}{chosen}")
+        console.table(header, [_row(card) for card in report.cards])
+    if report.problem:
+        console.note(report.problem)
+    chosen = f", a command would get {report.chosen}" if report.chosen is not None else ""
+    console.say(f"decision: {report.decision}{chosen}")
 
 
 def _row(card: "CardView") -> tuple[str, ...]:
+    """The cells of one card."""
     return (
         f"{card.vendor} {'?' if card.index is None else card.index}",
         card.state,

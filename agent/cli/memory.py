@@ -50,8 +50,8 @@ def create(
     console.say(str(create_version(_folder(where), version, force=force)))
 
 
-@app.command()
-def read(
+@app.command("read")
+def print_records(
     version: Annotated[str, typer.Option(help="v<N>, or all.")] = "all",
     field: Annotated[str, typer.Option(help="Dotted path, for example performance.latency_us.")] = "",
     unmasked_only: Annotated[bool, typer.Option("--unmasked-only", help="Leave masked versions out.")] = False,
@@ -61,7 +61,7 @@ def read(
     folder = _folder(where)
     if version == "all":
         chosen = load_unmasked(folder)
-        console.emit({name: _part(record, field, name) for name, record in chosen.items()})
+        console.emit({name: _select_part(record, field, name) for name, record in chosen.items()})
         return
     record = load(folder, version)
     if record.get("masked"):
@@ -69,7 +69,7 @@ def read(
             console.emit({})
             return
         raise UserError(f"{version}.json: masked; unmask it first, or choose another version")
-    console.emit(_part(record, field, version))
+    console.emit(_select_part(record, field, version))
 
 
 @app.command()
@@ -92,13 +92,13 @@ def update(
 @app.command()
 def mask(version: Versions, where: Where = None) -> None:
     """Leave versions out of planning; nothing is deleted."""
-    _set_masked(version, where, masked=True)
+    _mark_masked(version, where, masked=True)
 
 
 @app.command()
 def unmask(version: Versions, where: Where = None) -> None:
     """Take masked versions back in."""
-    _set_masked(version, where, masked=False)
+    _mark_masked(version, where, masked=False)
 
 
 @app.command()
@@ -115,10 +115,10 @@ def summary(where: Where = None, as_json: Json = False) -> None:
 @app.command()
 def latest(where: Where = None) -> None:
     """Name of the newest version that is not masked."""
-    found = [*load_unmasked(_folder(where))]
-    if not found:
+    unmasked = [*load_unmasked(_folder(where))]
+    if not unmasked:
         raise UserError("memory: has no unmasked version; create one with `ridgeline memory create --version v0`")
-    console.say(found[-1])
+    console.say(unmasked[-1])
 
 
 @app.command("list")
@@ -142,7 +142,8 @@ def _folder(where: Path | None) -> Path:
     return folder
 
 
-def _set_masked(versions: str, where: Path | None, *, masked: bool) -> None:
+def _mark_masked(versions: str, where: Path | None, *, masked: bool) -> None:
+    """Mask or unmask versions, after all of them could be read."""
     folder = _folder(where)
     names = [name.strip() for name in versions.split(",")]
     records = [(name, load(folder, name)) for name in names]
@@ -154,7 +155,7 @@ def _set_masked(versions: str, where: Path | None, *, masked: bool) -> None:
         console.note("the campaign itself plans from its ledger: this changes what readers of these files see")
 
 
-def _part(record: dict[str, Any], field: str, version: str) -> Any:
+def _select_part(record: dict[str, Any], field: str, version: str) -> Any:
     """A dotted part of a record; the record itself for an empty path."""
     part: Any = record
     for key in filter(None, field.split(".")):
@@ -163,8 +164,8 @@ def _part(record: dict[str, Any], field: str, version: str) -> Any:
         elif isinstance(part, dict) and key in part:
             part = part[key]
         else:
-            found = ", ".join(part) if isinstance(part, dict) else json.dumps(part)[:60]
-            raise UserError(f"{version}.json: {field}: no such field at {key!r}; found {found}")
+            fields = ", ".join(part) if isinstance(part, dict) else json.dumps(part)[:60]
+            raise UserError(f"{version}.json: {field}: no such field at {key!r}; found {fields}")
     return part
 
 
@@ -212,8 +213,8 @@ def load(folder: Path, version: str) -> dict[str, Any]:
     try:
         record = json.loads(file.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        known = ", ".join(versions(folder)) or "none"
-        raise UserError(f"{version}: no such version in {folder}; there are: {known}") from None
+        names = ", ".join(versions(folder)) or "none"
+        raise UserError(f"{version}: no such version in {folder}; there are: {names}") from None
     except json.JSONDecodeError as error:
         raise UserError(f"{file.name}:{error.lineno}:{error.colno}: is not JSON: {error.msg}; mend the file") from None
     if not isinstance(record, dict):
@@ -284,10 +285,12 @@ def row(version: str, record: dict[str, Any]) -> tuple[str, ...]:
 
 
 def _number(value: object) -> str:
+    """A number in four digits; `-` for anything else."""
     return f"{value:.4g}" if isinstance(value, int | float) else "-"
 
 
 def _file(folder: Path, version: str) -> Path:
+    """The file of a version. Raises UserError for a name that is not v<N>."""
     if not VERSION.fullmatch(version):
         raise UserError(f"--version: {version!r} is not v<N>; write for example v3")
     return folder / f"{version}.json"

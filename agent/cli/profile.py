@@ -42,13 +42,13 @@ def parse(paths: Paths, kernel: Kernel = None, html: Html = None, as_json: Json 
     """Read recordings, rank their kernels and say what bounds them. Several paths are one run seen several ways."""
     from ridgeline.agent.profiles import document
 
-    found = document.recordings(paths)
-    kernels = document.kernels(found, kernel)
+    recordings = document.recordings(paths)
+    kernels = document.kernels(recordings, kernel)
     if html is not None:
         from ridgeline.agent.profiles.report import render
 
-        _write(html, render(", ".join(path.name or str(path) for path in paths), found, kernels))
-    _show(found, kernels, as_json=as_json)
+        _write(html, render(", ".join(path.name or str(path) for path in paths), recordings, kernels))
+    _print_recordings(recordings, kernels, as_json=as_json)
 
 
 @app.command()
@@ -59,18 +59,18 @@ def diff(a: PathA, b: PathB, kernel: Kernel = None, as_json: Json = False) -> No
     from ridgeline.agent.profiles.report import plain
 
     sides = [document.kernels(document.recordings([path]), kernel, every=True) for path in (a, b)]
-    found = difference(sides[0], sides[1], one_each=kernel is not None)
+    differences = difference(sides[0], sides[1], one_each=kernel is not None)
     if as_json:
-        console.emit(found)
+        console.emit(differences)
         return
-    for moved in found.kernels[:SHOWN]:
-        _tell(moved)
-    if (left := len(found.kernels) - SHOWN) > 0:
+    for pair in differences.kernels[:SHOWN]:
+        _print_difference(pair)
+    if (left := len(differences.kernels) - SHOWN) > 0:
         console.say(f"and {left} more kernels; --json has them all")
-    for name, only in (("A", found.only_a), ("B", found.only_b)):
+    for name, only in (("A", differences.only_a), ("B", differences.only_b)):
         if only:
             console.say(f"only in {name}: {', '.join(plain(display, 60) for display in only)}")
-    if not found.kernels:
+    if not differences.kernels:
         raise UserError(f"{a} and {b}: no kernel is in both; name one with --kernel")
 
 
@@ -80,25 +80,26 @@ def run(contract: Contract, kernel: Kernel = None, out: Out = None, as_json: Jso
     from ridgeline.agent.profiles import document, report
     from ridgeline.agent.profiles.run import record
 
-    made = record(contract, kernel=kernel, out=out, progress=console.note)
-    for note in made.notes:
+    outcome = record(contract, kernel=kernel, out=out, progress=console.note)
+    for note in outcome.notes:
         console.note(report.plain(note, 400))
-    found = (*document.recordings(made.paths), *made.recordings)
-    if not found:
+    recordings = (*document.recordings(outcome.paths), *outcome.recordings)
+    if not recordings:
         raise UserError(f"{contract}: nothing was recorded; `ridgeline doctor` names what is missing here", exit_code=5)
-    _show(found, document.kernels(found, None), as_json=as_json)
-    for path in made.paths:
+    _print_recordings(recordings, document.kernels(recordings, None), as_json=as_json)
+    for path in outcome.paths:
         console.note(f"kept: {path}")
 
 
-def _show(found: "tuple[Recording, ...]", kernels: "tuple[Judged, ...]", *, as_json: bool) -> None:
+def _print_recordings(recordings: "tuple[Recording, ...]", kernels: "tuple[Judged, ...]", *, as_json: bool) -> None:
+    """A table of kernels for each recording, then what bounds them, then warnings."""
     from ridgeline.agent.profiles import report
     from ridgeline.agent.profiles.document import document
 
     if as_json:
-        console.emit(document(found, kernels))
+        console.emit(document(recordings, kernels))
         return
-    for recording in found:
+    for recording in recordings:
         console.say(report.headline(recording))
         if recording.kernels:
             console.table(report.HEADER, report.rows(recording))
@@ -107,29 +108,34 @@ def _show(found: "tuple[Recording, ...]", kernels: "tuple[Judged, ...]", *, as_j
         console.say()
     for line in report.verdicts(kernels):
         console.say(line)
-    for warning in dict.fromkeys(warning for recording in found for warning in recording.warnings):
+    for warning in dict.fromkeys(warning for recording in recordings for warning in recording.warnings):
         console.note(f"warning: {report.plain(warning, 400)}")
 
 
-def _tell(moved: "KernelMoved") -> None:
+def _print_difference(pair: "KernelMoved") -> None:
+    """One kernel in both versions: time, bound, and the numbers that moved."""
     from ridgeline.agent.profiles.report import number, plain
 
-    time = moved.time
-    console.say(plain(moved.a, 100) if moved.a == moved.b else f"{plain(moved.a, 80)} -> {plain(moved.b, 80)}")
+    time = pair.time
+    console.say(plain(pair.a, 100) if pair.a == pair.b else f"{plain(pair.a, 80)} -> {plain(pair.b, 80)}")
     ratio = f" ({time.ratio:.4g} x)" if time.ratio is not None else ""
     console.say(
         f"  time   {number(time.a_ns, 1e3)} us -> {number(time.b_ns, 1e3)} us{ratio}: {time.answer}; {time.why}"
     )
-    console.say(f"  bound  {moved.bound[0]} -> {moved.bound[1]}")
-    if moved.stall_basis is not None and moved.stall_basis[0] != moved.stall_basis[1]:
-        console.say(f"  waits  shares of {moved.stall_basis[0]} and of {moved.stall_basis[1]} are not compared")
-    shown = [*moved.numbers, *(item.model_copy(update={"name": f"waits: {item.name}"}) for item in moved.stalls)]
-    if shown:
-        console.table(MOVED, [(item.name, number(item.a), number(item.b), number(item.ratio)) for item in shown])
+    console.say(f"  bound  {pair.bound[0]} -> {pair.bound[1]}")
+    if pair.stall_basis is not None and pair.stall_basis[0] != pair.stall_basis[1]:
+        console.say(f"  waits  shares of {pair.stall_basis[0]} and of {pair.stall_basis[1]} are not compared")
+    rows = [
+        *pair.numbers,
+        *(item.model_copy(update={"name": f"waits: {item.name}"}) for item in pair.stalls),
+    ]
+    if rows:
+        console.table(MOVED, [(item.name, number(item.a), number(item.b), number(item.ratio)) for item in rows])
     console.say()
 
 
 def _write(path: Path, text: str) -> None:
+    """Write a page. Raises UserError where the file cannot be written."""
     try:
         path.write_text(text, encoding="utf-8")
     except OSError as error:

@@ -58,39 +58,48 @@ def roofline(
     as_json: Json = False,
 ) -> None:
     """How far each shape is from its floor. Measures this machine's ceilings; an operator alone measures nothing."""
-    own = {"--shape": shape, "--dtype": dtype, "--out-dtype": out_dtype, "--gpu": gpu, "--tile": tile, "--grid": grid}
+    op_options = {
+        "--shape": shape,
+        "--dtype": dtype,
+        "--out-dtype": out_dtype,
+        "--gpu": gpu,
+        "--tile": tile,
+        "--grid": grid,
+    }
     if list_ops:
-        _list(as_json=as_json)
+        _print_operators(as_json=as_json)
     elif op is not None:
         if target is not None or plot is not None:
             raise UserError(f"--op: not together with {target or '--plot'}; leave one of them out")
-        _operation(_make_request(op, own, wiki), as_json=as_json)
-    elif given := [name for name, value in own.items() if value is not None]:
-        raise UserError(f"{given[0]}: is for --op; name the operator, for example --op gemm")
+        _print_operation(_make_request(op, op_options, wiki), as_json=as_json)
+    elif names := [name for name, value in op_options.items() if value is not None]:
+        raise UserError(f"{names[0]}: is for --op; name the operator, for example --op gemm")
     elif target is None:
         raise UserError("CONTRACT: missing; give a ridgeline.yaml, a campaign, or --op with --shape and --dtype")
     else:
         _print_measured(target, plot, as_json=as_json)
 
 
-def _make_request(op: str, own: dict[str, str | int | None], wikis: list[Path] | None) -> "Asked":
+def _make_request(op: str, op_options: dict[str, str | int | None], wikis: list[Path] | None) -> "Asked":
+    """The options as a request. Raises UserError where shape or dtype is missing."""
     from ridgeline.agent.roofline.roofline import Asked
 
     for name in ("--shape", "--dtype"):
-        if own[name] is None:
+        if op_options[name] is None:
             raise UserError(f"{name}: missing; an operator needs --shape and --dtype, `--list-ops` explains the sizes")
-    given = {name.removeprefix("--").replace("-", "_"): value for name, value in own.items()}
-    return Asked.model_validate({"op": op, "wikis": require_readable(wikis or (), "--wiki"), **given})
+    fields = {name.removeprefix("--").replace("-", "_"): value for name, value in op_options.items()}
+    return Asked.model_validate({"op": op, "wikis": require_readable(wikis or (), "--wiki"), **fields})
 
 
-def _operation(request: "Asked", *, as_json: bool) -> None:
+def _print_operation(request: "Asked", *, as_json: bool) -> None:
+    """Where an operator of these sizes stands on the roofline."""
     from ridgeline.agent.roofline.roofline import place
 
     placed = place(request)
     if as_json:
         console.emit(placed)
     else:
-        _tell(placed)
+        _print_placed(placed)
     for note in placed.notes:
         console.note(note)
 
@@ -111,15 +120,15 @@ def _print_measured(target: str, plot: Path | None, *, as_json: bool) -> None:
     if folder is not None:
         from ridgeline.agent.roofline.picture import stands
 
-        found, picture = stands(folder, folders.history(folder))
+        standing, picture = stands(folder, folders.history(folder))
         if as_json:
-            console.emit(found)
+            console.emit(standing)
         else:
-            _lines(found.specs, found.note)
-            console.table(STANDS, [_standing(shape) for shape in found.shapes])
-            console.say(f"\n{found.said}")
+            _print_specs(standing.specs, standing.note)
+            console.table(STANDS, [_standing(shape) for shape in standing.shapes])
+            console.say(f"\n{standing.said}")
     else:
-        picture = _contract(Path(target), as_json=as_json)
+        picture = _measure_contract(Path(target), as_json=as_json)
     if plot is not None:
         from ridgeline.agent.roofline.picture import draw
 
@@ -132,24 +141,26 @@ def _is_contract(path: Path) -> bool:
     return path.is_file() or (path.is_dir() and (path / "ridgeline.yaml").is_file() and not folders.is_campaign(path))
 
 
-def _contract(path: Path, *, as_json: bool) -> "Picture":
+def _measure_contract(path: Path, *, as_json: bool) -> "Picture":
+    """Measure ceilings and shapes of a contract, print them, and give what is drawn."""
     from ridgeline.agent.campaign import settings
     from ridgeline.agent.contract_file import load
     from ridgeline.agent.roofline.roofline import measure
 
     loaded = load(path)
     layers = (settings.from_contract(loaded.contract, loaded.path.name), settings.from_environment(os.environ))
-    found, picture = measure(loaded, settings.resolve(layers).limits, console.note)
+    report, picture = measure(loaded, settings.resolve(layers).limits, console.note)
     if as_json:
-        console.emit(found)
+        console.emit(report)
         return picture
-    _show(found)
+    _print_shapes(report)
     if loaded.contract.work.flops is None and loaded.contract.work.bytes is None:
         console.note("work: the contract gives no formulas for operations and bytes, so no floor can be computed")
     return picture
 
 
-def _list(*, as_json: bool) -> None:
+def _print_operators(*, as_json: bool) -> None:
+    """The operators with their sizes and formulas."""
     from ridgeline.graph.rules.operations import FAMILIES, usage
 
     if as_json:
@@ -159,38 +170,41 @@ def _list(*, as_json: bool) -> None:
     console.table(("OPERATOR AND SIZES", "OPERATIONS; BYTES (r, w: width of what is read and written)"), rows)
 
 
-def _tell(found: "Placed") -> None:
-    console.say(f"{found.op} {', '.join(f'{name}={size}' for name, size in found.shape.items())}, {found.dtype} in,")
-    console.say(f"{found.out_dtype} out: {found.formula}\n")
-    for line in found.sources:
+def _print_placed(placed: "Placed") -> None:
+    """Work, intensity, bound, floor and target of an operator, a line each."""
+    console.say(f"{placed.op} {', '.join(f'{name}={size}' for name, size in placed.shape.items())}, {placed.dtype} in,")
+    console.say(f"{placed.out_dtype} out: {placed.formula}\n")
+    for line in placed.sources:
         console.say(line)
-    target = "UNKNOWN" if found.target is None else f">= {found.target:g} {found.target_unit} (90 % of the ceiling)"
-    told = (
-        ("work", f"{_number(found.flops, 1e9)} GFLOP, {_number(found.bytes, 1e6)} MB"),
-        ("intensity", f"{_number(found.intensity)} FLOP/byte, ridge {_number(found.ridge)}"),
-        ("bound", found.bound),
-        ("floor", f"{_number(found.floor_us)} us"),
+    target = "UNKNOWN" if placed.target is None else f">= {placed.target:g} {placed.target_unit} (90 % of the ceiling)"
+    rows = (
+        ("work", f"{_number(placed.flops, 1e9)} GFLOP, {_number(placed.bytes, 1e6)} MB"),
+        ("intensity", f"{_number(placed.intensity)} FLOP/byte, ridge {_number(placed.ridge)}"),
+        ("bound", placed.bound),
+        ("floor", f"{_number(placed.floor_us)} us"),
         ("target", target),
     )
-    for name, text in told:
+    for name, text in rows:
         console.say(f"{name:<10} {text}")
-    if found.wave is not None:
-        seen = found.wave
+    if placed.wave is not None:
+        wave = placed.wave
         console.say(
-            f"{'waves':<10} {seen.grid} tiles on {seen.units} units ({seen.fill}): {seen.waves} waves, "
-            f"{seen.filled:.1%} filled, at most {seen.ceiling_gflops / 1e3:.4g} TFLOPS; without reuse in a cache "
-            f"{_number(seen.no_reuse_gflops, 1e3)} TFLOPS"
+            f"{'waves':<10} {wave.grid} tiles on {wave.units} units ({wave.fill}): {wave.waves} waves, "
+            f"{wave.filled:.1%} filled, at most {wave.ceiling_gflops / 1e3:.4g} TFLOPS; without reuse in a cache "
+            f"{_number(wave.no_reuse_gflops, 1e3)} TFLOPS"
         )
 
 
-def _show(found: "Measured") -> None:
-    _lines(found.specs, found.note)
-    console.say(f"the benchmark as a whole is bound by: {found.bound}\n")
-    console.table(HEADER, [_cells(shape) for shape in found.shapes])
-    console.say(f"\n{found.said}")
+def _print_shapes(report: "Measured") -> None:
+    """Ceilings with their sources, then a table of the benchmark's shapes."""
+    _print_specs(report.specs, report.note)
+    console.say(f"the benchmark as a whole is bound by: {report.bound}\n")
+    console.table(HEADER, [_cells(shape) for shape in report.shapes])
+    console.say(f"\n{report.said}")
 
 
-def _lines(specs: tuple[str, ...], note: str) -> None:
+def _print_specs(specs: tuple[str, ...], note: str) -> None:
+    """Ceilings, a line each, and a note."""
     for line in specs:
         console.say(line)
     if note:
@@ -199,6 +213,7 @@ def _lines(specs: tuple[str, ...], note: str) -> None:
 
 
 def _cells(shape: "Shown") -> tuple[str, ...]:
+    """One measured shape: GFLOP, MB, FLOP/byte, bound, microseconds, share of the ceiling."""
     return (
         shape.label,
         _number(shape.flops, 1e9),
@@ -212,6 +227,7 @@ def _cells(shape: "Shown") -> tuple[str, ...]:
 
 
 def _standing(shape: "ShapeStands") -> tuple[str, ...]:
+    """One shape of a campaign: floor, original and best in microseconds, and their shares."""
     return (
         shape.label,
         _number(shape.intensity),
@@ -225,8 +241,10 @@ def _standing(shape: "ShapeStands") -> tuple[str, ...]:
 
 
 def _share(value: float | None) -> str:
+    """A share in percent; `-` where it is not known."""
     return "-" if value is None else f"{value:.1%}"
 
 
 def _number(value: float | None, unit: float = 1.0) -> str:
+    """A value in multiples of `unit`, four digits; `-` where it is not known."""
     return "-" if value is None else f"{value / unit:.4g}"

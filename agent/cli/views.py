@@ -40,14 +40,14 @@ def status(campaign: Campaign = None, as_json: Json = False) -> None:
     """Where a campaign stands. Also whether its ledger is whole."""
     from ridgeline.agent.campaign.status import status_of
 
-    found = status_of(folders.find(campaign))
+    view = status_of(folders.find(campaign))
     if as_json:
-        console.emit(found)
+        console.emit(view)
     else:
-        for name, value in found.model_dump().items():
+        for name, value in view.model_dump().items():
             console.say(f"{name:<14} {value if value is not None else '-'}")
-    if not found.chain_ok:
-        raise UserError(found.problem)
+    if not view.chain_ok:
+        raise UserError(view.problem)
 
 
 def watch(campaign: Campaign = None, every: Every = 1.0, stay: Stay = False) -> None:
@@ -56,65 +56,66 @@ def watch(campaign: Campaign = None, every: Every = 1.0, stay: Stay = False) -> 
     from ridgeline.agent.campaign.status import status_of
     from ridgeline.sandbox.store.ledger import JsonlLedger
 
-    found = folders.find(campaign)
-    view = progress(before_s=_worked_s(found))
-    shown, told = 0, ""
+    directory = folders.find(campaign)
+    view = progress(before_s=_worked_s(directory))
+    line_count, message = 0, ""
     while True:
-        now = status_of(found)
+        now = status_of(directory)
         if not now.chain_ok:
             raise UserError(now.problem)
-        lines = JsonlLedger(found / folders.LEDGER).lines() if now.ledger_lines else ()
-        for line in lines[shown:]:
+        lines = JsonlLedger(directory / folders.LEDGER).lines() if now.ledger_lines else ()
+        for line in lines[line_count:]:
             view.show_closed(line.body)
-        shown = len(lines)
+        line_count = len(lines)
         if now.status == "running":
             view.phase(now.phase, now.round, now.detail)
         elif now.status == "concluded" or not stay:
             break
-        elif told != (told := _stands(now)):
+        elif message != (message := _describe_stop(now)):
             view.close()
-            console.note(told)
+            console.note(message)
         time.sleep(every)
     view.close()
-    console.note(_stands(now))
+    console.note(_describe_stop(now))
 
 
 def report(campaign: Campaign = None, html: Html = None, pack: Pack = None, as_json: Json = False) -> None:
     """Print the report. In the middle of a campaign, what is known so far."""
-    found = folders.find(campaign)
+    directory = folders.find(campaign)
     if html is None and pack is None:
-        _print_status(found, as_json=as_json)
+        _print_status(directory, as_json=as_json)
         return
     written: dict[str, object] = {}
     if html is not None:
         from ridgeline.agent.campaign.evidence_pack import page
 
         try:
-            html.write_text(page(found), encoding="utf-8")
+            html.write_text(page(directory), encoding="utf-8")
         except OSError as error:
             raise UserError(f"--html: {html}: {error.strerror}; name a file in a folder that exists") from None
         written["html"] = str(html)
     if pack is not None:
         from ridgeline.agent.campaign.evidence_pack import write_pack
 
-        made = write_pack(found, pack)
-        written["pack"] = made.model_dump(mode="json")
-        if made.missing:
-            console.note(f"{len(made.missing)} raw files are lost; the pack's README.md names them")
+        result = write_pack(directory, pack)
+        written["pack"] = result.model_dump(mode="json")
+        if result.missing:
+            console.note(f"{len(result.missing)} raw files are lost; the pack's README.md names them")
     if as_json:
         console.emit(written)
     else:
         console.say("\n".join(str(path) for path in (html, pack) if path is not None))
 
 
-def _print_status(found: Path, *, as_json: bool) -> None:
+def _print_status(campaign: Path, *, as_json: bool) -> None:
+    """The report's text; as JSON with the status."""
     from ridgeline.graph.reports.final_report import render_final_report as render
 
-    text = render(folders.history(found))
+    text = render(folders.history(campaign))
     if as_json:
         from ridgeline.agent.campaign.status import status_of
 
-        console.emit({**status_of(found).model_dump(mode="json"), "text": text})
+        console.emit({**status_of(campaign).model_dump(mode="json"), "text": text})
     else:
         console.say(text)
 
@@ -126,11 +127,11 @@ def _worked_s(campaign: Path) -> float:
     from ridgeline.sandbox.store.ledger import JsonlLedger, verify
 
     ledger = campaign / folders.LEDGER
-    known = fold_ledger(JsonlLedger(ledger).lines()) if verify(ledger).ok else None
-    return worked_s(known) if known else 0.0
+    history = fold_ledger(JsonlLedger(ledger).lines()) if verify(ledger).ok else None
+    return worked_s(history) if history else 0.0
 
 
-def _stands(now: "CampaignStatus") -> str:
+def _describe_stop(now: "CampaignStatus") -> str:
     """Why there is nothing to follow, and what to do about it."""
     if now.status == "concluded":
         return f"{now.campaign}: read the report with `ridgeline report {now.campaign}`"
