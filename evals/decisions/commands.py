@@ -132,6 +132,7 @@ def _check_scores(paths: list[Path], scores: Path, answers: Path, *, write: bool
 
 
 def _print_recorded(paths: list[Path], *, listed: bool, as_json: bool) -> None:
+    """Print the scores of recorded answers by kind, or with `listed` only how many there are."""
     from ridgeline.agent import console
     from ridgeline.evals.decisions.points import decisions
 
@@ -153,6 +154,7 @@ def _print_recorded(paths: list[Path], *, listed: bool, as_json: bool) -> None:
 
 
 def _count(points: "list[Decision]", *, as_json: bool) -> None:
+    """Print how many decision points of each kind every recording has."""
     from ridgeline.agent import console
 
     names = list(dict.fromkeys(point.recording for point in points))

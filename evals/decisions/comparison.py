@@ -118,6 +118,7 @@ def run(order: Order) -> Report:
 
 
 def _models(order: Order, answers: Answers) -> tuple[str, ...]:
+    """Who is compared: those named, else all who answered. Raises UserError for nobody."""
     names = tuple(order.answerer or BY_HAND if model == MAILBOX else model for model in order.models)
     models = tuple(dict.fromkeys(names)) or answers.models
     if not models:
@@ -149,6 +150,7 @@ def _get_answers(
 def _ask_missing(
     left: Sequence[Asked], prompt: str, kind: str, *, order: Order, model: str, answers: Answers
 ) -> tuple[str, ...]:
+    """Ask the model at these points, note its answers, and return why some are missing."""
     if not left:
         return ()
     console.note(f"asking {model} {len(left)} questions ({kind}, {prompt})")
@@ -200,6 +202,7 @@ def plain(report: Report) -> dict[str, Any]:
 
 
 def _print_table(report: Report) -> None:
+    """Print answers of each contestant, then each comparison as a table."""
     for scored in report.scored:
         left = f", {len(scored.unanswered)} points unanswered" if scored.unanswered else ""
         stale = f", {scored.stale} to a question that is put otherwise today" if scored.stale else ""
@@ -291,10 +294,12 @@ def page(report: "Report") -> str:
 
 
 def _usable(scored: Scored, point: Point) -> str:
+    """A contestant's usable share at a point as a cell; empty where it has no answer."""
     return _cell(scored.scores[point].usable) if point in scored.scores else ""
 
 
 def _headline(comparisons: tuple[Compared, ...]) -> str:
+    """Each comparison's verdict in one sentence."""
     if not comparisons:
         return "Nothing to compare: no decision point was answered by two contestants."
     return (
@@ -310,6 +315,7 @@ def _words(verdict: str) -> str:
 
 
 def _comparison(comparison: Compared) -> dict[str, Any]:
+    """A comparison as its template takes it."""
     rows = [_row(difference) for difference in comparison.differences]
     return {**comparison.model_dump(), "rows": rows, "decides": DECIDES}
 
@@ -341,6 +347,7 @@ def _bar(difference: Difference) -> Bar | None:
 
 
 def _alone(scored: Scored, kind: str) -> list[str]:
+    """A contestant's scores of one kind as cells."""
     summary = scored.of(kind)
     scores = summary.model_dump() if summary else {}
     return [_cell(scores.get(name)) for name in COLUMNS]
@@ -385,6 +392,7 @@ def ask(
 
 
 def _read_sample(sample: Any, situations: Mapping[str, Situation], prompt: str, model: str) -> Given:
+    """The answer in a sample of Inspect's log."""
     situation, output = situations[str(sample.id)], sample.output
     metadata = output.metadata or {}
     return Given(

@@ -106,6 +106,7 @@ def of(points: Sequence[Asked], prompt: str, kind: str) -> Task:
 
 @scorer(metrics={"*": [mean(), stderr()]}, name="ridgeline")
 def _scorer(by_name: Mapping[str, Asked]) -> Scorer:
+    """Inspect's scorer, which scores an answer against the decision that its sample is named by."""
     line = Library(()).line
 
     async def judge(state: TaskState, target: Target) -> InspectScore:

@@ -157,10 +157,12 @@ def describe_terms(history: History) -> Terms:
 
 
 def _row(label: str, rows: Sequence[Row]) -> Row | None:
+    """The row of a shape, by its label; None where there is none."""
     return next((row for row in rows if row.label == label), None)
 
 
 def _score(row: Row, scoring: Scoring) -> float | None:
+    """A row's score by the contract's scoring; None unless its check says PASS."""
     return row_score(row, scoring) if row.check == "PASS" else None
 
 

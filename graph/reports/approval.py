@@ -86,6 +86,7 @@ def _find_applied(trial: Judged) -> Applied | None:
 
 
 def _option(trial: Judged) -> Option:
+    """A measured change as a person chooses it: its round, verdict and diff."""
     applied, start = _find_applied(trial), find_proposal(trial)
     return Option(
         round=start.round,
@@ -135,6 +136,7 @@ def _request(
 
 
 def _hypothesis(hypothesis: Hypothesis) -> Section:
+    """The section that says what is to be changed, why, and what it predicts."""
     rows = [
         ("claim", cell(hypothesis.claim, 600)),
         ("change", cell(hypothesis.change, 600)),
@@ -174,6 +176,7 @@ def _checks_section(trial: Judged) -> Section:
 
 
 def _audit(applied: Applied) -> Section:
+    """The section with the findings of the audit, as a table."""
     rows = [
         (finding.severity, finding.rule, f"{cell(finding.path)}:{finding.line}", cell(finding.meaning))
         for finding in applied.audit
@@ -206,6 +209,7 @@ def _counters(hypothesis: Hypothesis, before: Profiled | None, after: Profiled |
 
 
 def _profile(trial: Judged) -> Profiled | None:
+    """The candidate's profile; None where it was not traced."""
     traced = find(trial, Traced)
     return traced.profile if traced else None
 

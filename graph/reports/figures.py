@@ -68,6 +68,7 @@ def compute_figures(rows: Iterable[Row], scoring: Scoring) -> Figures | None:
 
 
 def _averages(good: Sequence[Row], scoring: Scoring, *, failed: int) -> Figures:
+    """Geometric means and peaks of the passing rows, forward and, where all rows have it, backward."""
     peak = max if score.higher_wins(scoring) else min
     forward = [row.metric(forward_column(scoring)) for row in good]
     both = scoring.combined and all(score.has_backward(row, scoring) for row in good)

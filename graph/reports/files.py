@@ -56,6 +56,7 @@ def _living(history: History, worktree: str, tool: str) -> Documents:
 
 
 def _of_round(history: History, closed: RoundClosed) -> Documents:
+    """All files of a closed round: those of its folder, its memory, its plan."""
     files = round_files(history, closed)
     files[f"memory/v{closed.round - 1}.json"] = round_memory(history, closed)
     files[f"plans/v{closed.round - 1}_plan.md"] = plan(history, closed)
@@ -227,6 +228,7 @@ def _render_required(opened: Opened, baseline: BaselineClosed | None) -> str:
 
 
 def _additions(opened: Opened, baseline: BaselineClosed | None) -> str:
+    """The fields of the manifest that Ridgeline adds to the required ones, as YAML."""
     contract = opened.contract
     columns, limits = contract.benchmark_output.columns, opened.limits.model_dump()
     cores = contract.core_shapes or (baseline.representative if baseline else ())
@@ -255,6 +257,7 @@ def _additions(opened: Opened, baseline: BaselineClosed | None) -> str:
 
 
 def _status(history: History) -> str:
+    """The campaign's state in words, for the manifest."""
     if history.concluded is not None:
         return f"concluded: {history.concluded.stop_reason}"
     return "running" if history.baseline else "preparing"

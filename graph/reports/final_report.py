@@ -64,6 +64,7 @@ def _latest(history: History) -> str:
 
 
 def _suite(suite: TestResult | None) -> str:
+    """How the project's test suite ended, in words."""
     if suite is None:
         return "the contract names none, or nothing was kept"
     return f"{suite.kind} in {suite.seconds:.1f} s" + ("" if suite.passed else f": {line(suite.detail, 300)}")
@@ -87,6 +88,7 @@ def environment_table(history: History) -> str:
 
 
 def _ceilings(history: History) -> str:
+    """A list of the specifications that the roofline rests on."""
     if history.roofline is None or not history.roofline.specs:
         return "- none were registered"
     return "\n".join(f"- {spec.text}" for spec in history.roofline.specs)
@@ -135,6 +137,7 @@ def decisions(history: History) -> str:
 
 
 def _links(history: History) -> list[str]:
+    """Paths of the files that a reader of the report may want next."""
     links = ["logs/optimize.md", "logs/performance_trend.md", "performance.md", "manifest.yaml", "ledger.jsonl"]
     best = figures.best(history)
     return links + ([f"rounds/round-{best[0]}/summary.md"] if best else [])
@@ -202,6 +205,7 @@ def versus_text(history: History) -> str:
 
 
 def _without_test(result: Result) -> str:
+    """The sentence that stands where a final test is missing."""
     so_far = best_so_far(result)
     return f"There is no final test to compare them by; {so_far}." if result.concluded else f"{so_far.capitalize()}."
 
@@ -315,6 +319,7 @@ def _list_findings(closed: RoundClosed) -> tuple[Finding, ...]:
 
 
 def _closing(attribution: Attribution, result: Result, history: History) -> str:
+    """Headline, real-training equivalent, gap and verdict of the attribution, as a list."""
     source = "final test" if result.final else "product of the rounds' paired gains; there is no final test"
     lines = (
         f"- Headline: {attribution.headline:+.2f}% ({source})",
@@ -326,6 +331,7 @@ def _closing(attribution: Attribution, result: Result, history: History) -> str:
 
 
 def _verdict(attribution: Attribution, result: Result, history: History) -> str:
+    """The attribution's verdict in words, with the rounds it concerns."""
     limit = f"{100 * history.limits.inflation_gap_limit:g}%"
     match attribution.verdict:
         case "clean" if result.unsettled:

@@ -91,6 +91,7 @@ def _list_claim(claim: Claim) -> list[tuple[str, str]]:
 
 
 def _spent(history: History) -> Cost:
+    """Cost of the campaign so far; none before the baseline."""
     return total_cost(history) if history.baseline else Cost()
 
 
@@ -146,6 +147,7 @@ def _describe_stop(history: History) -> str:
 
 
 def _roofline(history: History) -> Markup:
+    """The part of the page on ceilings: plot, legend, list of ceilings, shapes against them."""
     lines = "\n".join(f"- {item}" for item in ceiling_lines(history))
     plot = roofline_plot(history)
     note = (
@@ -230,6 +232,7 @@ def _list_attempts(history: History, diffs: Mapping[int, str]) -> list[Attempt]:
 
 
 def _round(closed: RoundClosed, change: str) -> Attempt:
+    """A closed round with its diff, ready to be folded away."""
     hypothesis, verdict = figures.hypothesis(closed), closed.judged.verdict
     rows = [
         ("Claim", cell(hypothesis.claim, 600)),

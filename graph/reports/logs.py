@@ -47,6 +47,7 @@ def optimize_log(history: History) -> str:
 
 
 def _baseline(history: History) -> str:
+    """The section of `optimize.md` on the original."""
     baseline, contract = history.baseline, history.contract
     assert baseline is not None
     return render(
@@ -85,6 +86,7 @@ def _entries(history: History) -> list[str]:
 
 
 def _round(opened: Opened, closed: RoundClosed) -> str:
+    """The section of `optimize.md` on one closed round."""
     hypothesis, verdict = figures.hypothesis(closed), closed.judged.verdict
     test, run, chosen = figures.test(closed), figures.candidate(closed), figures.applied_of(closed.judged)
     has_gain = verdict.gain is not None
@@ -142,17 +144,20 @@ def _describe_readings(baseline: BaselineClosed, run: Benchmark, closed: RoundCl
 
 
 def _directions(since: tuple[RoundClosed, ...]) -> str:
+    """A check list: what these rounds tried, and what the last of them advises next."""
     tried = [f"- [x] ~~{line(figures.hypothesis(c).change, 200)}~~ (round-{c.round})" for c in since]
     ahead = since[-1].reflection.next_direction
     return "\n".join([*tried, *([f"- [ ] {line(ahead, 200)}"] if ahead else [])])
 
 
 def _ineffective(since: tuple[RoundClosed, ...]) -> str:
+    """A table of what these rounds tried in vain."""
     rows = ineffective_rows(since)
     return table(("Direction", "Version", "Failure Reason"), rows) if rows else "None since the section before."
 
 
 def _review(review: Reviewed) -> str:
+    """The section on a stagnation review: trigger, escalation, directions."""
     lines = "\n".join(f"- [ ] {line(direction, 300)}" for direction in review.directions)
     full = f"- Full validation at the end of the direction: {line(review.full_note, 300)}\n" if review.full_note else ""
     return (
@@ -162,6 +167,7 @@ def _review(review: Reviewed) -> str:
 
 
 def _restart(restart: Restarted) -> str:
+    """The section on a partial restart: which versions' memory was masked."""
     versions = ", ".join(f"v{version}" for version in restart.masked) or "none"
     return (
         f"\n### Partial restart (after round-{restart.after_round})\n\n- Masked memory: {versions}\n"
@@ -170,6 +176,7 @@ def _restart(restart: Restarted) -> str:
 
 
 def _final(history: History) -> str:
+    """The section on the campaign's end; empty while it runs."""
     if history.concluded is None:
         return ""
     return termination(history, history.concluded)
@@ -223,6 +230,7 @@ def _performance_baseline(opened: Opened, baseline: BaselineClosed) -> str:
 
 
 def _keep(contract: Contract, closed: RoundClosed) -> str:
+    """The row of a kept round, status `keep`: time, commit, what changed, kernel and script numbers."""
     hypothesis, verdict = figures.hypothesis(closed), closed.judged.verdict
     kernel, script, gpu = _shared_columns(contract, figures.candidate(closed), figures.profile(closed))
     chosen, drafted = figures.applied_of(closed.judged), find(closed.judged, Drafted)
@@ -271,12 +279,14 @@ def _stop_summary(history: History) -> str:
 
 
 def _recent(history: History) -> tuple[Regression, ...]:
+    """The running streak of regressions, oldest first, as many as the window holds."""
     return recent_regressions(
         history.rounds, history.limits, baseline=history.baseline, scoring=history.contract.scoring
     )
 
 
 def _regression(history: History, item: Regression) -> str:
+    """The row of a regression: hypothesis, files, script and kernel times before and after."""
     closed = next((c for c in history.rounds if c.closed_at == item.at), None)
     paired = closed is not None and bool(figures.comparisons(closed))
     unit = "us" if paired else cell(figures.metric_unit(history.contract))
@@ -355,6 +365,7 @@ def _trend_row(scoring: Scoring, closed: RoundClosed) -> str:
 
 
 def _numbers(averages: Figures | None) -> tuple[str, ...]:
+    """Cells with the mean and peak of forward and backward, and the step; dashes without any."""
     if averages is None:
         return ("-",) * 5
     return tuple(

@@ -105,6 +105,7 @@ def nothing_to_gain(history: History) -> str:
 
 
 def _method(history: History) -> str:
+    """How the ceilings were measured, and the documents that state them."""
     ceilings = history.roofline.ceilings if history.roofline else None
     if ceilings is None:
         return UNKNOWN
@@ -114,6 +115,7 @@ def _method(history: History) -> str:
 
 
 def _beside(rows: Sequence[Row], floor: ShapeRoof, history: History) -> tuple[str, str]:
+    """A shape's time (us) and its share of the floor, as cells; dashes without a time."""
     scoring = history.contract.scoring
     row = next((row for row in rows if row.label == floor.label), None)
     times = [item.value for item in row.metrics if item.name == scoring.time_ms] if row else []
@@ -124,6 +126,7 @@ def _beside(rows: Sequence[Row], floor: ShapeRoof, history: History) -> tuple[st
 
 
 def _sentence(history: History) -> str:
+    """How much of the ceiling the best version reaches and what is left, in one sentence."""
     headroom = compute_best_headroom(history)
     if isinstance(headroom, str):
         return f"What is left cannot be said: {headroom}."
@@ -192,4 +195,5 @@ def noise_lines(history: History) -> list[str]:
 
 
 def _minutes(minutes: float) -> str:
+    """A span in minutes, or in seconds where it is short."""
     return f"{minutes:.1f} minutes" if minutes >= 0.95 else f"{60 * minutes:.0f} seconds"

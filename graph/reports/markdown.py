@@ -53,6 +53,7 @@ def markdown(text: str) -> Markup:
 
 
 def _blocks(lines: Sequence[str]) -> Iterator[Markup]:
+    """HTML of each block of a text: fence, table, list, heading, paragraph."""
     at = 0
     while at < len(lines):
         line = lines[at]
@@ -70,6 +71,7 @@ def _blocks(lines: Sequence[str]) -> Iterator[Markup]:
 
 
 def _kind(line: str) -> str:
+    """The kind of block that a line belongs to."""
     if not line.strip():
         return "empty"
     if line.startswith("|"):
@@ -82,6 +84,7 @@ def _kind(line: str) -> str:
 
 
 def _block(kind: str, lines: Sequence[str]) -> Iterator[Markup]:
+    """HTML of consecutive lines of one kind; nothing for empty ones."""
     match kind:
         case "table":
             yield _table(lines)
@@ -99,6 +102,7 @@ def _render_fence(text: str, language: str) -> Markup:
 
 
 def _table(lines: Sequence[str]) -> Markup:
+    """HTML of a table; its first row is the head where a rule follows it."""
     rows = [_cells(line) for line in lines]
     ruled = len(rows) > 1 and all(set(cell) <= set("-: ") for cell in rows[1])
     head = _row(rows[0], "th") if ruled and any(rows[0]) else Markup("")
@@ -114,11 +118,13 @@ def _cells(line: str) -> list[str]:
 
 
 def _row(cells: Sequence[str], tag: str) -> Markup:
+    """HTML of a table's row; `tag`: th or td."""
     inner = Markup("").join(Markup("<{0}>{1}</{0}>").format(Markup(tag), _inline(cell)) for cell in cells)
     return Markup("<tr>{}</tr>").format(inner)
 
 
 def _list(lines: Sequence[str]) -> Markup:
+    """HTML of a list, numbered where its first item is."""
     match = [item for line in lines if (item := _ITEM.match(line))]
     tag = Markup("ol" if match[0][1] else "ul")
     items = Markup("").join(Markup("<li>{}</li>").format(_inline(_render_code_span(item[2]))) for item in match)
@@ -131,6 +137,7 @@ def _render_code_span(text: str) -> str:
 
 
 def _inline(text: str) -> Markup:
+    """HTML of a line's text with its code, links and emphasis."""
     parts: list[Markup] = []
     end = 0
     for match in _INLINE.finditer(text):
@@ -153,5 +160,6 @@ def _render_mark(match: re.Match[str]) -> Markup:
 
 
 def _words(text: str) -> Markup:
+    """Escaped text."""
     # our Markdown defuses tags by `&lt;`, here the whole text is escaped
     return plain(text.replace("&lt;", "<"))

@@ -212,6 +212,7 @@ def _share(value: float | None, ceiling: float | None) -> float | None:
 
 
 def _optimization(hypothesis: Hypothesis, closed: RoundClosed) -> Entry:
+    """What was changed, what it was expected to bring, and whether that was shown."""
     drafted = find(closed.judged, Drafted)
     prediction = hypothesis.prediction
     return {
@@ -230,6 +231,7 @@ def _optimization(hypothesis: Hypothesis, closed: RoundClosed) -> Entry:
 
 
 def _profile(profile: Profiled | None, bottleneck: Bottleneck, summary: str, chain: Iterable[str]) -> Entry:
+    """What the profile said, as the memory's schema has it."""
     return {
         "tool_used": profile.rung if profile else "none",
         "evidence_summary": clip(summary, WORDS),
@@ -239,6 +241,7 @@ def _profile(profile: Profiled | None, bottleneck: Bottleneck, summary: str, cha
 
 
 def _status(closed: RoundClosed) -> str:
+    """How the correctness test ended, in the schema's words."""
     test, reason = figures.test(closed), closed.judged.verdict.reason
     if reason == "test_timeout" or (test is not None and test.kind == "timeout"):
         return "TIMEOUT_FAIL"
@@ -246,6 +249,7 @@ def _status(closed: RoundClosed) -> str:
 
 
 def _gate(closed: RoundClosed) -> Entry:
+    """Whether the round passed, and if not why."""
     reason = closed.judged.verdict.reason
     if closed.accepted or closed.replaced:
         return {"result": "PASS", "failure_reason": ""}
@@ -254,6 +258,7 @@ def _gate(closed: RoundClosed) -> Entry:
 
 
 def _progress(closed: RoundClosed) -> list[Json]:
+    """The predicted counter against what was measured; empty without a prediction."""
     check = closed.prediction
     if check is None:
         return []
@@ -271,15 +276,18 @@ def _search_entry(source: str, hypothesis: Hypothesis) -> Entry:
 
 
 def _reference(source: str, hypothesis: Hypothesis) -> Entry:
+    """A page of the knowledge that the hypothesis rests on."""
     return {"source_type": "gpu-wiki", "path_or_url": clip(source, WORDS), "description": clip(hypothesis.lever, WORDS)}
 
 
 def _open(closed: RoundClosed) -> list[Json]:
+    """The direction that the reflection advises next; empty without one."""
     ahead = closed.reflection.next_direction
     return [{"direction": clip(ahead, WORDS), "rationale": clip(closed.reflection.attribution, WORDS)}] if ahead else []
 
 
 def _experience(closed: RoundClosed, hypothesis: Hypothesis) -> Entry:
+    """The round as the one experiment of its version."""
     only: Entry = {
         "index": 1,
         "name": clip(hypothesis.id, WORDS),
@@ -298,8 +306,10 @@ def _gpu_time(history: History, closed: RoundClosed) -> Entry:
 
 
 def _counter(profile: Profiled | None, name: str) -> float | None:
+    """A counter's value; None where it was not recorded."""
     return profile.counter(name) if profile else None
 
 
 def _counters(profile: Profiled | None) -> Entry:
+    """Every recorded counter by name."""
     return {counter.name: counter.value for counter in profile.counters} if profile else {}

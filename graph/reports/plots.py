@@ -70,6 +70,7 @@ def trend_plot(history: History) -> Markup:
 
 
 def _points(rounds: Iterable[RoundClosed]) -> list[Point]:
+    """Each round's candidate against the original, by the product of the gains kept before it."""
     best, points = 1.0, []
     for closed in rounds:
         verdict = closed.judged.verdict
@@ -92,6 +93,7 @@ def _points(rounds: Iterable[RoundClosed]) -> list[Point]:
 
 
 def _candidate(point: Point, x: float, y: Axis) -> Markup:
+    """A candidate's dot with its interval, or a cross where nothing was measured."""
     kind = Markup("kept" if point.accepted else "lost")
     if point.at is None or point.at <= 0:
         cross = "M{0:.1f} {1:.1f}l6 6m0 -6l-6 6"
@@ -106,6 +108,7 @@ def _candidate(point: Point, x: float, y: Axis) -> Markup:
 
 
 def _staircase(points: Sequence[Point], x: dict[int, float], y: Axis) -> Markup:
+    """The line of the best version, which steps at each kept round."""
     path = f"M{x[1]:.1f} {y.at(1):.1f}"
     for point in points:
         path += f"H{x[point.round]:.1f}V{y.at(point.best):.1f}"
@@ -113,6 +116,7 @@ def _staircase(points: Sequence[Point], x: dict[int, float], y: Axis) -> Markup:
 
 
 def _final(speedup: float, lower: float | None, x: float, y: Axis) -> Markup:
+    """The mark of the final test: speedup, and down to its lower bound."""
     label = f"final test, champion against original: {times(speedup)}, at least {times(lower)}"
     top = y.at(speedup)
     mark = f"M{x:.1f} {top - 7:.1f}l7 7l-7 7l-7 -7z" + (f"M{x:.1f} {top:.1f}V{y.at(lower):.1f}" if lower else "")
@@ -120,6 +124,7 @@ def _final(speedup: float, lower: float | None, x: float, y: Axis) -> Markup:
 
 
 def _rounds_axis(x: dict[int, float], *, final: bool) -> Markup:
+    """Labels of the horizontal axis, ten rounds or so."""
     every = max(1, ceil(len(x) / 10))
     final_number = max(x) if final else None
     numbers = [
@@ -132,6 +137,7 @@ def _rounds_axis(x: dict[int, float], *, final: bool) -> Markup:
 
 
 def _grid_y(y: Axis) -> Markup:
+    """Horizontal grid lines, labelled by speedup."""
     lines = []
     for value in _ticks(y.low, y.high):
         at = y.at(value)
@@ -141,6 +147,7 @@ def _grid_y(y: Axis) -> Markup:
 
 
 def _ticks(low: float, high: float) -> list[float]:
+    """Round numbers from `low` to `high`, nine or fewer for a range of 1.3 and more."""
     decades = [10.0**n for n in range(floor(log10(low)), ceil(log10(high)) + 1)]
     if high / low < 1.3:
         size = max(0.01, round((high - low) / 5, 2))
@@ -205,6 +212,7 @@ def _under(
 
 
 def _dot(kind: str, label: str, x: float, y: float) -> Markup:
+    """A dot with a tooltip; `kind`: its CSS class."""
     circle = Markup('<circle class="{}" cx="{:.1f}" cy="{:.1f}" r="4"/>').format(kind, x, y)
     return Markup("<g><title>{}</title>{}</g>").format(label, circle)
 
@@ -224,6 +232,7 @@ def _roof(x: Axis, y: Axis, *, peak: float | None, copy: float | None) -> Markup
 
 
 def _decades(x: Axis, y: Axis) -> Markup:
+    """Grid lines at powers of ten on both axes, labelled."""
     parts = []
     for value in (10.0**n for n in range(ceil(log10(x.low)), floor(log10(x.high)) + 1)):
         parts.append(Markup('<path class="grid" d="M{:.1f} {}V{}"/>').format(x.at(value), TOP, BOTTOM))
@@ -235,10 +244,12 @@ def _decades(x: Axis, y: Axis) -> Markup:
 
 
 def _label(x: float, y: float, text: str, anchor: str) -> Markup:
+    """A text in the picture; `anchor`: start, middle or end."""
     return Markup('<text x="{:.1f}" y="{:.1f}" text-anchor="{}">{}</text>').format(x, y, anchor, text)
 
 
 def _picture(title: str, inner: Markup) -> Markup:
+    """The drawing as SVG with a title that screen readers read."""
     return Markup(
         '<div class="wide"><svg viewBox="0 0 {} {}" role="img" aria-label="{}"><title>{}</title>{}</svg></div>'
     ).format(WIDTH, HEIGHT, title, title, inner)

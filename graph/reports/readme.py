@@ -64,6 +64,7 @@ def readme(history: History, *, tool: str) -> str:
 
 
 def _threshold(history: History) -> str:
+    """When the contract calls a result correct, in words."""
     check = history.contract.correctness
     if check.kind == "exit":
         return "the test command exits with 0"
@@ -71,6 +72,7 @@ def _threshold(history: History) -> str:
 
 
 def _constraints(history: History) -> list[str]:
+    """What may be changed and what a campaign holds to, a line each."""
     contract, limits = history.contract, history.limits
     also = ", ".join(code(glob, 200) for glob in contract.protected)
     header = code(",".join(contract.benchmark_output.columns))
@@ -98,6 +100,7 @@ def _guards(limits: Limits) -> str:
 
 
 def _tools(history: History) -> list[tuple[str, str]]:
+    """(purpose, command) of each command of the contract."""
     contract = history.contract
     tools = (
         ("Test", contract.test_command),
@@ -112,6 +115,7 @@ def _tools(history: History) -> list[tuple[str, str]]:
 
 
 def _specs(history: History) -> list[str]:
+    """The machine's peaks with their sources, a line each."""
     roof = history.roofline
     if roof is None or not roof.specs:
         return [

@@ -153,6 +153,7 @@ def accepted_line(closed: RoundClosed) -> str:
 
 
 def _where(point: OpenPoint) -> str:
+    """The rounds that an open point concerns, as the start of its line; empty for none."""
     if not point.rounds:
         return ""
     more = len(point.rounds) - MOST_ROUNDS
@@ -172,6 +173,7 @@ def _format_bound(so_far: Product) -> str:
 
 
 def _range(shape: ShapeGain) -> str:
+    """A shape's interval as a cell; a dash without one."""
     if shape.lower is None or shape.upper is None:
         return "-"
     return f"{times(shape.lower)} to {times(shape.upper)}"
@@ -205,6 +207,7 @@ def shape_table(rows: Sequence[Row], contract: Contract, verdict: Verdict | None
 
 
 def _cells(item: Row, sizes: Iterable[str], metrics: Iterable[str], change: ShapeChange | None) -> tuple[str, ...]:
+    """A row's cells: label, sizes, check, metrics, and the measured change."""
     values = {counter.name: counter.value for counter in item.metrics}
     config = dict(item.config)
     return (
@@ -255,6 +258,7 @@ def readings(baseline: Benchmark, best: Benchmark, contract: Contract) -> str:
 
 
 def _pairs(old: Row, new: Row, metrics: Iterable[str]) -> tuple[str, ...]:
+    """Each metric of the original and of the best version, side by side."""
     before = {counter.name: counter.value for counter in old.metrics}
     after = {counter.name: counter.value for counter in new.metrics}
     return tuple(number(side.get(name), 4) for name in metrics for side in (before, after))

@@ -260,6 +260,7 @@ def iteration_report(history: History, closed: RoundClosed) -> str:
 
 
 def _performance(history: History, old: Benchmark | None, new: Benchmark | None, verdict: Verdict) -> str:
+    """The measured gain, and the readings of both versions over the shapes that pass in both."""
     if old is None or new is None:
         return "Not measured."
     scoring, unit = history.contract.scoring, figures.metric_unit(history.contract)

@@ -26,6 +26,7 @@ def line(text: str, limit: int = LINE) -> str:
 
 
 def _flat(text: str, limit: int) -> str:
+    """Text without control characters and tags on one line, cut at `limit`, with what was left out."""
     # Cut before anything is searched: the text may be a megabyte.
     head = " ".join(_CONTROL.sub(" ", text[: 4 * limit]).split())
     cut = head[:limit]

@@ -93,6 +93,7 @@ def _describe_trace(closed: RoundClosed) -> str:
 
 
 def _audit(bucket: Bucket) -> str:
+    """What the declared bucket says about the cache's key."""
     match bucket:
         case "W1":
             return "key rests on the weight and its version, stable within one forward and backward pass"
@@ -103,6 +104,7 @@ def _audit(bucket: Bucket) -> str:
 
 
 def _hits(bucket: Bucket) -> str:
+    """The cache's hits in four steps, by the definition of the declared bucket."""
     match bucket:
         case "W1":
             return "4/4 (one hit a step for an unchanged weight, by the definition of W1)"
@@ -113,6 +115,7 @@ def _hits(bucket: Bucket) -> str:
 
 
 def _robustness(contract: Contract | None) -> str:
+    """Whether skewed shapes were measured, for operators that group."""
     grouped = contract is not None and any(word in contract.target_op for word in ("group", "moe"))
     if not grouped or contract is None:
         return "n/a (not a grouped operator)"
@@ -122,6 +125,7 @@ def _robustness(contract: Contract | None) -> str:
 
 
 def _real_gain(closed: RoundClosed, overfit: bool) -> str:
+    """The part of the gain that a real training step would see, in words."""
     gain, bound = closed.judged.verdict.gain, figures.hypothesis(closed).real_gain_bound
     if overfit:
         return "+0.00% (benchmark-only: nothing carries over)"

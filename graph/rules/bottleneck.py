@@ -97,12 +97,14 @@ def _match_recording(kernel: KernelProfile) -> BottleneckMatch | str:
 
 
 def _chain(bounded: Bounded) -> str:
+    """Evidence, class, confidence and advice of a recording, as one chain."""
     bound_class = f"{bounded.bound}/{bounded.subclass}" if bounded.subclass else bounded.bound
     because = "; ".join(bounded.evidence[:MOST_EVIDENCE]) or "no number of it was recorded"
     return f"{because} -> {bound_class}, {bounded.confidence} confidence -> {bounded.next[0]}"
 
 
 def _accelerator(profiled: Profiled) -> BottleneckMatch | None:
+    """The bottleneck that a GPU's counters show; None where they show none."""
     busy, occupancy = profiled.counter("gpu_busy_pct"), profiled.counter("occupancy")
     dram, compute = profiled.counter("dram_pct"), profiled.counter("compute_pct")
     spills = profiled.counter("spills")
@@ -130,6 +132,7 @@ def _accelerator(profiled: Profiled) -> BottleneckMatch | None:
 
 
 def _processor(profiled: Profiled, roofs: Sequence[ShapeRoof]) -> BottleneckMatch | str | None:
+    """The bottleneck that a processor's misses and instructions show; a text where they decide nothing."""
     instructions = profiled.counter("instructions")
     if not instructions or profiled.origins:  # those of a GPU are of its code, and say nothing of how often they ran
         return None
@@ -172,6 +175,7 @@ def _first_cache(profiled: Profiled, roofs: Sequence[ShapeRoof], rate: float) ->
 
 
 def _instructions(profiled: Profiled, instructions: float, *, overlapped: bool) -> BottleneckMatch:
+    """Latency or compute, by instructions per cycle, where no miss is to blame."""
     cycles = profiled.counter("cycles")
     misses = "misses overlapped" if overlapped else "few misses"
     if cycles and instructions / cycles < IPC_LOW:
@@ -184,8 +188,9 @@ def _instructions(profiled: Profiled, instructions: float, *, overlapped: bool) 
 
 
 def _compiler(profiled: Profiled) -> BottleneckMatch | None:
-    loop_count, missed = profiled.counter("vectorized_loops"), profiled.counter("missed_vectorizations")
-    if loop_count == 0 and missed:
+    """Compute, where the compiler vectorized no loop and reported some that it could not; else None."""
+    vector_loops, missed = profiled.counter("vectorized_loops"), profiled.counter("missed_vectorizations")
+    if vector_loops == 0 and missed:
         return "compute", f"vectorized_loops 0, missed_vectorizations {missed:g} -> scalar loops -> let them vectorise"
     return None
 
@@ -291,6 +296,7 @@ def _cause(shape: PlacedShape, launch_us: float, *, spread_out: bool) -> Cause:
 
 
 def _shares(cause: Cause, shapes: Sequence[PlacedShape]) -> str:
+    """The share of the peak that each shape reaches, in words."""
     peak = f"of the {shapes[0].bound} peak"
     least = (
         f" in {min(shape.us for shape in shapes):.3g} us or more" if cause in ("launch", "latency", "unknown") else ""
@@ -303,6 +309,7 @@ def _shares(cause: Cause, shapes: Sequence[PlacedShape]) -> str:
 
 
 def _names(shapes: Sequence[PlacedShape]) -> str:
+    """Labels of the first few shapes, and how many more there are."""
     more = f" and {len(shapes) - MOST_NAMED} more" if len(shapes) > MOST_NAMED else ""
     return f"{', '.join(shape.label for shape in shapes[:MOST_NAMED])}{more}"
 
@@ -365,6 +372,7 @@ def _place_shapes(roofs: Sequence[ShapeRoof], rows: Sequence[Row], scoring: Scor
 
 
 def _trend(points: Sequence[Point], *, cpu: bool) -> tuple[Bottleneck, str] | None:
+    """The bottleneck by how the rate grows with depth or work; None where it follows neither."""
     by_work = _concordance(points, lambda point: point.work)
     by_depth = _concordance(points, lambda point: point.depth or 0.0)
     spread = f"{_spread(points):.1f}x"
@@ -386,6 +394,7 @@ def _trend(points: Sequence[Point], *, cpu: bool) -> tuple[Bottleneck, str] | No
 
 
 def _points(roofs: Sequence[ShapeRoof], rows: Sequence[Row], scoring: Scoring) -> list[Point]:
+    """Work, rate, depth and time of each shape that has them."""
     by_label = {roof.label: roof for roof in roofs}
     points: list[Point] = []
     for row in rows:
@@ -408,6 +417,7 @@ def _rate(metrics: dict[str, float], work: float | None, scoring: Scoring) -> fl
 
 
 def _spread(points: Sequence[Point]) -> float:
+    """The greatest rate over the smallest."""
     rates = [point.rate for point in points]
     return max(rates) / min(rates)
 

@@ -122,6 +122,7 @@ BoundMatch = tuple[Bound, str] | None
 
 
 def _invalid(case: Case) -> BoundMatch:
+    """A recording that failed its checks or has too few calls to be classified; else None."""
     failed = [name for name, passed in case.profile.validators if not passed]
     if failed:
         case.note(f"failed checks of the recording: {', '.join(failed)}")
@@ -134,6 +135,7 @@ def _invalid(case: Case) -> BoundMatch:
 
 
 def _not_compute(case: Case) -> BoundMatch:
+    """A kernel that computes nothing, such as a copy, by its name or its helpers' share; else None."""
     helpers = case.number("time.helpers_of_span")
     if case.profile.category != "compute":
         case.note(f"{case.profile.display} is a {case.profile.category} kernel, by its name")
@@ -175,6 +177,7 @@ def _has_no_load(case: Case) -> bool:
 
 
 def _near_peak(case: Case) -> bool:
+    """Whether any recorded share of a peak is high."""
     load = case.largest((*COMPUTE, *MEMORY))
     return load is not None and load[1] >= case.limits.high
 
@@ -226,6 +229,7 @@ def _memory(case: Case) -> tuple[str, float] | None:
 
 
 def _ahead(difference: float, lead: float) -> bool:
+    """Whether a share leads another by at least `lead`, rounding aside."""
     return difference >= lead - 1e-9  # 0.70 - 0.60 is a little less than 0.10 in binary
 
 
@@ -265,6 +269,7 @@ def _resources(case: Case) -> BoundMatch:
 
 
 def _latency(case: Case) -> BoundMatch:
+    """Latency where neither peak is near, mixed where one is or is unknown."""
     memory, compute = _memory(case), case.largest(COMPUTE)
     subclass = _waiting(case)
     if memory is None or compute is None:
@@ -277,6 +282,7 @@ def _latency(case: Case) -> BoundMatch:
 
 
 def _waiting(case: Case) -> str:
+    """The class of stalls that leads; empty where none is frequent."""
     shares = [(case.sum_stalls(classes), name) for name, classes in LATENCY]
     share, name = max(shares)
     if share < case.limits.stall:
@@ -293,6 +299,7 @@ RULES: tuple[Callable[[Case], BoundMatch], ...] = (
 
 
 def _flags(case: Case, bound: Bound) -> tuple[str, ...]:
+    """Names of what else is noteworthy, such as spills or low occupancy."""
     limits, profile = case.limits, case.profile
     waits = case.sum_stalls(("mem_wait",))
     low = case.number("occ.theoretical")

@@ -106,6 +106,7 @@ def device_minutes(history: History, cost: Cost) -> float:
 
 
 def _reasons(history: History, elapsed_minutes: float, exhausted: str) -> Iterator[str]:
+    """Each spent budget in words."""
     limits, cost = history.limits, total_cost(history)
     if limits.max_minutes is not None and elapsed_minutes >= limits.max_minutes:
         yield f"{elapsed_minutes:.1f} of {limits.max_minutes:g} minutes"

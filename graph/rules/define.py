@@ -83,6 +83,7 @@ def arch_of(device: str) -> str | None:
 
 
 def _products(text: str) -> tuple[str, ...]:
+    """Products and architectures that a text names."""
     names = [m.upper().replace(" ", "") for m in (*_PRODUCT.findall(text), *_PRODUCT_ANY_CASE.findall(text))]
     # Known products count in any case; unknown ones only when written like one, since "a16" may be anything.
     names += [word.upper() for word in re.findall(r"[A-Za-z0-9]+", text) if word.upper() in ARCHS]
@@ -355,6 +356,7 @@ def _clash(contract: InstructionFields, instruction: InstructionFields) -> str:
 
 
 def _adds(contract: InstructionFields, instruction: InstructionFields) -> bool:
+    """Whether the instruction names all that the contract's name does, and more."""
     mine = {*contract.operators, *contract.precisions, *contract.variants}
     theirs = {*instruction.operators, *instruction.precision, *instruction.variants}
     return mine < theirs

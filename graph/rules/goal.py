@@ -58,6 +58,7 @@ def unit_of(metric: str) -> str:
 
 
 def _of_metric(unit: str, primary_metric: str) -> str:
+    """The unit spelled as metrics are. Raises GoalError for an unknown one or another kind than the metric's."""
     plain = re.sub(r"flop/s$", "flops", unit.lower())
     kind = _SCALES.get(plain, ("", 0.0))[0]
     if not kind:
@@ -69,6 +70,7 @@ def _of_metric(unit: str, primary_metric: str) -> str:
 
 
 def _scale(unit: str) -> float:
+    """What one of a unit is in the base unit of its kind."""
     return _SCALES[unit.lower()][1]
 
 

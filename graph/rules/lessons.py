@@ -144,6 +144,7 @@ def _split_clauses(lesson: str) -> Iterator[tuple[str, tuple[int, ...]]]:
 
 
 def _claim(part: str) -> Sign | None:
+    """Whether a part of a lesson says that its lever helped; None where it says neither or both."""
     if _MAY.search(part) or _PART.search(_CITED.sub(" ", part)):
         return None
     down = _NOT_HELPED.search(part) is not None

@@ -135,6 +135,7 @@ def attention_paged(s: Sizes, t: Types) -> Amount:
 
 
 def _queries(s: Sizes) -> int:
+    """Elements of the queries of attention."""
     return s["B"] * s["H"] * s["S"] * s["D"]
 
 
@@ -288,12 +289,14 @@ def dequantization(s: Sizes, t: Types) -> Amount:
 
 
 def _norm(s: Sizes, t: Types, *, flops: int, parameters: int) -> Amount:
+    """Work of a normalisation by rows: `flops` an element, `parameters` vectors read."""
     elements = s["R"] * s["C"]
     bytes_moved = elements * (t.read_bytes + t.written_bytes) + parameters * s["C"] * t.read_bytes
     return Amount(flops=float(flops * elements), bytes=bytes_moved)
 
 
 def _norm_backward(s: Sizes, t: Types, *, flops: int, parameters: int, statistics: int) -> Amount:
+    """Work of its gradient, which reads `statistics` numbers a row."""
     elements, columns = s["R"] * s["C"], s["C"]
     read_bytes = (2 * elements + columns) * t.read_bytes + statistics * STATISTIC_BYTES * s["R"]
     return Amount(flops=float(flops * elements), bytes=read_bytes + (elements + parameters * columns) * t.written_bytes)
@@ -341,6 +344,7 @@ def _family(
     defaults: tuple[tuple[str, int | str], ...] = (),
     out: str = "same",
 ) -> tuple[Family, Formula]:
+    """A family and its formula, whose docstring's first line is what people read."""
     formula_text = (formula.__doc__ or "").strip().splitlines()[0].rstrip(".")
     name = formula.__name__
     return Family(name=name, sizes=sizes, defaults=defaults, units=units, out=out, formula=formula_text), formula
@@ -447,10 +451,12 @@ def usage(family: Family) -> str:
 
 
 def _meant(close: Sequence[str]) -> str:
+    """Advice for an unknown name: the closest one, or all."""
     return f"did you mean {close[0]!r}?" if close else f"one of {', '.join(FAMILIES)}"
 
 
 def _at(family: Family, position: int) -> str:
+    """The family's size at a position. Raises SizeError beyond the last."""
     if position >= len(family.sizes):
         raise SizeError(f"{position + 1} or more sizes; {usage(family)}")
     return family.sizes[position]

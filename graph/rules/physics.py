@@ -118,6 +118,7 @@ def _original_times(readings: Readings, standing: Standing) -> Iterator[CallTime
 
 
 def _call_time(row: Row, column: str | None) -> CallTime | None:
+    """Time of one call (us) from a column in ms; None where the row lacks it."""
     value = next((item.value for item in row.metrics if item.name == column), None)
     return CallTime(row.label, 1e3 * value) if value is not None else None
 
@@ -144,6 +145,7 @@ def _fastest_ceilings(standing: Standing) -> Ceilings | None:
 
 
 def _largest(rates: list[float | None], many: int) -> float | None:
+    """The greatest known rate times `many`; None where none is known."""
     numbers = [rate for rate in rates if rate is not None]
     return many * max(numbers) if numbers else None
 

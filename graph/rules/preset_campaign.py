@@ -281,5 +281,6 @@ def _compute_spread(run: Benchmark, standing: Standing) -> float:
 
 
 def _sigma(label: str, runs: tuple[Benchmark, Benchmark], standing: Standing) -> float:
+    """Relative standard deviation of the difference of two runs, for one shape."""
     rows = [row for run in runs for row in run.rows if row.label == label]
     return math.hypot(*(relative_stddev(row, standing.contract.scoring) or 0.0 for row in rows))

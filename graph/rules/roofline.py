@@ -132,6 +132,7 @@ def _compute_row_roof(row: Row, work: Work, ceilings: Ceilings | None) -> ShapeR
 
 
 def _spec(metric: str, value: float | None, unit: str, source: str) -> Spec:
+    """A specification; one without a value says so in place of its source."""
     return Spec(metric=metric, value=value, unit=unit, source=MISSING if value is None else source)
 
 

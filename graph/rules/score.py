@@ -184,6 +184,7 @@ def _relative_spread(row: Row, column: str) -> float | None:
 
 
 def _column(row: Row, name: str) -> float:
+    """A row's number in a column. Raises ScoreError where it has none."""
     try:
         return row.metric(name)
     except KeyError:

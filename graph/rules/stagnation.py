@@ -82,6 +82,7 @@ def without_edits(rounds: Sequence[RoundClosed]) -> list[RoundClosed]:
 
 
 def _streak(rounds: Sequence[RoundClosed], limits: Limits) -> list[RoundClosed]:
+    """The regressions in a row at the end, in order."""
     return list(takewhile(lambda closed: is_regression(closed, limits), reversed(without_edits(rounds))))[::-1]
 
 
@@ -221,6 +222,7 @@ def _has_gain(closed: RoundClosed) -> bool:
 
 
 def _category(closed: RoundClosed) -> str:
+    """Category of the round's hypothesis."""
     return find_proposal(closed.judged).hypothesis.category
 
 

@@ -117,6 +117,7 @@ def compute_block_scatter(shapes: Sequence[ShapePairs]) -> float:
 
 
 def _deviation(shape: ShapePairs) -> float:
+    """Mean distance of a shape's blocks from the median of their pair."""
     middles = [statistics.median(blocks) for blocks in shape.pairs]
     return statistics.fmean(
         [abs(block - middle) for middle, blocks in zip(middles, shape.pairs, strict=True) for block in blocks]

@@ -109,6 +109,7 @@ def smallest_visible_gain(noise: Noise, limits: Limits) -> float:
 
 
 def _matching_noise(noise: Noise | None, merged: Comparison) -> Noise | None:
+    """The noise, if of this machine; else None. Raises MixedEvidence for another engine's."""
     if noise is None or noise.machine != merged.machine:
         return None
     if noise.engine != merged.engine:
