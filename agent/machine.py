@@ -121,8 +121,6 @@ def _tool(tool: Tool) -> Finding:
 
 def _cards() -> Iterator[Finding]:
     """Every GPU, and why a command could or could not have it now."""
-    pass
-
     gate = present()
     for card in gate.cards:
         idle = card.state == "idle"

@@ -123,7 +123,7 @@ class CacheCheck(Value):
     method: str
 
 
-class Audited(Value):
+class AuditReport(Value):
     """The whole answer."""
 
     source: str
@@ -136,14 +136,14 @@ class Audited(Value):
 
 def audit_path(
     path: str, *, text: str | None = None, contract: Path | None = None, python: str | None = None
-) -> Audited:
+) -> AuditReport:
     """Audit of a file, a folder, a diff, or `text` given on standard input. Raises UserError for what is none.
 
     `python`: an interpreter with torch, in which caches are tried with fresh tensors.
     """
     loaded = _contract(path, contract)
     findings, names = _of_text(path, text, loaded) if text is not None else _of_path(Path(path), loaded)
-    return Audited(
+    return AuditReport(
         source=path if text is None else STDIN,
         verdict=summarize_findings(findings),
         findings=tuple(findings),

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from inspect_ai.log import list_eval_logs, read_eval_log
 
-from ridgeline.agent.providers.base import Ask, Said, Unreachable
+from ridgeline.agent.providers.base import Ask, Reply, Unreachable
 from ridgeline.agent.providers.tape import estimate_tokens
 from ridgeline.evals.decisions.comparison import ask
 from ridgeline.evals.decisions.contest import gather_points, prompt
@@ -29,11 +29,11 @@ class Client:
     def __init__(self) -> None:
         self.asked = 0
 
-    def ask(self, ask: Ask) -> Said:
+    def ask(self, ask: Ask) -> Reply:
         self.asked += 1
         if "Round 4: which" in ask.messages[1].text:
             raise Unreachable("the provider gave no answer: 503")
-        return Said(text=ANSWER, model="fake/one", cost=Cost(tokens=11, dollars=0.5))
+        return Reply(text=ANSWER, model="fake/one", cost=Cost(tokens=11, dollars=0.5))
 
     def count(self, text: str) -> int:
         return estimate_tokens(text)

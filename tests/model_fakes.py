@@ -3,10 +3,10 @@
 import json
 from collections.abc import Callable
 
-from ridgeline.agent.providers.base import Ask, Call, Said
+from ridgeline.agent.providers.base import Ask, Call, Reply
 from ridgeline.graph.values import Cost
 
-Answer = str | tuple[Call, ...] | Said | Callable[[Ask], str]
+Answer = str | tuple[Call, ...] | Reply | Callable[[Ask], str]
 
 
 class ScriptedModel:
@@ -19,16 +19,16 @@ class ScriptedModel:
         self.tools = tools
         self.asks: list[Ask] = []
 
-    def ask(self, ask: Ask) -> Said:
+    def ask(self, ask: Ask) -> Reply:
         self.asks.append(ask)
         assert self._answers, f"nobody scripted an answer to {ask.purpose}"
         answer = self._answers.pop(0)
-        if isinstance(answer, Said):
+        if isinstance(answer, Reply):
             return answer
         cost = Cost(tokens=100, dollars=0.01)
         if isinstance(answer, tuple):
-            return Said(calls=answer, model=self.name, cost=cost)
-        return Said(text=answer(ask) if callable(answer) else answer, model=self.name, cost=cost)
+            return Reply(calls=answer, model=self.name, cost=cost)
+        return Reply(text=answer(ask) if callable(answer) else answer, model=self.name, cost=cost)
 
     def count(self, text: str) -> int:
         return -(-len(text) // 4)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Literal, Protocol
 
 from ridgeline.agent.bench.laboratory import About, Lab
-from ridgeline.agent.bench.request import Asked
+from ridgeline.agent.bench.request import BenchSettings
 from ridgeline.graph.evidence import BenchmarkFailed, Comparison
 from ridgeline.graph.limits import Limits
 from ridgeline.graph.stats.noise import Noise, estimate_noise
@@ -24,7 +24,7 @@ CALIBRATION_SHARE = 1 / 3
 """Of the time: noise known better decides sooner, and what is left must hold the pairs that decide."""
 
 
-class Found(Value):
+class CourseOutcome(Value):
     """Everything that was measured, and how it ended."""
 
     calibration: Comparison | None
@@ -74,7 +74,9 @@ def verdict_of(estimate: Estimate) -> Verdict:
 class Course:
     """One comparison. Ctrl-C ends it with what is known by then."""
 
-    def __init__(self, lab: Lab, request: Asked, watch: Watch, *, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, lab: Lab, request: BenchSettings, watch: Watch, *, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self._lab, self._request, self._watch, self._clock = lab, request, watch, clock
         self._began = clock()
         self._calibration: Comparison | None = None
@@ -84,7 +86,7 @@ class Course:
         self._failures: list[BenchmarkFailed] = []
         self._looks: list[Estimate] = []
 
-    def run(self) -> Found:
+    def run(self) -> CourseOutcome:
         """Raises what the lab raises, and MixedEvidence for numbers that may not be compared."""
         try:
             self._lab.prepare(self._watch.say)
@@ -92,7 +94,7 @@ class Course:
             ended = self._compare()
         except KeyboardInterrupt:
             ended = "interrupted"
-        return Found(
+        return CourseOutcome(
             calibration=self._calibration,
             noise=self._noise,
             uncalibrated=self._uncalibrated,
@@ -225,7 +227,7 @@ class Answer(Value):
     raw: str | None = None
 
 
-def answer(outcome: Found, about: About, request: Asked) -> Answer:
+def answer(outcome: CourseOutcome, about: About, request: BenchSettings) -> Answer:
     """Everything that is known at the end."""
     estimate = outcome.looks[-1] if outcome.looks else None
     shapes = _shapes(outcome, about)
@@ -257,7 +259,7 @@ def answer(outcome: Found, about: About, request: Asked) -> Answer:
     )
 
 
-def sentence(outcome: Found, about: About, request: Asked) -> str:
+def sentence(outcome: CourseOutcome, about: About, request: BenchSettings) -> str:
     """One sentence to quote: what is claimed, how surely, and what it rests on."""
     if not outcome.looks:
         return f"Undecided: {_why(outcome)} before one pair was timed."
@@ -297,7 +299,7 @@ def format_signed_percent(share: float) -> str:
     return percent(share) if share < 0 else f"+{percent(share)}"
 
 
-def _basis(outcome: Found) -> str:
+def _basis(outcome: CourseOutcome) -> str:
     pairs = f"{len(outcome.pairs)} process pair{'s' if len(outcome.pairs) > 1 else ''}"
     if outcome.noise:
         return f"{pairs}, noise {percent(outcome.noise.sd)} a pair measured on identical versions"
@@ -305,7 +307,7 @@ def _basis(outcome: Found) -> str:
     return f"{pairs}, noise {percent(sd)} a pair by their own scatter" if sd else f"{pairs}, noise not known"
 
 
-def _why(outcome: Found) -> str:
+def _why(outcome: CourseOutcome) -> str:
     match outcome.ended:
         case "interrupted":
             return "interrupted"
@@ -317,7 +319,7 @@ def _why(outcome: Found) -> str:
             return f"{len(outcome.pairs)} pairs do not settle it"
 
 
-def _shapes(outcome: Found, about: About) -> tuple[ShapeAnswer, ...]:
+def _shapes(outcome: CourseOutcome, about: About) -> tuple[ShapeAnswer, ...]:
     if not outcome.looks:
         return ()
     times = {shape.label: shape for shape in merge_comparisons(outcome.pairs).shapes}
@@ -335,7 +337,7 @@ def _shapes(outcome: Found, about: About) -> tuple[ShapeAnswer, ...]:
     )
 
 
-def _calibration(noise: Noise | None, outcome: Found, request: Asked) -> Calibration | None:
+def _calibration(noise: Noise | None, outcome: CourseOutcome, request: BenchSettings) -> Calibration | None:
     if noise is None or outcome.calibration is None:
         return None
     return Calibration(
@@ -348,7 +350,7 @@ def _calibration(noise: Noise | None, outcome: Found, request: Asked) -> Calibra
     )
 
 
-def _notes(outcome: Found, about: About) -> tuple[str, ...]:
+def _notes(outcome: CourseOutcome, about: About) -> tuple[str, ...]:
     notes = [*about.notes]
     if outcome.noise is None:
         why = f" ({outcome.uncalibrated})" if outcome.uncalibrated else ""

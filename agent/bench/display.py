@@ -7,7 +7,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ridgeline.agent.bench.comparison import Answer, Found, Watch, format_signed_percent, percent
+from ridgeline.agent.bench.comparison import Answer, CourseOutcome, Watch, format_signed_percent, percent
 from ridgeline.agent.console import note
 from ridgeline.graph.evidence import Comparison
 from ridgeline.graph.limits import Limits
@@ -180,7 +180,7 @@ def available() -> bool:
     return find_spec("matplotlib") is not None
 
 
-def draw(path: Path, outcome: Found, answer: Answer) -> None:
+def draw(path: Path, outcome: CourseOutcome, answer: Answer) -> None:
     """Write the picture; `.png` or `.svg` by the name. Vertical: how much faster B is in per cent."""
     from matplotlib.figure import Figure
 
@@ -213,7 +213,7 @@ def _percent(log_ratio: float) -> float:
     return 100 * math.expm1(log_ratio) if math.isfinite(log_ratio) else math.copysign(math.inf, log_ratio)
 
 
-def _reach(outcome: Found, twins: list[float], pair_gains: list[float]) -> tuple[float, float]:
+def _reach(outcome: CourseOutcome, twins: list[float], pair_gains: list[float]) -> tuple[float, float]:
     """What must be seen: all pairs, the last bounds, zero and the margin. Early bounds may leave the picture."""
     last_look = outcome.looks[-1:]
     ends = [_percent(value) for look in last_look for value in (look.lower, look.upper, look.required)]
@@ -228,7 +228,7 @@ def _twins(axes: "Axes", twins: list[float]) -> None:
     axes.set_xlabel("pairs of A against itself")
 
 
-def _pairs(axes: "Axes", pair_gains: list[float], outcome: Found, color: str) -> None:
+def _pairs(axes: "Axes", pair_gains: list[float], outcome: CourseOutcome, color: str) -> None:
     numbers = range(1, len(pair_gains) + 1)
     axes.scatter(
         numbers, pair_gains, s=34, color=color, edgecolors="white", linewidths=0.7, label="A against B", zorder=5
@@ -238,7 +238,7 @@ def _pairs(axes: "Axes", pair_gains: list[float], outcome: Found, color: str) ->
     axes.set_xlim(0.4, max(len(pair_gains), 2) * 1.16 + 0.4)
 
 
-def _bounds(axes: "Axes", outcome: Found, color: str, *, low: float, high: float) -> None:
+def _bounds(axes: "Axes", outcome: CourseOutcome, color: str, *, low: float, high: float) -> None:
     """The band of all looks, cut where it leaves the picture, and the last look in numbers."""
     if not outcome.looks:
         return
@@ -261,7 +261,7 @@ def _bounds(axes: "Axes", outcome: Found, color: str, *, low: float, high: float
         axes.text(place, _percent(value), text, color=color, fontsize=9, fontweight=weight, va="center")
 
 
-def _frame(axes: "Axes", outcome: Found) -> None:
+def _frame(axes: "Axes", outcome: CourseOutcome) -> None:
     from matplotlib.ticker import FuncFormatter, MaxNLocator
 
     axes.axhline(0, color=GREY, linewidth=0.9, zorder=1)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from ridgeline.agent.bench.request import Asked, Side
+from ridgeline.agent.bench.request import BenchSettings, Side
 from ridgeline.agent.campaign.wiring import Place, connect, unusable
 from ridgeline.agent.console import note
 from ridgeline.agent.contract_file import FILE_NAME, LoadedContract, load
@@ -286,7 +286,7 @@ RETRY_S, MAX_S = 60.0, 3600.0
 class CommandLab:
     """Whole processes in turn, here and now."""
 
-    def __init__(self, sides: tuple[Side, Side], metric: Metric, conduct: Conduct, request: Asked) -> None:
+    def __init__(self, sides: tuple[Side, Side], metric: Metric, conduct: Conduct, request: BenchSettings) -> None:
         self._sides, self._metric, self._conduct = sides, metric, conduct
         self._runs = Runs(metric, conduct)
         self._versus = Versus(

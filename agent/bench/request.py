@@ -25,7 +25,7 @@ MAX_PAIRS = 30
 PLOTS = (".png", ".svg")
 
 
-class Asked(Value):
+class BenchSettings(Value):
     """How long and how strictly to compare. `limits`: alpha, margin and everything else that judges."""
 
     limits: Limits

@@ -7,12 +7,12 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from ridgeline.agent import console
-from ridgeline.agent.bench.comparison import Answer, Course, Found, answer
+from ridgeline.agent.bench.comparison import Answer, Course, CourseOutcome, answer
 from ridgeline.agent.bench.display import watcher
 from ridgeline.agent.bench.laboratory import Lab
 from ridgeline.agent.bench.request import (
     PLOTS,
-    Asked,
+    BenchSettings,
     Request,
     Side,
     limits_of,
@@ -85,7 +85,7 @@ def find_picture_path(request: Request) -> Path | None:
 
 
 @contextmanager
-def _lab(request: Request, sides: tuple[Side, Side], here: Path) -> Iterator[tuple[Lab, Asked]]:
+def _lab(request: Request, sides: tuple[Side, Side], here: Path) -> Iterator[tuple[Lab, BenchSettings]]:
     if sides[0].kind == "command":
         yield _commands(request, sides)
         return
@@ -101,7 +101,7 @@ def _lab(request: Request, sides: tuple[Side, Side], here: Path) -> Iterator[tup
         yield VersionLab(pairing, gathering, folder, blocks=bench_settings.blocks), bench_settings
 
 
-def _commands(request: Request, sides: tuple[Side, Side]) -> tuple[Lab, Asked]:
+def _commands(request: Request, sides: tuple[Side, Side]) -> tuple[Lab, BenchSettings]:
     from ridgeline.agent.bench.laboratory import CommandLab, conduct
 
     what = metric(
@@ -118,7 +118,7 @@ def _commands(request: Request, sides: tuple[Side, Side]) -> tuple[Lab, Asked]:
     return CommandLab(sides, what, how, bench_settings), bench_settings
 
 
-def make_bench_settings(request: Request, contract: tuple[settings.Layer, ...], *, blocks: int | None) -> Asked:
+def make_bench_settings(request: Request, contract: tuple[settings.Layer, ...], *, blocks: int | None) -> BenchSettings:
     flags: dict[str, settings.Raw] = {
         "alpha": request.alpha,
         "margin": request.margin,
@@ -129,7 +129,7 @@ def make_bench_settings(request: Request, contract: tuple[settings.Layer, ...], 
     limits = limits_of(layers, max_pairs=request.max_pairs)
     if limits.calibration_pairs == 1:
         raise UserError("--calibration-pairs: is 1; give 0 for none, or 2 or more: one pair shows no scatter")
-    return Asked(
+    return BenchSettings(
         limits=limits,
         blocks=limits.blocks,
         max_pairs=request.max_pairs,
@@ -139,7 +139,7 @@ def make_bench_settings(request: Request, contract: tuple[settings.Layer, ...], 
     )
 
 
-def _keep(path: Path, outcome: Found, result: Answer, request: Asked, lab: Lab) -> None:
+def _keep(path: Path, outcome: CourseOutcome, result: Answer, request: BenchSettings, lab: Lab) -> None:
     """Everything that a program needs to judge again without measuring."""
     document = {
         "schema_version": SCHEMA,
@@ -152,7 +152,7 @@ def _keep(path: Path, outcome: Found, result: Answer, request: Asked, lab: Lab) 
     write_whole(path, json.dumps(document, separators=(",", ":")).encode() + b"\n")
 
 
-def _with_plot(path: Path | None, outcome: Found, result: Answer) -> Answer:
+def _with_plot(path: Path | None, outcome: CourseOutcome, result: Answer) -> Answer:
     if path is None:
         return result
     from ridgeline.agent.bench.display import draw

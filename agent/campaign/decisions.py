@@ -21,7 +21,7 @@ from ridgeline.agent.campaign.approvals import (
 from ridgeline.agent.campaign.notify import hook
 from ridgeline.agent.errors import UserError, UserErrors
 from ridgeline.agent.providers.base import plain
-from ridgeline.agent.providers.mailbox import Answered, Asked, Mailbox, check_answer, open_request
+from ridgeline.agent.providers.mailbox import Mailbox, MailboxAnswer, MailboxRequest, check_answer, open_request
 from ridgeline.agent.providers.tape import FILE, ModelTape, estimate_tokens
 from ridgeline.graph.approval import ApprovalRequest, Decision
 from ridgeline.graph.rules.history import fold_ledger
@@ -273,18 +273,18 @@ class Stored:
     """Parts that the planner will leave out, each with its reason."""
 
 
-def store_answer(campaign: Path, request: Asked, submission: Submission) -> Stored:
+def store_answer(campaign: Path, request: MailboxRequest, submission: Submission) -> Stored:
     """Keep the answer. Raises UserError or UserErrors where it cannot be used: the request then stays open."""
     text = check_answer(submission.data, request, source=submission.source)
     dropped = _check_parts(text, request, submission.source)
     counts = estimate_tokens(text) + sum(estimate_tokens(message.text) for message in request.ask.messages)
     spent = counts if submission.tokens is None else submission.tokens
     author = plain(submission.by, limit=200)
-    about = Answered(digest=request.digest, text=text, author=author, tokens=spent, dollars=submission.dollars)
+    about = MailboxAnswer(digest=request.digest, text=text, author=author, tokens=spent, dollars=submission.dollars)
     return Stored(path=Mailbox(campaign).store(request, about), dropped=dropped)
 
 
-def open_question(campaign: Path, *, replace: bool = False) -> Asked:
+def open_question(campaign: Path, *, replace: bool = False) -> MailboxRequest:
     """The request that an answer is for; with `replace`, the newest one even if it is answered and not yet read.
 
     Raises UserError when there is none.
@@ -313,7 +313,7 @@ def following(campaign: Path) -> str | None:
     return open_request(campaign) if plan_ahead(campaign) else None
 
 
-def _check_parts(text: str, request: Asked, source: str) -> tuple[str, ...]:
+def _check_parts(text: str, request: MailboxRequest, source: str) -> tuple[str, ...]:
     """Parts that the planner will leave out. Raises UserErrors, a line for each reason, when it can use none.
 
     The planner's own checks, made here so that a mistake costs none of its tries.

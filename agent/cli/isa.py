@@ -10,7 +10,7 @@ from ridgeline.agent import console
 from ridgeline.agent.errors import UserError
 
 if TYPE_CHECKING:
-    from ridgeline.agent.isa.report import Placed, Section
+    from ridgeline.agent.isa.report import HotspotPlacement, Section
     from ridgeline.sandbox.profiles.isa.report import Inspected
 
 File = Annotated[Path, typer.Argument(help="Kernel source, compiled code, or a folder with a contract.")]
@@ -137,7 +137,7 @@ def _print_section(section: "Section", *, with_listing: bool) -> None:
             _print_instructions(inspection, placed, with_listing=with_listing)
 
 
-def _print_instructions(inspection: "Inspected", placed: "Placed | None", *, with_listing: bool) -> None:
+def _print_instructions(inspection: "Inspected", placed: "HotspotPlacement | None", *, with_listing: bool) -> None:
     """Every instruction, or those that the trace calls hot."""
     from ridgeline.agent.isa.report import listing
 

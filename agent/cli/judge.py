@@ -163,7 +163,7 @@ def _print_judgment(judgment: "Judgment") -> None:
 # `audit`: read a candidate's source, never run it, and name what could fool a benchmark.
 
 if TYPE_CHECKING:
-    from ridgeline.agent.verification import Audited
+    from ridgeline.agent.verification import AuditReport
 
 Source = Annotated[
     str, typer.Argument(metavar="PATH|DIFF", help="A source, a folder, a unified diff, or - for standard input.")
@@ -196,7 +196,7 @@ def audit(path: Source, contract: Contract = None, python: Python = None, as_jso
     _print_findings(report)
 
 
-def _print_findings(report: "Audited") -> None:
+def _print_findings(report: "AuditReport") -> None:
     """Findings, what their rules mean, caches that were tried, and the verdict."""
     from ridgeline.agent.verification import rows
 

@@ -9,7 +9,7 @@ from ridgeline.agent import console
 from ridgeline.agent.errors import UserError
 
 if TYPE_CHECKING:
-    from ridgeline.agent.profiles.document import Judged, KernelMoved
+    from ridgeline.agent.profiles.document import JudgedKernel, KernelChange
     from ridgeline.graph.kernel_profile import Recording
 
 app = typer.Typer(
@@ -91,7 +91,9 @@ def run(contract: Contract, kernel: Kernel = None, out: Out = None, as_json: Jso
         console.note(f"kept: {path}")
 
 
-def _print_recordings(recordings: "tuple[Recording, ...]", kernels: "tuple[Judged, ...]", *, as_json: bool) -> None:
+def _print_recordings(
+    recordings: "tuple[Recording, ...]", kernels: "tuple[JudgedKernel, ...]", *, as_json: bool
+) -> None:
     """A table of kernels for each recording, then what bounds them, then warnings."""
     from ridgeline.agent.profiles import report
     from ridgeline.agent.profiles.document import document
@@ -112,7 +114,7 @@ def _print_recordings(recordings: "tuple[Recording, ...]", kernels: "tuple[Judge
         console.note(f"warning: {report.plain(warning, 400)}")
 
 
-def _print_difference(pair: "KernelMoved") -> None:
+def _print_difference(pair: "KernelChange") -> None:
     """One kernel in both versions: time, bound, and the numbers that moved."""
     from ridgeline.agent.profiles.report import number, plain
 

@@ -13,7 +13,7 @@ from ridgeline.agent.knowledge_folders import require_readable
 
 if TYPE_CHECKING:
     from ridgeline.agent.roofline.picture import Picture, ShapeStands
-    from ridgeline.agent.roofline.roofline import Asked, Measured, Placed, Shown
+    from ridgeline.agent.roofline.roofline import CallRequest, CallRoofline, ContractRoofline, MeasuredShape
 
 Target = Annotated[
     str | None, typer.Argument(metavar="[CONTRACT|CAMPAIGN]", help="A ridgeline.yaml or its folder, or a campaign.")
@@ -80,18 +80,18 @@ def roofline(
         _print_measured(target, plot, as_json=as_json)
 
 
-def _make_request(op: str, op_options: dict[str, str | int | None], wikis: list[Path] | None) -> "Asked":
+def _make_request(op: str, op_options: dict[str, str | int | None], wikis: list[Path] | None) -> "CallRequest":
     """The options as a request. Raises UserError where shape or dtype is missing."""
-    from ridgeline.agent.roofline.roofline import Asked
+    from ridgeline.agent.roofline.roofline import CallRequest
 
     for name in ("--shape", "--dtype"):
         if op_options[name] is None:
             raise UserError(f"{name}: missing; an operator needs --shape and --dtype, `--list-ops` explains the sizes")
     fields = {name.removeprefix("--").replace("-", "_"): value for name, value in op_options.items()}
-    return Asked.model_validate({"op": op, "wikis": require_readable(wikis or (), "--wiki"), **fields})
+    return CallRequest.model_validate({"op": op, "wikis": require_readable(wikis or (), "--wiki"), **fields})
 
 
-def _print_operation(request: "Asked", *, as_json: bool) -> None:
+def _print_operation(request: "CallRequest", *, as_json: bool) -> None:
     """Where an operator of these sizes stands on the roofline."""
     from ridgeline.agent.roofline.roofline import place
 
@@ -170,7 +170,7 @@ def _print_operators(*, as_json: bool) -> None:
     console.table(("OPERATOR AND SIZES", "OPERATIONS; BYTES (r, w: width of what is read and written)"), rows)
 
 
-def _print_placed(placed: "Placed") -> None:
+def _print_placed(placed: "CallRoofline") -> None:
     """Work, intensity, bound, floor and target of an operator, a line each."""
     console.say(f"{placed.op} {', '.join(f'{name}={size}' for name, size in placed.shape.items())}, {placed.dtype} in,")
     console.say(f"{placed.out_dtype} out: {placed.formula}\n")
@@ -195,7 +195,7 @@ def _print_placed(placed: "Placed") -> None:
         )
 
 
-def _print_shapes(report: "Measured") -> None:
+def _print_shapes(report: "ContractRoofline") -> None:
     """Ceilings with their sources, then a table of the benchmark's shapes."""
     _print_specs(report.specs, report.note)
     console.say(f"the benchmark as a whole is bound by: {report.bound}\n")
@@ -212,7 +212,7 @@ def _print_specs(specs: tuple[str, ...], note: str) -> None:
     console.say()
 
 
-def _cells(shape: "Shown") -> tuple[str, ...]:
+def _cells(shape: "MeasuredShape") -> tuple[str, ...]:
     """One measured shape: GFLOP, MB, FLOP/byte, bound, microseconds, share of the ceiling."""
     return (
         shape.label,

@@ -55,14 +55,14 @@ def serve(
     resume: Resume = False,
 ) -> None:
     """Show campaigns in a browser: live, with diffs, evidence and the approval queue. Ctrl-C ends it."""
-    from ridgeline.agent.web.server import Listening, listen
+    from ridgeline.agent.web.server import ServeOptions, listen
 
     if token is not None and len(token) < SHORTEST:
         raise UserError(f"--token: is shorter than {SHORTEST} characters; leave it out and one is made")
     for folder in folders or []:
         if not folder.is_dir():
             raise UserError(f"{folder}: no such folder; give a campaign, or a repository with campaigns")
-    where = Listening(
+    where = ServeOptions(
         folders=tuple(folders or [Path.cwd()]),
         host=host,
         port=port,

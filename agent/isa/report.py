@@ -13,7 +13,7 @@ from ridgeline.sandbox.profiles.isa.values import Code, IsaFinding, Kind, Loop, 
 # Puts the hot instructions of a recorded trace on the lines of a listing.
 
 
-class Placed(Value):
+class HotspotPlacement(Value):
     """What a trace says of the lines of one listing."""
 
     shares: tuple[tuple[int, float], ...]
@@ -39,7 +39,7 @@ def hotspots(path: Path) -> tuple[Hotspot, ...]:
     return spots
 
 
-def place_hotspots(code: Code, spots: Sequence[Hotspot]) -> Placed:
+def place_hotspots(code: Code, spots: Sequence[Hotspot]) -> HotspotPlacement:
     """Each by its text, and by its source line where several instructions read the same."""
     where: dict[str, list[int]] = {}
     for index, instruction in enumerate(code.instructions):
@@ -56,7 +56,7 @@ def place_hotspots(code: Code, spots: Sequence[Hotspot]) -> Placed:
         else:
             why = f"{len(fitting)} times in it" if fitting else "not in it"
             missed.append(f"{hot.share:.1%} {hot.isa} ({why})")
-    return Placed(shares=tuple(sorted(shares.items())), missed=tuple(missed))
+    return HotspotPlacement(shares=tuple(sorted(shares.items())), missed=tuple(missed))
 
 
 def _plain(text: str) -> str:
@@ -70,7 +70,7 @@ class Section(Value):
     """One for each target."""
     findings: tuple[IsaFinding, ...]
     """Differences to the earlier version."""
-    hot: tuple[Placed | None, ...]
+    hot: tuple[HotspotPlacement | None, ...]
     """For each of `inspections`; None without a trace, and where there are no instructions to place it on."""
     compared: bool
     """Whether the earlier version has this kernel on a target of these."""
@@ -81,7 +81,7 @@ class Section(Value):
         return self.inspections[0].report.kernel
 
     @property
-    def placed(self) -> tuple[tuple[Inspected, Placed | None], ...]:
+    def placed(self) -> tuple[tuple[Inspected, HotspotPlacement | None], ...]:
         """Each target's code with what is hot in it."""
         return tuple(zip(self.inspections, self.hot, strict=True))
 
@@ -305,7 +305,7 @@ def _notes(inspected: Inspected) -> str:
     return f"<h2>{escape(inspected.report.target.arch)}</h2><p>{'<br>'.join(escape(note) for note in notes)}</p>"
 
 
-def _listing(inspected: Inspected, hot: Placed | None) -> str:
+def _listing(inspected: Inspected, hot: HotspotPlacement | None) -> str:
     if inspected.code is None or inspected.report.shape is None:
         return ""
     shares = dict(hot.shares) if hot else {}

@@ -172,7 +172,7 @@ MOST_ROWS = 500
 PART = 40_000
 """Characters of a long text that are given at once."""
 
-Told = dict[str, Any]
+JsonObject = dict[str, Any]
 
 
 class Desk:
@@ -181,17 +181,17 @@ class Desk:
     def __init__(self, roots: Roots) -> None:
         self._roots = roots
 
-    def status(self, arguments: AboutCampaigns) -> Told:
+    def status(self, arguments: AboutCampaigns) -> JsonObject:
         """Where a campaign stands and whether its ledger is whole, or a line for each campaign there is."""
         from ridgeline.agent.campaign.status import status_of
 
         if arguments.campaign:
-            status: Told = status_of(self._roots.campaign(arguments.campaign)).model_dump(mode="json")
+            status: JsonObject = status_of(self._roots.campaign(arguments.campaign)).model_dump(mode="json")
             return status
         folders = self._roots.all()
         return {"campaigns": [_brief(folder) for folder in folders[:MOST]], "left_out": max(0, len(folders) - MOST)}
 
-    def parse_bench_csv(self, arguments: AboutCsv) -> Told:
+    def parse_bench_csv(self, arguments: AboutCsv) -> JsonObject:
         """The rows and the score of a benchmark's CSV, read as the campaign reads it: against its frozen columns."""
         from ridgeline.graph.rules.score import ScoreError, aggregates
         from ridgeline.sandbox.timing.benchmark_csv import Problem, read
@@ -218,7 +218,7 @@ class Desk:
             "problem": problem,
         }
 
-    def queue(self, arguments: AboutQueue) -> Told:
+    def queue(self, arguments: AboutQueue) -> JsonObject:
         """What waits for a decision, oldest first, and what is decided and not resumed; of one campaign also the evidence."""
         from ridgeline.agent.campaign.decisions import decided_questions, open_questions
         from ridgeline.agent.campaign.decisions import find_question as chosen
@@ -234,7 +234,7 @@ class Desk:
             }
         campaign = self._roots.campaign(arguments.campaign)
         open_here = open_questions([campaign])
-        summary: Told = {
+        summary: JsonObject = {
             "waiting": [_question(*question) for question in open_here[:MOST]],
             "decided": [_describe_decided(*decision) for decision in decided_questions([campaign])],
         }
@@ -243,7 +243,7 @@ class Desk:
         question = chosen(campaign, arguments.key or open_here[0][1].request.key)
         return {**summary, "key": question.request.key, **self._part(Path(question.page), campaign, arguments.offset)}
 
-    def approve(self, arguments: Decide) -> Told:
+    def approve(self, arguments: Decide) -> JsonObject:
         """Approve, reject with a reason, or defer what a campaign waits for. It goes on with `ridgeline resume`."""
         from ridgeline.agent.campaign.decisions import Answer, store_decision
         from ridgeline.agent.campaign.decisions import find_question as chosen
@@ -265,13 +265,13 @@ class Desk:
         after = "" if stored == "defer" else f"ridgeline resume {campaign}"
         return {"campaign": campaign.name, "dir": str(campaign), "key": arguments.key, "choice": stored, "next": after}
 
-    def answer(self, arguments: AnswerRequest) -> Told:
+    def answer(self, arguments: AnswerRequest) -> JsonObject:
         """The open request of a campaign that asks by mailbox, or its answer. What cannot be used is refused."""
         from ridgeline.agent.campaign.decisions import Submission, open_question, store_answer
 
         campaign = self._roots.campaign(arguments.campaign)
         request = open_question(campaign)
-        about: Told = {"campaign": campaign.name, "dir": str(campaign), "number": request.number}
+        about: JsonObject = {"campaign": campaign.name, "dir": str(campaign), "number": request.number}
         if not arguments.text:
             page = campaign / "mailbox" / f"{request.number:03d}.request.md"
             return {**about, "purpose": request.ask.purpose, **self._part(page, campaign, arguments.offset)}
@@ -283,25 +283,25 @@ class Desk:
         stored = store_answer(campaign, request, submission)
         return {**about, "stored": True, "dropped": list(stored.dropped), **_after(campaign)}
 
-    def report(self, arguments: AboutReport) -> Told:
+    def report(self, arguments: AboutReport) -> JsonObject:
         """What was gained and how sure, what was tried, costs, and how to reproduce it; also in the middle."""
         from ridgeline.graph.reports.final_report import render_final_report as render
 
         campaign = self._roots.campaign(arguments.campaign)
         return {"campaign": campaign.name, **_part(render(campaigns.history(campaign)), arguments.offset)}
 
-    def _part(self, page: Path, campaign: Path, offset: int) -> Told:
+    def _part(self, page: Path, campaign: Path, offset: int) -> JsonObject:
         return _part(self._roots.read_bytes(str(page), campaign).decode(errors="replace"), offset)
 
 
-def _part(text: str, offset: int) -> Told:
+def _part(text: str, offset: int) -> JsonObject:
     """So much of a long text, and where it goes on; None at its end. Keys are taken out before a cut can hide one."""
     text = without_keys(text)
     end = offset + PART
     return {"text": text[offset:end], "characters": len(text), "next_offset": end if end < len(text) else None}
 
 
-def _after(campaign: Path) -> Told:
+def _after(campaign: Path) -> JsonObject:
     """What an answered campaign wants next. Whatever keeps it from going on, the answer is stored."""
     from ridgeline.agent.campaign.decisions import following
 
@@ -313,7 +313,7 @@ def _after(campaign: Path) -> Told:
     return {"next_request": follows, "next": "read the next request with `answer`" if follows else goes_on}
 
 
-def _brief(campaign: Path) -> Told:
+def _brief(campaign: Path) -> JsonObject:
     """A line of the list. A campaign that cannot be read is told as such and hides no other."""
     from ridgeline.agent.campaign.status import status_of
 
@@ -336,7 +336,7 @@ def _brief(campaign: Path) -> Told:
     return status.model_dump(mode="json", include=set(fields))
 
 
-def _describe_decided(campaign: Path, decision: Decided) -> Told:
+def _describe_decided(campaign: Path, decision: Decided) -> JsonObject:
     from ridgeline.agent.campaign.approvals import describe_unused
 
     return {
@@ -350,7 +350,7 @@ def _describe_decided(campaign: Path, decision: Decided) -> Told:
     }
 
 
-def _question(campaign: Path, question: Waits) -> Told:
+def _question(campaign: Path, question: Waits) -> JsonObject:
     request = question.request
     return {
         "campaign": campaign.name,

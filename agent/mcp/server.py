@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ridgeline.agent.errors import UserError
 from ridgeline.agent.mcp import desk as questions
-from ridgeline.agent.mcp.desk import KNOWN, Desk, Roots, Told, one_line
+from ridgeline.agent.mcp.desk import KNOWN, Desk, JsonObject, Roots, one_line
 from ridgeline.agent.providers.base import redact, without_keys
 from ridgeline.agent.version import VERSION
 from ridgeline.graph.values import Value
@@ -32,7 +32,7 @@ class Offer:
     """One tool."""
 
     asks: type[Value]
-    does: Callable[[Any], Told]
+    does: Callable[[Any], JsonObject]
     writes: bool = False
 
 

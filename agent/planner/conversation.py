@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
-from ridgeline.agent.providers.base import Ask, Call, Message, Model, Said, Tool
+from ridgeline.agent.providers.base import Ask, Call, Message, Model, Reply, Tool
 from ridgeline.graph.values import Cost, Value
 from ridgeline.prompts.render import render
 
@@ -182,7 +182,7 @@ def _ask(question: Question, messages: list[Message], number: int, *, offered: b
     )
 
 
-def _serve_calls(desk: Desk, reply: Said, messages: list[Message], left: int) -> int:
+def _serve_calls(desk: Desk, reply: Reply, messages: list[Message], left: int) -> int:
     """Answer the calls; returns how many more may be made. Every call gets an answer, also one beyond the limit."""
     messages.append(Message(role="assistant", text=reply.text, calls=reply.calls))
     for call in reply.calls:
@@ -195,7 +195,7 @@ def _serve_calls(desk: Desk, reply: Said, messages: list[Message], left: int) ->
     return left
 
 
-def _parse_reply(reply: Said, parse: Callable[[str], T | Wrong]) -> T | Wrong:
+def _parse_reply(reply: Reply, parse: Callable[[str], T | Wrong]) -> T | Wrong:
     """What `parse` makes of a reply that is whole and not empty."""
     if reply.truncated:
         return Wrong(why="the answer was cut off by the limit on its length; give a shorter one")

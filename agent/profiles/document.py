@@ -110,7 +110,7 @@ class RecordingRow(Value):
     warnings: tuple[str, ...]
 
 
-class Judged(Value):
+class JudgedKernel(Value):
     """One kernel over all recordings, and what bounds it."""
 
     profile: KernelProfile
@@ -120,16 +120,16 @@ class Judged(Value):
 class Document(RecordingRow):
     """The first recording, written out; what all of them say together; the rest."""
 
-    profiles: tuple[Judged, ...]
+    profiles: tuple[JudgedKernel, ...]
     others: tuple[RecordingRow, ...]
 
 
-def classify_profiles(profiles: Sequence[KernelProfile]) -> tuple[Judged, ...]:
+def classify_profiles(profiles: Sequence[KernelProfile]) -> tuple[JudgedKernel, ...]:
     """Each profile with its class."""
-    return tuple(Judged(profile=profile, bound=classify_bound(profile)) for profile in profiles)
+    return tuple(JudgedKernel(profile=profile, bound=classify_bound(profile)) for profile in profiles)
 
 
-def document(recordings: Sequence[Recording], profiles: Sequence[Judged]) -> Document:
+def document(recordings: Sequence[Recording], profiles: Sequence[JudgedKernel]) -> Document:
     """One object for at least one recording. A thread trace among the others is shown with the first too."""
     main, *rest = recordings
     top = recording_row(main)
@@ -197,7 +197,7 @@ def recordings(paths: Sequence[Path]) -> tuple[Recording, ...]:
     return tuple(rows)
 
 
-def kernels(recordings: Sequence[Recording], kernel: str | None, *, every: bool = False) -> tuple[Judged, ...]:
+def kernels(recordings: Sequence[Recording], kernel: str | None, *, every: bool = False) -> tuple[JudgedKernel, ...]:
     """Profiles with their class, the target first. Raises `UserError` where `kernel` matches none or is no regex."""
     from ridgeline.sandbox.profiles.readers.profiles import PROFILES, profile
 
@@ -246,7 +246,7 @@ COMPARED = (
 )  # fmt: skip
 
 
-class Moved(Value):
+class NumberChange(Value):
     """One number on both sides; None where a side does not tell it."""
 
     name: str
@@ -256,7 +256,7 @@ class Moved(Value):
     """b / a; None where one side is unknown or a is zero."""
 
 
-class TimeMoved(Value):
+class TimeChange(Value):
     """The medians, and whether they differ by more than the recordings resolve."""
 
     a_ns: float | None
@@ -267,17 +267,17 @@ class TimeMoved(Value):
     why: str
 
 
-class KernelMoved(Value):
+class KernelChange(Value):
     """One kernel that both profiles hold."""
 
     a: str
     b: str
-    time: TimeMoved
+    time: TimeChange
     bound: tuple[str, str]
     """Class of a and of b."""
-    numbers: tuple[Moved, ...]
+    numbers: tuple[NumberChange, ...]
     """Those that differ."""
-    stalls: tuple[Moved, ...]
+    stalls: tuple[NumberChange, ...]
     """Stall classes that moved by two points or more, largest change first."""
     stall_basis: tuple[str, str] | None
     """What the shares of each side are of; None where a side has none. Of two kinds nothing is compared."""
@@ -286,12 +286,12 @@ class KernelMoved(Value):
 class Difference(Value):
     """Two profiles side by side."""
 
-    kernels: tuple[KernelMoved, ...]
+    kernels: tuple[KernelChange, ...]
     only_a: tuple[str, ...]
     only_b: tuple[str, ...]
 
 
-def difference(a: Sequence[Judged], b: Sequence[Judged], *, one_each: bool = False) -> Difference:
+def difference(a: Sequence[JudgedKernel], b: Sequence[JudgedKernel], *, one_each: bool = False) -> Difference:
     """Kernels matched by whole name, else by the function's own name where that is unambiguous, in a's order.
 
     `one_each`: both sides were narrowed to one kernel, which are then compared whatever they are called.
@@ -305,7 +305,7 @@ def difference(a: Sequence[Judged], b: Sequence[Judged], *, one_each: bool = Fal
     )
 
 
-def _pairs(a: Sequence[Judged], b: Sequence[Judged]) -> list[tuple[Judged, Judged]]:
+def _pairs(a: Sequence[JudgedKernel], b: Sequence[JudgedKernel]) -> list[tuple[JudgedKernel, JudgedKernel]]:
     rest = list(b)
     pairs = []
     for judged in a:
@@ -320,10 +320,10 @@ def _pairs(a: Sequence[Judged], b: Sequence[Judged]) -> list[tuple[Judged, Judge
     return pairs
 
 
-def _compare_kernel(a: Judged, b: Judged) -> KernelMoved:
+def _compare_kernel(a: JudgedKernel, b: JudgedKernel) -> KernelChange:
     basis = (a.profile.stalls[0].basis, b.profile.stalls[0].basis) if a.profile.stalls and b.profile.stalls else None
     numbers = (_number(name, a.profile.number(name), b.profile.number(name)) for name in COMPARED)
-    return KernelMoved(
+    return KernelChange(
         a=a.profile.display,
         b=b.profile.display,
         time=_time(a.profile, b.profile),
@@ -334,7 +334,7 @@ def _compare_kernel(a: Judged, b: Judged) -> KernelMoved:
     )
 
 
-def _time(a: KernelProfile, b: KernelProfile) -> TimeMoved:
+def _time(a: KernelProfile, b: KernelProfile) -> TimeChange:
     before, after = a.number("time.median_ns"), b.number("time.median_ns")
     resolution = max(RESOLUTION_NS, _noise(a), _noise(b))
     answer: Literal["faster", "slower", "no difference resolved", "not comparable"] = "not comparable"
@@ -350,7 +350,7 @@ def _time(a: KernelProfile, b: KernelProfile) -> TimeMoved:
         answer = "faster" if after < before else "slower"
         why = f"more than {resolution:.4g} ns apart; two recordings are no A/B test: confirm with `ridgeline bench`"
     change = _number("time.median_ns", before, after)
-    return TimeMoved(a_ns=before, b_ns=after, ratio=change.ratio, resolution_ns=resolution, answer=answer, why=why)
+    return TimeChange(a_ns=before, b_ns=after, ratio=change.ratio, resolution_ns=resolution, answer=answer, why=why)
 
 
 def _noise(profile: KernelProfile) -> float:
@@ -362,7 +362,7 @@ def _noise(profile: KernelProfile) -> float:
     return (high - low) / 2 if low is not None and high is not None else 0.0
 
 
-def _stalls(a: KernelProfile, b: KernelProfile) -> tuple[Moved, ...]:
+def _stalls(a: KernelProfile, b: KernelProfile) -> tuple[NumberChange, ...]:
     before, after = ({item.stall: item.share for item in side.stalls} for side in (a, b))
     changes = [_number(name, before.get(name, 0.0), after.get(name, 0.0)) for name in dict.fromkeys((*before, *after))]
     return tuple(
@@ -373,5 +373,5 @@ def _stalls(a: KernelProfile, b: KernelProfile) -> tuple[Moved, ...]:
     )
 
 
-def _number(name: str, a: float | None, b: float | None) -> Moved:
-    return Moved(name=name, a=a, b=b, ratio=b / a if a and b is not None else None)
+def _number(name: str, a: float | None, b: float | None) -> NumberChange:
+    return NumberChange(name=name, a=a, b=b, ratio=b / a if a and b is not None else None)

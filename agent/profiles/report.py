@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator, Sequence
 
-from ridgeline.agent.profiles.document import Judged
+from ridgeline.agent.profiles.document import JudgedKernel
 from ridgeline.graph.kernel_profile import Hotspot, KernelCalls, KernelProfile, Recording, StallShare
 
 HEADER = (
@@ -53,7 +53,7 @@ def rows(recording: Recording) -> list[tuple[str, ...]]:
     return [_row(place, kernel) for place, kernel in enumerate(recording.kernels[:KERNELS], start=1)]
 
 
-def verdicts(kernels: Sequence[Judged], *, detailed: int = DETAILED) -> Iterator[str]:
+def verdicts(kernels: Sequence[JudgedKernel], *, detailed: int = DETAILED) -> Iterator[str]:
     """Lines about each kernel: class, evidence, what next, stalls, hotspots, numbers."""
     for judged in kernels[:detailed]:
         yield from _verdict(judged)
@@ -61,7 +61,7 @@ def verdicts(kernels: Sequence[Judged], *, detailed: int = DETAILED) -> Iterator
         yield f"{plain(judged.profile.display, NAME)}: {_class(judged)}"
 
 
-def _verdict(judged: Judged) -> Iterator[str]:
+def _verdict(judged: JudgedKernel) -> Iterator[str]:
     profile, bound = judged.profile, judged.bound
     yield f"{plain(profile.display, 100)}: {_class(judged)}"
     yield from (f"  because  {plain(text, 300)}" for text in bound.evidence)
@@ -92,7 +92,7 @@ def _numbers(profile: KernelProfile) -> Iterator[str]:
         yield f"  *        {plain(note)}"
 
 
-def _class(judged: Judged) -> str:
+def _class(judged: JudgedKernel) -> str:
     bound = judged.bound
     name = bound.bound.replace("_", "-") + (f" ({bound.subclass})" if bound.subclass else "")
     return f"{name}, {bound.confidence} confidence"
@@ -196,7 +196,7 @@ pre{white-space:pre-wrap}.bar{display:inline-block;height:.7em;background:#4a7eb
 """
 
 
-def render(title: str, recordings: Sequence[Recording], kernels: Sequence[Judged]) -> str:
+def render(title: str, recordings: Sequence[Recording], kernels: Sequence[JudgedKernel]) -> str:
     """The page. `title` and everything out of the recordings may hold any text."""
     from jinja2 import Environment, StrictUndefined
 

@@ -21,7 +21,7 @@ WAIT_S = 600.0
 Say = Callable[[str], None]
 
 
-class Made(Value):
+class ProfileRun(Value):
     """What was recorded, and what was passed over and why."""
 
     paths: tuple[Path, ...]
@@ -29,7 +29,7 @@ class Made(Value):
     notes: tuple[str, ...]
 
 
-def record(contract: Path, *, kernel: str | None, out: Path | None, progress: Say) -> Made:
+def record(contract: Path, *, kernel: str | None, out: Path | None, progress: Say) -> ProfileRun:
     """Profile the contract's program in a copy of its checkout; recordings are kept in `out`.
 
     Raises `UserError` for a contract of the processor, a build or a program that fails, or a folder that holds files
@@ -62,7 +62,7 @@ def record(contract: Path, *, kernel: str | None, out: Path | None, progress: Sa
         failed = record_with(session, vendor)
     if failed is not None:
         raise UserError(f"{loaded.path}: {_field(loaded)}: {in_a_line(failed)}; it must run before it can be profiled")
-    return Made(paths=tuple(session.paths), recordings=tuple(session.recordings), notes=tuple(session.notes))
+    return ProfileRun(paths=tuple(session.paths), recordings=tuple(session.recordings), notes=tuple(session.notes))
 
 
 def _kernel_name(loaded: LoadedContract) -> str | None:

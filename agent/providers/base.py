@@ -69,7 +69,7 @@ class Ask(Value):
         return hashlib.sha256(self.model_dump_json().encode()).hexdigest()
 
 
-class Said(Value):
+class Reply(Value):
     """One answer: text, or calls of tools."""
 
     text: str = ""
@@ -88,7 +88,7 @@ class Model(Protocol):
     tools: bool
     """Whether tools may be offered: a mailbox takes whole answers only."""
 
-    def ask(self, ask: Ask) -> Said: ...
+    def ask(self, ask: Ask) -> Reply: ...
 
     def count(self, text: str) -> int:
         """Tokens of a text, by the model's own counter or a close one; needs no network."""

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from ridgeline.agent.errors import UserError
-from ridgeline.agent.providers.base import Ask, BudgetSpent, Client, Said, StopAsked
+from ridgeline.agent.providers.base import Ask, BudgetSpent, Client, Reply, StopAsked
 from ridgeline.agent.providers.choice import MAILBOX, Choice, Price
 from ridgeline.agent.providers.client import MILLION
 from ridgeline.agent.providers.mailbox import MailboxModel
@@ -107,7 +107,7 @@ class StoppedModel:
     def count(self, text: str) -> int:
         return self._inner.count(text)
 
-    def ask(self, ask: Ask) -> Said:
+    def ask(self, ask: Ask) -> Reply:
         """Raises StopAsked instead of asking."""
         if not self._inner.is_answered(ask):
             raise StopAsked(f"{ask.purpose}: a person asked to stop before it was answered")
@@ -132,7 +132,7 @@ class BudgetedModel:
         """Whether the answer lies in a mailbox."""
         return isinstance(self._inner, MailboxModel) and self._inner.is_answered(ask)
 
-    def ask(self, ask: Ask) -> Said:
+    def ask(self, ask: Ask) -> Reply:
         """Raises BudgetSpent instead of asking what may not fit."""
         if self._limits.max_dollars is not None or self._limits.max_tokens is not None:
             why = over(self._inner.most(ask), self._spent(), self._limits)

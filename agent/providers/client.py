@@ -20,7 +20,7 @@ from ridgeline.agent.providers.base import (
     KeyMissing,
     Message,
     ModelError,
-    Said,
+    Reply,
     Unanswerable,
     Unreachable,
     plain,
@@ -37,7 +37,7 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 
-class Again(Exception):
+class TransientFailure(Exception):
     """A failure that may pass: the connection, a time-out, 429, 5xx."""
 
     def __init__(self, message: str, *, after_s: float | None = None) -> None:
@@ -67,7 +67,7 @@ class Patience:
         for attempt in range(1, self.attempts + 1):
             try:
                 return call(until - self.now())
-            except Again as failure:
+            except TransientFailure as failure:
                 pause = self._pause(attempt, failure.after_s)
                 if attempt == self.attempts:
                     raise Unreachable(f"{who}: no answer in {attempt} attempts: {failure}") from None
@@ -85,7 +85,7 @@ class Patience:
 
 
 def within(seconds: float, call: Callable[[], T]) -> T:
-    """The call's result, or Again when it takes longer than `seconds` of wall time.
+    """The call's result, or TransientFailure when it takes longer than `seconds` of wall time.
 
     A socket's own time limit starts anew with every byte, so a server that drips would hold us for ever. The thread
     that is left behind ends with the process.
@@ -94,7 +94,7 @@ def within(seconds: float, call: Callable[[], T]) -> T:
     try:
         return pool.apply_async(call).get(max(0.0, seconds))
     except multiprocessing.TimeoutError:
-        raise Again(f"no complete answer within {seconds:.0f} s") from None
+        raise TransientFailure(f"no complete answer within {seconds:.0f} s") from None
     finally:
         pool.terminate()
 
@@ -106,7 +106,7 @@ PER_MESSAGE = 16
 
 
 @dataclass(frozen=True)
-class Reached:
+class ReachableModel:
     """One model of the list, and what it was found to take."""
 
     name: str
@@ -156,7 +156,7 @@ class LitellmModel:
             tokens=input_tokens + ask.max_output_tokens, dollars=top if len(known_prices) == len(prices) else None
         )
 
-    def ask(self, ask: Ask) -> Said:
+    def ask(self, ask: Ask) -> Reply:
         """Raises the typed failures of `ridgeline.agent.providers.base`."""
         failures: list[ModelError] = []
         for at, model in enumerate(self._models):
@@ -171,7 +171,7 @@ class LitellmModel:
             raise type(failures[0])("; ".join(str(failure) for failure in failures))
         raise failures[0]
 
-    def _once(self, at: int, ask: Ask, left_s: float) -> Said:
+    def _once(self, at: int, ask: Ask, left_s: float) -> Reply:
         """One request, and at once a second and third without what the server says it cannot do."""
         for _ in range(2):
             try:
@@ -184,7 +184,7 @@ class LitellmModel:
                 self._models[at] = simpler
         return self._request(self._models[at], ask, left_s)
 
-    def _request(self, model: Reached, ask: Ask, left_s: float) -> Said:
+    def _request(self, model: ReachableModel, ask: Ask, left_s: float) -> Reply:
         lib = library()
         seconds = min(self._timeout_s, max(1.0, left_s))
         parameters = arguments(
@@ -208,7 +208,7 @@ class LitellmModel:
             raise fault(error, name=model.name, provider=model.provider) from None
         return reply.model_copy(update={"cost": self._cost(model, ask, response, reply)})
 
-    def _cost(self, model: Reached, ask: Ask, response: Any, reply: Said) -> Cost:
+    def _cost(self, model: ReachableModel, ask: Ask, response: Any, reply: Reply) -> Cost:
         usage = getattr(response, "usage", None)
         input_tokens, output_tokens = _number(usage, "prompt_tokens"), _number(usage, "completion_tokens")
         if not input_tokens:  # the server does not say
@@ -228,7 +228,7 @@ class LitellmModel:
         tools = [tool.name + tool.description + tool.parameters for tool in ask.tools]
         return self.count("\n".join((*parts, *tools, ask.answer_schema)))
 
-    def _reach(self, name: str, choice: Choice) -> Reached:
+    def _reach(self, name: str, choice: Choice) -> ReachableModel:
         same_provider = name == choice.name or name.partition("/")[0] == choice.name.partition("/")[0]
         base_url = choice.base_url if same_provider else ""
         provider = require(name, base_url=base_url, environment=os.environ)
@@ -237,7 +237,7 @@ class LitellmModel:
         model_price = price(name) if entry else None
         if provider in LOCAL:
             model_price = model_price or Price(input=0.0, output=0.0)
-        return Reached(
+        return ReachableModel(
             name=name,
             provider=provider,
             base_url=base_url,
@@ -249,12 +249,12 @@ class LitellmModel:
         )
 
 
-def _asks_for_form(model: Reached, ask: Ask) -> bool:
+def _asks_for_form(model: ReachableModel, ask: Ask) -> bool:
     """Beside tools a form is asked for only of those who are known to take both: a grammar would forbid the call."""
     return model.schema and (not ask.tools or (model.provider in ("openai", "azure") and not model.base_url))
 
 
-def _without(model: Reached, ask: Ask, refusal: str) -> Reached | None:
+def _without(model: ReachableModel, ask: Ask, refusal: str) -> ReachableModel | None:
     """The same model, asked for less; None when the refusal is about something else."""
     text = refusal.lower()
     if (
@@ -284,7 +284,7 @@ SPENT = ("insufficient_quota", "credit balance is too low", "billing hard limit"
 """A 429 or 400 that no waiting mends."""
 
 
-def fault(error: Exception, *, name: str, provider: str) -> Again | ModelError:
+def fault(error: Exception, *, name: str, provider: str) -> TransientFailure | ModelError:
     """The failure to raise instead of the library's."""
     status, message = _status(error), words(error)
     who = f"--model {name}"
@@ -295,7 +295,7 @@ def fault(error: Exception, *, name: str, provider: str) -> Again | ModelError:
     if status == 404:
         return KeyMissing(f"{who}: the provider does not know the model, or its address is wrong (404): {message}")
     if status in (408, 409, 425, 429) or status >= 500:
-        return Again(f"{status}: {message}", after_s=_retry_after(error))
+        return TransientFailure(f"{status}: {message}", after_s=_retry_after(error))
     return Unanswerable(f"{who}: the provider refused the question ({status}): {message}")
 
 
@@ -427,13 +427,13 @@ def _message(message: Message, *, cached: bool) -> dict[str, Any]:
     return fields
 
 
-def answer(response: Any, *, model_name: str, cost: Cost) -> Said:
+def answer(response: Any, *, model_name: str, cost: Cost) -> Reply:
     """Raises ValueError for a response without a choice."""
     if not response.choices:
         raise ValueError("an answer without any choice")
     choice = response.choices[0]
     text = choice.message.content if isinstance(choice.message.content, str) else ""
-    return Said(
+    return Reply(
         text=_safe(text),
         calls=tuple(_calls(choice.message.tool_calls or ())),
         truncated=choice.finish_reason == "length" or len(text) > LONGEST_TEXT,

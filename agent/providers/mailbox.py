@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ridgeline.agent.errors import UserError, Waiting
-from ridgeline.agent.providers.base import Ask, Message, Said, plain
+from ridgeline.agent.providers.base import Ask, Message, Reply, plain
 from ridgeline.agent.providers.tape import estimate_tokens
 from ridgeline.graph.values import SCHEMA, Cost, Value
 from ridgeline.sandbox.store.durable import write_whole
@@ -23,7 +23,7 @@ LONGEST = 2_000_000
 """Bytes of an answer that are read: a hundred times a large kernel."""
 
 
-class Asked(Value):
+class MailboxRequest(Value):
     """`NNN.request.json`."""
 
     schema_version: int = SCHEMA
@@ -34,7 +34,7 @@ class Asked(Value):
     """How an answer can be checked before it is stored: JSON of the planner that asked; empty where it cannot."""
 
 
-class Answered(Value):
+class MailboxAnswer(Value):
     """`NNN.answer.json`. Dollars are None where the writer did not say what the answer cost."""
 
     schema_version: int = SCHEMA
@@ -52,40 +52,40 @@ class Mailbox:
     def __init__(self, campaign: Path) -> None:
         self.folder = campaign / FOLDER
 
-    def requests(self) -> tuple[Asked, ...]:
+    def requests(self) -> tuple[MailboxRequest, ...]:
         """Every question, oldest first."""
         paths = sorted(self.folder.glob("*.request.json"), key=lambda path: int(path.name.partition(".")[0]))
-        return tuple(Asked.model_validate(_json(path)) for path in paths)
+        return tuple(MailboxRequest.model_validate(_json(path)) for path in paths)
 
-    def open_request(self) -> Asked | None:
+    def open_request(self) -> MailboxRequest | None:
         """The one that the campaign waits for: the newest, while it has no answer."""
         requests = self.requests()
         return requests[-1] if requests and self.answer_to(requests[-1]) is None else None
 
-    def answer_to(self, request: Asked) -> Answered | None:
+    def answer_to(self, request: MailboxRequest) -> MailboxAnswer | None:
         """None while there is no answer. Raises UserError when its file answers another question."""
         path = self.path(request.number, "answer.json")
         if not path.is_file():
             return None
-        answer = Answered.model_validate(_json(path))
+        answer = MailboxAnswer.model_validate(_json(path))
         if answer.digest != request.digest:
             raise UserError(f"{path}: answers another question; delete it and answer {request.number:03d} again")
         return answer
 
-    def post(self, ask: Ask) -> Asked:
+    def post(self, ask: Ask) -> MailboxRequest:
         """The question, written down once; again at the end when another one was asked since and it has no answer."""
         requests = self.requests()
         for request in reversed(requests):
             if request.digest == ask.digest and (request is requests[-1] or self.answer_to(request) is not None):
                 return request
         number = requests[-1].number + 1 if requests else 1
-        request = Asked(number=number, digest=ask.digest, ask=ask, checks=ask.checks)
+        request = MailboxRequest(number=number, digest=ask.digest, ask=ask, checks=ask.checks)
         write_whole(self.path(number, "request.md"), page(number, ask, before=_before(ask, requests)).encode())
         text = request.model_dump_json(indent=1) + "\n"
         write_whole(self.path(request.number, "request.json"), text.encode())
         return request
 
-    def store(self, request: Asked, answer: Answered) -> Path:
+    def store(self, request: MailboxRequest, answer: MailboxAnswer) -> Path:
         """Where the answer lies now."""
         path = self.path(request.number, "answer.json")
         write_whole(path, (answer.model_dump_json(indent=1) + "\n").encode())
@@ -95,7 +95,7 @@ class Mailbox:
         return self.folder / f"{number:03d}.{kind}"
 
 
-def _before(ask: Ask, requests: Sequence[Asked]) -> int | None:
+def _before(ask: Ask, requests: Sequence[MailboxRequest]) -> int | None:
     """Number of the request that this one asks again, with what was wrong; None for a question of its own."""
     messages = ask.messages
     return next(
@@ -133,20 +133,20 @@ class MailboxModel:
         """Whether somebody has answered this question; asks nothing."""
         return any(request.digest == ask.digest and self._box.answer_to(request) for request in self._box.requests())
 
-    def ask(self, ask: Ask) -> Said:
+    def ask(self, ask: Ask) -> Reply:
         """Raises Waiting until the answer is there."""
         request = self._box.post(ask)
         answer = self._box.answer_to(request)
         if answer is None:
             raise Waiting(waiting(self._campaign, request))
-        return Said(
+        return Reply(
             text=answer.text,
             model=f"mailbox ({answer.author})" if answer.author else "mailbox",
             cost=Cost(tokens=answer.tokens, dollars=answer.dollars),
         )
 
 
-def waiting(campaign: Path, request: Asked) -> str:
+def waiting(campaign: Path, request: MailboxRequest) -> str:
     """Which file asks what, and how to answer."""
     page_path = Mailbox(campaign).path(request.number, "request.md")
     return (
@@ -162,7 +162,7 @@ def open_request(campaign: Path) -> str | None:
     return str(box.path(request.number, "request.md")) if request else None
 
 
-def check_answer(text: bytes, request: Asked, *, source: str) -> str:
+def check_answer(text: bytes, request: MailboxRequest, *, source: str) -> str:
     """The answer's text, ready to be stored. Raises UserError saying in one line what is wrong with it."""
     if len(text) > LONGEST:
         raise UserError(f"{source}: has {len(text)} bytes; an answer has at most {LONGEST}")

@@ -15,7 +15,7 @@ from typing import Any
 
 from ridgeline.agent.campaign.tape import TapeMiss
 from ridgeline.agent.errors import UserError
-from ridgeline.agent.providers.base import Ask, BudgetSpent, Message, Model, NotAsked, Said, StopAsked, Tool
+from ridgeline.agent.providers.base import Ask, BudgetSpent, Message, Model, NotAsked, Reply, StopAsked, Tool
 from ridgeline.graph.briefing import STOPPED
 from ridgeline.graph.limits import Limits
 from ridgeline.graph.values import SCHEMA, Cost, Value
@@ -44,12 +44,12 @@ class ModelTape:
         self._path = path
         self._parts: dict[str, str] = {}
         self._questions: dict[str, _Question] = {}
-        self._answers: dict[str, Said] = {}
+        self._answers: dict[str, Reply] = {}
         self._refused: dict[str, str] = {}
         for line in self._lines(repaired):
             self._take(line)
 
-    def find_answer(self, ask: Ask) -> Said | None:
+    def find_answer(self, ask: Ask) -> Reply | None:
         """None for a question that was never answered."""
         return self._answers.get(ask.digest)
 
@@ -67,7 +67,7 @@ class ModelTape:
         """Every question on the tape, in the order it was asked."""
         return tuple(self._restore(question) for question in self._questions.values())
 
-    def record(self, ask: Ask, reply: Said) -> None:
+    def record(self, ask: Ask, reply: Reply) -> None:
         """On the disk before it returns."""
         self._write(ask, {"said": reply.model_dump(mode="json")})
 
@@ -109,7 +109,7 @@ class ModelTape:
             return
         self._questions[line["digest"]] = _Question.model_validate(line["question"])
         if "said" in line:
-            self._answers[line["digest"]] = Said.model_validate(line["said"])
+            self._answers[line["digest"]] = Reply.model_validate(line["said"])
         else:
             self._refused[line["digest"]] = line["refused"]
 
@@ -139,7 +139,7 @@ class TapedModel:
     def count(self, text: str) -> int:
         return self._inner.count(text)
 
-    def ask(self, ask: Ask) -> Said:
+    def ask(self, ask: Ask) -> Reply:
         ask = ask.shorten(self._longest)
         reply = self._tape.find_answer(ask)
         if reply is None:
@@ -168,7 +168,7 @@ class RecordedModel:
     def count(self, text: str) -> int:
         return estimate_tokens(text)
 
-    def ask(self, ask: Ask) -> Said:
+    def ask(self, ask: Ask) -> Reply:
         """Raises TapeMiss for a question that is not on the tape."""
         ask = ask.shorten(self._longest)
         reply = self._tape.find_answer(ask)

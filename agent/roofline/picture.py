@@ -125,7 +125,7 @@ class ShapeStands(ShapeRoof):
     best_share: float | None
 
 
-class Stands(Value):
+class CampaignRoofline(Value):
     """The one JSON object of `ridgeline roofline CAMPAIGN`."""
 
     campaign: str
@@ -146,14 +146,14 @@ class Stands(Value):
     shapes: tuple[ShapeStands, ...]
 
 
-def stands(folder: Path, history: History) -> tuple[Stands, Picture]:
+def stands(folder: Path, history: History) -> tuple[CampaignRoofline, Picture]:
     """Read from the ledger; nothing is measured."""
     roof, best = history.roofline, best_round(history)
     original = history.model_copy(update={"rounds": ()})
     original_headroom, best_headroom = compute_best_headroom(original), compute_best_headroom(history)
     sentence = check_hardware(history).description
     shapes = _shapes(history)
-    position = Stands(
+    position = CampaignRoofline(
         campaign=history.opened.target.campaign,
         dir=str(folder),
         machine=history.opened.machine.name,

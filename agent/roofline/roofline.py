@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-class Shown(ShapeRoof):
+class MeasuredShape(ShapeRoof):
     """A shape and where the unmodified kernel stands."""
 
     now_us: float | None
@@ -50,7 +50,7 @@ class Shown(ShapeRoof):
     """Floor time / measured time."""
 
 
-class Measured(Value):
+class ContractRoofline(Value):
     """The one JSON object of `ridgeline roofline CONTRACT`."""
 
     contract: str
@@ -62,14 +62,14 @@ class Measured(Value):
     note: str
     """What was refused, and what is not known and therefore off."""
     bound: RooflineBound
-    shapes: tuple[Shown, ...]
+    shapes: tuple[MeasuredShape, ...]
     reach: Headroom | None
     nothing_to_gain: bool
     said: str
     """What that means for a campaign, in one sentence."""
 
 
-def measure(loaded: LoadedContract, limits: Limits, say: "Callable[[str], None]") -> tuple[Measured, Picture]:
+def measure(loaded: LoadedContract, limits: Limits, say: "Callable[[str], None]") -> tuple[ContractRoofline, Picture]:
     """Measure the ceilings and run the benchmark once. Raises `UserError` where its numbers cannot be used."""
     with measuring(loaded) as (ports, commit):
         say("measuring the ceilings of this machine")
@@ -82,7 +82,7 @@ def measure(loaded: LoadedContract, limits: Limits, say: "Callable[[str], None]"
     roofs = compute_shape_roofs(run.rows, loaded.contract.work, device.ceilings)
     headroom = compute_headroom(run.rows, loaded.contract, device)
     nothing, sentence = verdict(headroom, loaded.contract, limits)
-    measured = Measured(
+    measured = ContractRoofline(
         contract=str(loaded.path),
         machine=device.machine,
         specs=tuple(spec.text for spec in device.specs),
@@ -145,11 +145,11 @@ def _goal(contract: Contract) -> Goal | None:
         return None
 
 
-def _display_shapes(rows: Sequence[Row], roofs: Sequence[ShapeRoof], contract: Contract) -> tuple[Shown, ...]:
+def _display_shapes(rows: Sequence[Row], roofs: Sequence[ShapeRoof], contract: Contract) -> tuple[MeasuredShape, ...]:
     share, column = compute_shares(rows, roofs, contract.scoring), contract.scoring.time_ms
     times = {row.label: 1e3 * row.metric(column) for row in rows} if column else {}
     return tuple(
-        Shown(**roof.model_dump(), now_us=times.get(roof.label), share=share.get(roof.label)) for roof in roofs
+        MeasuredShape(**roof.model_dump(), now_us=times.get(roof.label), share=share.get(roof.label)) for roof in roofs
     )
 
 
@@ -234,7 +234,7 @@ FRACTION = 0.90
 TILED = ("gemm", "batched_gemm", "gemm_blockscaled", "gemm_w4a16")
 
 
-class Asked(Value):
+class CallRequest(Value):
     """What the command line asks for."""
 
     op: str
@@ -250,7 +250,7 @@ class Asked(Value):
     wikis: tuple[Path, ...] = ()
 
 
-class Placed(Value):
+class CallRoofline(Value):
     """The one JSON object that the command prints. None where no document gives what it needs."""
 
     op: str
@@ -276,7 +276,7 @@ class Placed(Value):
     formula: str
 
 
-def place(request: Asked) -> Placed:
+def place(request: CallRequest) -> CallRoofline:
     """Work of the call against the product's ceilings. Raises `UserError` naming the option that is wrong."""
     family, types, sizes = _parse_request(request)
     try:
@@ -291,7 +291,7 @@ def place(request: Asked) -> Placed:
     notes += _warn_of_cache(call, specs)
     if request.gpu is not None and target is None:
         notes.append("target: UNKNOWN, the ceiling that it is a share of is not known")
-    return Placed(
+    return CallRoofline(
         op=family.name,
         shape=sizes,
         dtype=types.main,
@@ -312,7 +312,7 @@ def place(request: Asked) -> Placed:
     )
 
 
-def _parse_request(request: Asked) -> tuple[Family, Types, dict[str, int]]:
+def _parse_request(request: CallRequest) -> tuple[Family, Types, dict[str, int]]:
     try:
         family = families.family(request.op)
     except SizeError as error:
@@ -327,12 +327,10 @@ def _parse_request(request: Asked) -> tuple[Family, Types, dict[str, int]]:
         raise UserError(f"--shape: {error}") from error
 
 
-def _specs(request: Asked, family: Family, types: Types) -> tuple[tuple[Spec, ...], list[str]]:
+def _specs(request: CallRequest, family: Family, types: Types) -> tuple[tuple[Spec, ...], list[str]]:
     """Registered numbers of the product, and what there is to say about those that are missing."""
     if request.gpu is None:
         return (), ["--gpu: not given, so no ceiling is known; the work of the call is"]
-    pass
-
     library = products(request.wikis)
     specs = documented_specs(library, request.gpu, types.main, units=family.units)
     missing = [library.spec(request.gpu, spec.metric).note for spec in specs if spec.value is None]
@@ -357,7 +355,7 @@ def _target(bound: RooflineBound, specs: tuple[Spec, ...]) -> tuple[float | None
 
 
 def _wave(
-    request: Asked, family: Family, types: Types, sizes: dict[str, int], call: Amount, specs: tuple[Spec, ...]
+    request: CallRequest, family: Family, types: Types, sizes: dict[str, int], call: Amount, specs: tuple[Spec, ...]
 ) -> Wave | None:
     if request.tile is None and request.grid is None:
         return None
@@ -375,7 +373,9 @@ def _wave(
         raise UserError(f"{option}: {error}") from error
 
 
-def _tiling(request: Asked, family: Family, types: Types, sizes: dict[str, int], call: Amount) -> tuple[int, Amount]:
+def _tiling(
+    request: CallRequest, family: Family, types: Types, sizes: dict[str, int], call: Amount
+) -> tuple[int, Amount]:
     if request.tile is None:
         grid = request.grid or 0
         if grid < 1:

@@ -344,7 +344,7 @@ FAR = 8.0
 
 
 @dataclass(frozen=True, kw_only=True)
-class Found:
+class SourceAnalysis:
     """A file that was looked at."""
 
     base: SourceShapes
@@ -362,7 +362,7 @@ def shapes_of(sizes: InferredSizes, shapes: SourceShapes) -> Iterator[tuple[str,
         at += len(tensor.shape)
 
 
-def fixed_buffers(analysis: Found) -> tuple[str, ...]:
+def fixed_buffers(analysis: SourceAnalysis) -> tuple[str, ...]:
     """Buffers that keep the values that the module makes; none where a size can only be read off one of them."""
     buffers, base = set(analysis.facts.constant_buffers), analysis.base
     names = [*(tensor.name for tensor in base.inputs), *(tensor.name for tensor in base.state)]
@@ -375,7 +375,7 @@ def fixed_buffers(analysis: Found) -> tuple[str, ...]:
     )
 
 
-def arguments(analysis: Found) -> Iterator[Argument]:
+def arguments(analysis: SourceAnalysis) -> Iterator[Argument]:
     """Inputs, then the parameters and buffers that the result depends on."""
     base, facts = analysis.base, analysis.facts
     shapes, used_names, buffers = shapes_of(analysis.sized, base), set(analysis.sized.dims), fixed_buffers(analysis)
@@ -397,26 +397,26 @@ def arguments(analysis: Found) -> Iterator[Argument]:
             )  # fmt: skip
 
 
-class _Drawn(NamedTuple):
+class _Distribution(NamedTuple):
     values: str
     bounds: tuple[int, int] | None = None
     within: tuple[float, float] | None = None
 
 
-def _choose_distribution(tensor: InputFacts, place: int, facts: RunFacts) -> _Drawn:
+def _choose_distribution(tensor: InputFacts, place: int, facts: RunFacts) -> _Distribution:
     """How an input is drawn: from N(0,1) where that has finite results, else as get_inputs() does."""
     if tensor.dtype == "bool" or place in facts.masks:
-        return _Drawn("mask")
+        return _Distribution("mask")
     if tensor.dtype.startswith(("int", "uint")):
         bounds = tensor.bounds or facts.inputs[place].bounds or (0, 2)
-        return _Drawn("integers", (bounds[0], max(bounds[1], bounds[0] + 2)))
+        return _Distribution("integers", (bounds[0], max(bounds[1], bounds[0] + 2)))
     if facts.normal or (facts.inside and place not in facts.inside):
-        return _Drawn("normal")
+        return _Distribution("normal")
     ends = facts.input_ranges[place] if facts.inside else None
-    return _Drawn("uniform" if ends and ends[0] < 0 else "positive", within=ends)
+    return _Distribution("uniform" if ends and ends[0] < 0 else "positive", within=ends)
 
 
-def outputs(analysis: Found, argument_names: set[str]) -> Iterator[Argument]:
+def outputs(analysis: SourceAnalysis, argument_names: set[str]) -> Iterator[Argument]:
     """What comes out."""
     base = analysis.base
     shapes = [*shapes_of(analysis.sized, base)][len(base.inputs) + len(base.state) :]
@@ -436,7 +436,7 @@ def _free(name: str, used_names: set[str]) -> str:
     return plain
 
 
-def notes(source: TorchSource, analysis: Found) -> Iterator[str]:
+def notes(source: TorchSource, analysis: SourceAnalysis) -> Iterator[str]:
     """What was assumed, one line each."""
     facts, sizing = analysis.facts, analysis.sized
     if sizing.dims == {"one": 1}:
@@ -458,7 +458,7 @@ def notes(source: TorchSource, analysis: Found) -> Iterator[str]:
         yield f"{elements:.2g} elements: on a processor each judged call takes minutes; lower the sizes in task.yaml"
 
 
-def _find_fixed_extents(analysis: Found) -> Iterator[str]:
+def _find_fixed_extents(analysis: SourceAnalysis) -> Iterator[str]:
     """Extents of inputs that no unseen size changes."""
     for tensor, shape in zip(analysis.base.inputs, shapes_of(analysis.sized, analysis.base), strict=False):
         if same := [extent for extent in shape if extent.isdecimal() and int(extent) >= FIXED_EXTENT]:
@@ -468,7 +468,7 @@ def _find_fixed_extents(analysis: Found) -> Iterator[str]:
             )
 
 
-def _ranges(analysis: Found) -> Iterator[str]:
+def _ranges(analysis: SourceAnalysis) -> Iterator[str]:
     """Where inputs are drawn otherwise than get_inputs() does, or than usual."""
     facts = analysis.facts
     if not facts.normal and not facts.inside:
@@ -486,7 +486,7 @@ def _ranges(analysis: Found) -> Iterator[str]:
             )
 
 
-def _constants(analysis: Found) -> Iterator[str]:
+def _constants(analysis: SourceAnalysis) -> Iterator[str]:
     facts, buffers = analysis.facts, fixed_buffers(analysis)
     if buffers:
         yield f"{', '.join(buffers)}: a constant that the module makes, and so no input: a kernel makes it itself"
@@ -514,7 +514,7 @@ AFFORDED = 1 << 20
 
 
 @dataclass(frozen=True, kw_only=True)
-class Written:
+class TaskFolder:
     """A task folder that was made."""
 
     folder: Path
@@ -524,7 +524,7 @@ class Written:
     """Why a wrong kernel may be called right, one line each: to be mended before anybody works on it."""
 
 
-def write(folder: Path, file: Path, *, entry: str | None, kernelbench: bool = False) -> Written:
+def write(folder: Path, file: Path, *, entry: str | None, kernelbench: bool = False) -> TaskFolder:
     """Make a task of the function or module `entry` of `file`. Raises `UserError`, and SourceError for the file.
 
     `kernelbench`: the file keeps to KernelBench's convention, with `Model`, `get_inputs` and `get_init_inputs`.
@@ -540,7 +540,7 @@ def write(folder: Path, file: Path, *, entry: str | None, kernelbench: bool = Fa
     folder.mkdir(parents=True, exist_ok=True)
     for name, text in written.items():
         (folder / name).write_text(text, encoding="utf-8")
-    return Written(
+    return TaskFolder(
         folder=folder,
         notes=(*plan.notes, *(f"{hole.rule}: {hole.text}" for hole in holes if hole not in stops)),
         wrong=tuple(f"{hole.rule}: {hole.text}" for hole in stops),
@@ -566,7 +566,7 @@ def _make_plan(source: TorchSource, file: Path) -> Plan:
     # what a call reads of its inputs hangs on their sizes, so where that is cheap the file's own are looked at
     elements = sum(elements_of(tensor) for tensor in (*base.inputs, *base.state, *base.outputs))
     facts = source.read_facts({} if elements <= AFFORDED else small)
-    return _plan(source, file, Found(base=base, facts=facts, sized=sizing, small=small, used=used))
+    return _plan(source, file, SourceAnalysis(base=base, facts=facts, sized=sizing, small=small, used=used))
 
 
 def _list_used_names(text: str) -> set[str]:
@@ -623,7 +623,7 @@ def _small(source: TorchSource, sizes: InferredSizes) -> dict[str, int]:
     return small if changed and _probe_shape(source, changed) is not None else {}
 
 
-def _plan(source: TorchSource, file: Path, analysis: Found) -> Plan:
+def _plan(source: TorchSource, file: Path, analysis: SourceAnalysis) -> Plan:
     base, facts = analysis.base, analysis.facts
     for tensor in (*base.inputs, *base.state, *base.outputs):
         if tensor.dtype and tensor.dtype not in get_args(DType):

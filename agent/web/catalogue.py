@@ -82,7 +82,7 @@ class Row(Value):
 
 
 @dataclass(frozen=True)
-class Whole:
+class CampaignRecord:
     """One campaign as it is now."""
 
     history: History | None
@@ -131,7 +131,7 @@ class Catalogue:
         self.unsearched: tuple[Path, ...] = ()
         """Folders with more below them than is searched."""
         self._records: dict[str, tuple[Stamp, Record]] = {}
-        self._recent_records: Recent[Whole] = Recent(KEPT)
+        self._recent_records: Recent[CampaignRecord] = Recent(KEPT)
         self._parts: Recent[object] = Recent(PARTS)
         self._wake = threading.Event()
 
@@ -207,7 +207,7 @@ class Catalogue:
         path = self.folder(id)
         return self._row(id, path, self._current(id, path) or self._read_ledger(id, path, hold=True))
 
-    def read_record(self, id: str) -> Whole:
+    def read_record(self, id: str) -> CampaignRecord:
         """Its record. Raises UserError for an id that names none, WorldError for a damaged ledger."""
         path = self.folder(id)
         stamp = stamp_of(path)
@@ -215,7 +215,9 @@ class Catalogue:
         if current is not None:
             return current
         lines = JsonlLedger(path / campaigns.LEDGER).lines()
-        record = Whole(fold_ledger(lines), tuple(line.body for line in lines), lines[-1].sha256 if lines else "")
+        record = CampaignRecord(
+            fold_ledger(lines), tuple(line.body for line in lines), lines[-1].sha256 if lines else ""
+        )
         self._recent_records.put(id, stamp, record)
         return record
 

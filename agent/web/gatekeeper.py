@@ -47,7 +47,7 @@ class Access:
         object.__setattr__(self, "headers", _protective(self.style))
 
 
-class Refused(Exception):
+class Refusal(Exception):
     """Why a request is not answered."""
 
     def __init__(self, status: int, why: str) -> None:
@@ -71,8 +71,8 @@ class Gatekeeper:
         if scope["type"] != "http":
             await send({"type": "websocket.close", "code": 1008})
             return
-        bounded = _Bounded(receive)
-        answer = _Protected(send, self._access.headers)
+        bounded = _BoundedBody(receive)
+        answer = _ProtectedSend(send, self._access.headers)
         try:
             headers = _headers(scope)
             self._check(scope, headers)
@@ -80,21 +80,21 @@ class Gatekeeper:
                 await _redirect(answer, entry, self._access.token, secure=scope["scheme"] == "https")
                 return
             await self._app(scope, bounded, answer)
-        except Refused as refused:
+        except Refusal as refused:
             if not answer.started:
                 await _refuse(answer, refused)
 
     def _check(self, scope: Scope, headers: Mapping[str, str]) -> None:
         if scope["method"] not in METHODS:
-            raise Refused(405, "only GET and POST are understood")
+            raise Refusal(405, "only GET and POST are understood")
         path, query = scope.get("raw_path") or scope["path"].encode(), scope["query_string"]
         if len(path) + len(query) > LONGEST_TARGET:
-            raise Refused(414, "the address is too long")
+            raise Refusal(414, "the address is too long")
         if not PATH.fullmatch(path.decode("latin-1")) or ".." in scope["path"] or "//" in scope["path"]:
-            raise Refused(404, "there is no such page")
+            raise Refusal(404, "there is no such page")
         host = headers.get("host", "")
         if not self._ours(host):
-            raise Refused(421, "this server is not the one of that name; use the address that `ridgeline serve` said")
+            raise Refusal(421, "this server is not the one of that name; use the address that `ridgeline serve` said")
         if scope["method"] == "POST":
             _check_post(scope["scheme"], host, headers)
 
@@ -103,7 +103,7 @@ class Gatekeeper:
         return name in self._access.names or (self._access.addresses and _numeric(name))
 
     def _entry(self, scope: Scope, headers: Mapping[str, str]) -> str | None:
-        """Where to go on without the token in the address; None for who has shown it. Raises Refused."""
+        """Where to go on without the token in the address; None for who has shown it. Raises Refusal."""
         token = self._access.token or ""
         bearer = headers.get("authorization", "").removeprefix("Bearer ")
         if _same(bearer, token) or _same(_cookie(headers.get("cookie", "")), _session(token)):
@@ -114,7 +114,7 @@ class Gatekeeper:
             tokens = [""]
         if scope["method"] == "GET" and _same(tokens[0], token):
             return str(scope["path"])
-        raise Refused(401, "open the address that `ridgeline serve` printed; it carries the token")
+        raise Refusal(401, "open the address that `ridgeline serve` printed; it carries the token")
 
 
 def make_token() -> str:
@@ -125,30 +125,30 @@ def make_token() -> str:
 def _check_post(scheme: str, host: str, headers: Mapping[str, str]) -> None:
     """A form is only taken from our own pages."""
     if headers.get("origin") != f"{scheme}://{host}" or headers.get("sec-fetch-site", "same-origin") != "same-origin":
-        raise Refused(403, "the form did not come from a page of this server")
+        raise Refusal(403, "the form did not come from a page of this server")
     if headers.get("content-type", "").partition(";")[0].strip().lower() != FORM:
-        raise Refused(415, "only forms are taken")
+        raise Refusal(415, "only forms are taken")
     length = headers.get("content-length", "")
     if length and (not length.isascii() or not length.isdigit() or len(length) > 12 or int(length) > LARGEST_BODY):
-        raise Refused(413, "the form is too large")
+        raise Refusal(413, "the form is too large")
 
 
 def _headers(scope: Scope) -> dict[str, str]:
-    """By name. Raises Refused where a name that decides stands there twice, or there is too much."""
+    """By name. Raises Refusal where a name that decides stands there twice, or there is too much."""
     headers: dict[str, str] = {}
     total = 0
     for name, value in scope["headers"]:
         total += len(name) + len(value)
         text = name.decode("latin-1").lower()
         if text in headers and text in ("host", "origin", "content-length", "content-type", "authorization"):
-            raise Refused(400, f"{text} is there twice")
+            raise Refusal(400, f"{text} is there twice")
         headers[text] = value.decode("latin-1")
     if total > MOST_HEADERS:
-        raise Refused(431, "the headers are too long")
+        raise Refusal(431, "the headers are too long")
     return headers
 
 
-class _Bounded:
+class _BoundedBody:
     """A body that stops being read when it is larger than any form of ours."""
 
     def __init__(self, receive: Receive) -> None:
@@ -159,11 +159,11 @@ class _Bounded:
         message = await self._receive()
         self._byte_count += len(message.get("body", b""))
         if self._byte_count > LARGEST_BODY:
-            raise Refused(413, "the form is too large")
+            raise Refusal(413, "the form is too large")
         return message
 
 
-class _Protected:
+class _ProtectedSend:
     """Sends, with what tells the browser to run and load nothing of others."""
 
     def __init__(self, send: Send, headers: tuple[tuple[bytes, bytes], ...]) -> None:
@@ -198,7 +198,7 @@ def _protective(style: str) -> tuple[tuple[bytes, bytes], ...]:
     return tuple((name.encode(), value.encode()) for name, value in headers.items())
 
 
-async def _refuse(send: Send, refused: Refused) -> None:
+async def _refuse(send: Send, refused: Refusal) -> None:
     body = f"{refused.why}\n".encode()
     headers = [(b"content-type", b"text/plain; charset=utf-8"), (b"content-length", str(len(body)).encode())]
     headers.append((b"connection", b"close"))
@@ -250,23 +250,23 @@ NAME, WORDS = 100, 2000
 
 
 async def fields(request: Request) -> dict[str, str]:
-    """The form by field. Raises Refused where it is none, too long, or says one thing twice."""
+    """The form by field. Raises Refusal where it is none, too long, or says one thing twice."""
     body = await request.body()
     try:
         pairs = parse_qsl(body.decode("ascii"), keep_blank_values=True, max_num_fields=FIELDS, errors="strict")
     except ValueError as error:
-        raise Refused(400, "this is not a form") from error
+        raise Refusal(400, "this is not a form") from error
     form = dict(pairs)
     if len(form) != len(pairs):
-        raise Refused(400, "a field is there twice")
+        raise Refusal(400, "a field is there twice")
     return form
 
 
 def words(form: Mapping[str, str], name: str, limit: int = WORDS) -> str:
-    """One line of text for people. Raises Refused where it is too long."""
+    """One line of text for people. Raises Refusal where it is too long."""
     text = form.get(name, "")
     if len(text) > limit:
-        raise Refused(400, f"{name} is longer than {limit} characters")
+        raise Refusal(400, f"{name} is longer than {limit} characters")
     return clip(text, limit)
 
 

@@ -22,7 +22,7 @@ LINES = 8
 """Kept changes, and unsettled matters, that the first screen on a page has room for."""
 
 
-class Asked(Value):
+class ListQuery(Value):
     """What a person wants to see of the list."""
 
     words: str = ""
@@ -69,7 +69,7 @@ class Night(Value):
     """Of these campaigns as a whole, not of these hours."""
 
 
-def chosen(rows: Sequence[Row], request: Asked) -> list[Row]:
+def chosen(rows: Sequence[Row], request: ListQuery) -> list[Row]:
     """The rows that are wanted, in the order that is wanted."""
     words = request.words.lower().split()
     matches = [row for row in rows if _in_state(row, request.state) and all(word in _text(row) for word in words)]
@@ -184,7 +184,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Paged(Generic[T]):
+class ListPage(Generic[T]):
     """One page of a list."""
 
     items: Sequence[T]
@@ -202,12 +202,12 @@ class Paged(Generic[T]):
         return self.first_number + len(self.items) - 1 if self.items else 0
 
     @staticmethod
-    def of(everything: Sequence[T], page: int, size: int) -> "Paged[T]":
+    def of(everything: Sequence[T], page: int, size: int) -> "ListPage[T]":
         """That page of the list; the last one where there are fewer."""
         pages = max(1, -(-len(everything) // size))
         page = min(page, pages)
         items = everything[(page - 1) * size : page * size]
-        return Paged(
+        return ListPage(
             items=items,
             page=page,
             pages=pages,

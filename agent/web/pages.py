@@ -13,9 +13,19 @@ from ridgeline.agent.campaign.decisions import Answer, find_question, refuse_lat
 from ridgeline.agent.campaign.evidence_pack import change_of, read_for_page
 from ridgeline.agent.campaign.progress import Course
 from ridgeline.agent.errors import UserError
-from ridgeline.agent.web.catalogue import CORE, Catalogue, Whole
+from ridgeline.agent.web.catalogue import CORE, CampaignRecord, Catalogue
 from ridgeline.agent.web.gatekeeper import NAME, source, words
-from ridgeline.agent.web.listing import ROWS_A_PAGE, STATES, Asked, Paged, because, chosen, night, screen, short_cost
+from ridgeline.agent.web.listing import (
+    ROWS_A_PAGE,
+    STATES,
+    ListPage,
+    ListQuery,
+    because,
+    chosen,
+    night,
+    screen,
+    short_cost,
+)
 from ridgeline.agent.web.live import beat
 from ridgeline.agent.web.resume import read_log_tail
 from ridgeline.graph.errors import ArtifactLost
@@ -39,7 +49,7 @@ HOURS = (16, 24, 72, 168)
 """Nights that the morning page offers: one since the afternoon before, a day, a weekend, a week."""
 
 
-def campaign_list(catalogue: Catalogue, request: Asked) -> str:
+def campaign_list(catalogue: Catalogue, request: ListQuery) -> str:
     """The campaigns that are wanted."""
     stamp = catalogue.stamp()  # before they are read: what comes later is told by the events
     rows = catalogue.rows()
@@ -49,7 +59,7 @@ def campaign_list(catalogue: Catalogue, request: Asked) -> str:
         asked=request,
         states=STATES,
         stamp=stamp,
-        shown=Paged.of(matches, request.page, ROWS_A_PAGE),
+        shown=ListPage.of(matches, request.page, ROWS_A_PAGE),
         of=len(rows),
         reading=any(row.record is None for row in rows),
         unsearched=[str(folder) for folder in catalogue.unsearched],
@@ -86,7 +96,7 @@ def campaign(catalogue: Catalogue, id: str, page: int = 1) -> str:
         return message(catalogue, "This ledger cannot be read", row.record.problem)
     record = catalogue.read_record(id)
     course = catalogue.render_once((id, "course"), record.head, lambda: _course(record))
-    rounds_page = Paged.of(record.history.rounds[::-1] if record.history else (), page, ROUNDS_A_PAGE)
+    rounds_page = ListPage.of(record.history.rounds[::-1] if record.history else (), page, ROUNDS_A_PAGE)
     rounds = catalogue.render_once(
         (id, "rounds", rounds_page.page), record.head, lambda: _rounds(record, rounds_page.items)
     )
@@ -139,7 +149,7 @@ def _top(catalogue: Catalogue) -> dict[str, object]:
     return {"open": catalogue.asking()}
 
 
-def _course(record: Whole) -> dict[str, object]:
+def _course(record: CampaignRecord) -> dict[str, object]:
     """What the page says of the campaign as a whole."""
     history = record.history
     course = Course()
@@ -159,7 +169,7 @@ def _course(record: Whole) -> dict[str, object]:
     }
 
 
-def _rounds(record: Whole, rounds: Sequence[RoundClosed]) -> dict[str, object]:
+def _rounds(record: CampaignRecord, rounds: Sequence[RoundClosed]) -> dict[str, object]:
     """One page of its rounds, the newest first."""
     history = record.history
     if history is None:

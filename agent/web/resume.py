@@ -34,7 +34,7 @@ LOOK_S = 20.0
 RESUME = (sys.executable, "-P", "-m", "ridgeline", "resume")  # -P: a campaign's folder is no place to import from
 
 
-class Continuing:
+class Resumer:
     """The campaigns that this server set going."""
 
     def __init__(self, command: Sequence[str] = RESUME, *, patience_s: float = PATIENCE_S) -> None:

@@ -26,10 +26,10 @@ from ridgeline.agent.campaign.folders import announce_server
 from ridgeline.agent.errors import UserError
 from ridgeline.agent.web import pages
 from ridgeline.agent.web.catalogue import Catalogue
-from ridgeline.agent.web.gatekeeper import LOOPBACK, NAME, Access, Gatekeeper, Refused, fields, make_token, words
-from ridgeline.agent.web.listing import Asked, Column, State
+from ridgeline.agent.web.gatekeeper import LOOPBACK, NAME, Access, Gatekeeper, Refusal, fields, make_token, words
+from ridgeline.agent.web.listing import Column, ListQuery, State
 from ridgeline.agent.web.live import All, Streams, beat
-from ridgeline.agent.web.resume import Continuing
+from ridgeline.agent.web.resume import Resumer
 from ridgeline.graph.errors import WorldError
 from ridgeline.graph.reports.html import style
 from ridgeline.graph.values import Value
@@ -49,7 +49,7 @@ Number = Annotated[int, InPath(ge=1, le=100_000)]
 
 
 def application(
-    folders: Sequence[Path], access: Access, streams: Streams | None = None, going: Continuing | None = None
+    folders: Sequence[Path], access: Access, streams: Streams | None = None, going: Resumer | None = None
 ) -> ASGIApp:
     """The whole server over the campaigns of some folders.
 
@@ -81,7 +81,7 @@ def _campaigns(app: FastAPI, catalogue: Catalogue, streams: Streams) -> None:
     def all_campaigns(
         q: Words = "", state: State = "", sort: Column = "", turned: bool = False, page: Page = 1
     ) -> HTMLResponse:
-        selection = Asked(words=q, state=state, sort=sort, turned=turned, page=page)
+        selection = ListQuery(words=q, state=state, sort=sort, turned=turned, page=page)
         return HTMLResponse(pages.campaign_list(catalogue, selection))
 
     @app.get("/morning")
@@ -117,7 +117,7 @@ def _stream(streams: Streams, look: Callable[[], Value]) -> Response:
     return StreamingResponse(streams.follow(look), media_type="text/event-stream")
 
 
-def _queue(app: FastAPI, catalogue: Catalogue, going: Continuing | None) -> None:
+def _queue(app: FastAPI, catalogue: Catalogue, going: Resumer | None) -> None:
     @app.get("/queue")
     def waiting(done: pages.Choice | None = None, of: OfCampaign = None) -> HTMLResponse:
         return HTMLResponse(pages.waiting(catalogue, done, of=of, goes_on=going is not None))
@@ -150,8 +150,8 @@ def _troubles(app: FastAPI, catalogue: Catalogue) -> None:
     def trouble(_: Request, error: WorldError) -> HTMLResponse:
         return make_page("This cannot be shown", str(error), 500)
 
-    @app.exception_handler(Refused)
-    def refuse(_: Request, error: Refused) -> Response:
+    @app.exception_handler(Refusal)
+    def refuse(_: Request, error: Refusal) -> Response:
         return PlainTextResponse(f"{error.why}\n", error.status)
 
     @app.exception_handler(RequestValidationError)
@@ -163,7 +163,7 @@ def _troubles(app: FastAPI, catalogue: Catalogue) -> None:
         return make_page("There is no such page", "The address is none of this server's.", error.status_code)
 
 
-def _lifespan(catalogue: Catalogue, going: Continuing | None) -> Callable[[FastAPI], AbstractAsyncContextManager[None]]:
+def _lifespan(catalogue: Catalogue, going: Resumer | None) -> Callable[[FastAPI], AbstractAsyncContextManager[None]]:
     @asynccontextmanager
     async def running(_: FastAPI) -> AsyncIterator[None]:
         ended = threading.Event()
@@ -193,7 +193,7 @@ class _Server(uvicorn.Server):
         super().handle_exit(sig, frame)
 
 
-class Listening(Value):
+class ServeOptions(Value):
     """What `ridgeline serve` was asked for."""
 
     folders: tuple[Path, ...]
@@ -205,7 +205,7 @@ class Listening(Value):
     """Whether a decided campaign goes on by itself."""
 
 
-def listen(options: Listening, say: Callable[[str], None]) -> None:
+def listen(options: ServeOptions, say: Callable[[str], None]) -> None:
     """Serve until interrupted. Raises UserError where the address cannot be had."""
     listener = _socket(options.host, options.port)
     with listener:
@@ -214,7 +214,7 @@ def listen(options: Listening, say: Callable[[str], None]) -> None:
         say(_address(options, port, access.token))
         streams = Streams()
         config = uvicorn.Config(
-            application(options.folders, access, streams, Continuing() if options.resume else None),
+            application(options.folders, access, streams, Resumer() if options.resume else None),
             log_level="warning",
             access_log=False,  # an address may carry the token
             server_header=False,
@@ -231,7 +231,7 @@ def listen(options: Listening, say: Callable[[str], None]) -> None:
             _Server(config, streams).run(sockets=[listener])
 
 
-def access_of(options: Listening) -> Access:
+def access_of(options: ServeOptions) -> Access:
     """Names that are this server's, and a token wherever more than this machine can reach it."""
     local = is_loopback(options.host)
     names = LOOPBACK | {options.host.lower(), *(name.lower() for name in options.names)}
@@ -271,7 +271,7 @@ def _socket(host: str, port: int) -> socket.socket:
     return listener
 
 
-def _address(options: Listening, port: int, token: str | None) -> str:
+def _address(options: ServeOptions, port: int, token: str | None) -> str:
     hostname = socket.gethostname() if options.host in ("0.0.0.0", "::") else options.host
     name = f"[{hostname}]" if ":" in hostname else hostname
     return f"http://{name}:{port}/" + (f"?token={token}" if token else "")

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ridgeline.agent.planner.model import ModelPlanner
-from ridgeline.agent.providers.base import Ask, Said
+from ridgeline.agent.providers.base import Ask, Reply
 from ridgeline.graph.record import RoundClosed
 from tests.builders import make_limits, make_profiled
 from tests.catalog_briefs import brief, naive
@@ -74,7 +74,7 @@ class Forgetful(ScriptedModel):
         super().__init__()
         self.said: list[str] = []
 
-    def ask(self, ask: Ask) -> Said:
+    def ask(self, ask: Ask) -> Reply:
         named = set(re.findall(r"[a-z][a-z0-9-]+-\d+", "\n".join(message.text for message in ask.messages)))
         fresh = [number for number in range(400) if idea(number)[0] not in named][:3]
         self.said.append(idea(fresh[0])[0])
@@ -82,7 +82,7 @@ class Forgetful(ScriptedModel):
             direction(id=name, lever=name, change=change, category=category)
             for name, change, category in map(idea, fresh)
         ]
-        return Said(text=directions(*found), model=self.name)
+        return Reply(text=directions(*found), model=self.name)
 
 
 def _repeats() -> tuple[float, float]:

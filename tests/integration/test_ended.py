@@ -171,11 +171,11 @@ def test_a_model_that_was_not_answered_is_not_asked_anew_and_a_given_answer_is_h
     with pytest.raises(StopAsked, match="a person asked to stop"):
         stopped.ask(other)
     assert len([*(tmp_path / "mailbox").glob("*.request.json")]) == 1
-    from ridgeline.agent.providers.mailbox import Answered, Mailbox
+    from ridgeline.agent.providers.mailbox import Mailbox, MailboxAnswer
 
     box = Mailbox(tmp_path)
     (asked,) = box.requests()
-    box.store(asked, Answered(digest=asked.digest, text="tile it", author="Ada", tokens=3, dollars=None))
+    box.store(asked, MailboxAnswer(digest=asked.digest, text="tile it", author="Ada", tokens=3, dollars=None))
     assert stopped.ask(question).text == "tile it"
 
 

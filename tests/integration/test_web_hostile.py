@@ -10,7 +10,7 @@ pytest.importorskip("fastapi")
 from ridgeline.agent.campaign.approvals import ApprovalFiles
 from ridgeline.agent.web.catalogue import Catalogue
 from ridgeline.agent.web.gatekeeper import LARGEST_BODY, Access
-from ridgeline.agent.web.resume import Continuing
+from ridgeline.agent.web.resume import Resumer
 from ridgeline.agent.web.server import application
 from tests.builders import make_history, make_round
 from tests.web_calls import HOST, Answer, call, seen
@@ -38,7 +38,7 @@ def campaign(tmp_path) -> Path:
 @pytest.fixture
 def web(campaign):
     """The server that can do most: one that goes on with what is decided."""
-    return application((campaign,), Access(), going=Continuing(("false",)))
+    return application((campaign,), Access(), going=Resumer(("false",)))
 
 
 @pytest.fixture

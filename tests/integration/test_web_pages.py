@@ -14,7 +14,7 @@ from ridgeline.agent.campaign.folders import history
 from ridgeline.agent.web.catalogue import Catalogue
 from ridgeline.agent.web.gatekeeper import Access
 from ridgeline.agent.web.live import STREAMS, Streams, beat
-from ridgeline.agent.web.server import Listening, access_of, application, is_loopback
+from ridgeline.agent.web.server import ServeOptions, access_of, application, is_loopback
 from ridgeline.graph.approval import Decision
 from ridgeline.sandbox.store.ledger import JsonlLedger
 from tests.builders import make_history, make_round
@@ -225,7 +225,7 @@ def test_streams_are_counted(campaign):
     [("127.0.0.1", True), ("127.0.0.9", True), ("::1", True), ("localhost", True), ("0.0.0.0", False), ("box", False)],
 )
 def test_only_the_loopback_device_needs_no_token(host, loopback):
-    asked = Listening(folders=(), host=host, port=0, token=None)
+    asked = ServeOptions(folders=(), host=host, port=0, token=None)
     assert is_loopback(host) == loopback
     assert (access_of(asked).token is None) == loopback
     other = access_of(asked).token

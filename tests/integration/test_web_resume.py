@@ -17,7 +17,7 @@ from ridgeline.agent.web import resume
 from ridgeline.agent.web.catalogue import Catalogue
 from ridgeline.agent.web.gatekeeper import Access
 from ridgeline.agent.web.live import beat
-from ridgeline.agent.web.resume import Continuing, read_log_tail
+from ridgeline.agent.web.resume import Resumer, read_log_tail
 from ridgeline.agent.web.server import application
 from ridgeline.graph.approval import ApprovalRequest, Decision
 from ridgeline.sandbox.devices.lease import lease
@@ -39,11 +39,11 @@ def campaign(tmp_path) -> Path:
 def resumes(tmp_path):
     """`resumes("exit 3")` -> what starts that script in place of `ridgeline resume`."""
 
-    def make(script: str, patience_s: float = 5.0) -> Continuing:
+    def make(script: str, patience_s: float = 5.0) -> Resumer:
         path = tmp_path / "resume"
         path.write_text(f"#!/bin/sh\n{script}\n")
         path.chmod(path.stat().st_mode | stat.S_IXUSR)
-        return Continuing((str(path),), patience_s=patience_s)
+        return Resumer((str(path),), patience_s=patience_s)
 
     return make
 
@@ -168,7 +168,7 @@ def test_a_campaign_that_somebody_else_keeps_is_left_to_them(campaign, resumes):
 
 
 def test_what_cannot_be_started_is_said(campaign, tmp_path, caplog):
-    going = Continuing((str(tmp_path / "nowhere"),))
+    going = Resumer((str(tmp_path / "nowhere"),))
     going.go_on(decided(campaign), "approve")
     until(lambda: going._next_reasons == {})
     assert "cannot go on: program" in read_log_tail(campaign)
@@ -216,7 +216,7 @@ def test_a_real_campaign_approved_on_the_page_runs_to_its_end(cli, make_reposito
     assert cli("run", project, "--approve", "target", "--max-rounds", "1", "--set", "calibration_pairs=2").code == 3
     (kept,) = (project / "agent" / "workspace").glob("*/request.json")
     ((_, one),) = Catalogue((kept.parent,)).questions()
-    web = application((kept.parent,), Access(), going=Continuing())
+    web = application((kept.parent,), Access(), going=Resumer())
     done = post(web, kept.parent, key=one.request.key, action="approve", by="Ada")
     assert done.status == 303
     until(lambda: "UTC ended" in read_log_tail(kept.parent), seconds=120)

@@ -5,10 +5,10 @@ import random
 
 import pytest
 
-from ridgeline.agent.bench.comparison import Course, Found, answer, format_signed_percent, percent
+from ridgeline.agent.bench.comparison import Course, CourseOutcome, answer, format_signed_percent, percent
 from ridgeline.agent.bench.display import SilentWatch
 from ridgeline.agent.bench.laboratory import About
-from ridgeline.agent.bench.request import Asked
+from ridgeline.agent.bench.request import BenchSettings
 from ridgeline.graph.evidence import BenchmarkFailed, Comparison, MixedEvidence
 from ridgeline.graph.limits import Limits
 from tests.builders import make_comparison
@@ -70,9 +70,9 @@ class Interrupted(MadeUp):
         return super().pair(number)
 
 
-def asked(*, pairs: int = 30, seconds: float = 600.0, calibration: int = 16, **limits) -> Asked:
+def asked(*, pairs: int = 30, seconds: float = 600.0, calibration: int = 16, **limits) -> BenchSettings:
     update = {"looks": tuple(range(1, pairs + 1)), **limits}
-    return Asked(
+    return BenchSettings(
         limits=Limits().model_copy(update=update),
         blocks=1,
         max_pairs=pairs,
@@ -81,7 +81,7 @@ def asked(*, pairs: int = 30, seconds: float = 600.0, calibration: int = 16, **l
     )
 
 
-def run(lab: MadeUp, wanted: Asked) -> Found:
+def run(lab: MadeUp, wanted: BenchSettings) -> CourseOutcome:
     return Course(lab, wanted, SilentWatch(), clock=lambda: lab.now).run()
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from ridgeline.agent.errors import UserError, Waiting
 from ridgeline.agent.providers.base import Ask, Message
-from ridgeline.agent.providers.mailbox import LONGEST, Answered, Mailbox, MailboxModel, check_answer, open_request
+from ridgeline.agent.providers.mailbox import LONGEST, Mailbox, MailboxAnswer, MailboxModel, check_answer, open_request
 from ridgeline.graph.values import Cost
 
 SCHEMA = json.dumps(
@@ -29,7 +29,7 @@ def ask(text="what?", **changes):
 
 
 def store(box, asked, text="{}"):
-    return box.store(asked, Answered(digest=asked.digest, text=text, author="me", tokens=5, dollars=0.1))
+    return box.store(asked, MailboxAnswer(digest=asked.digest, text=text, author="me", tokens=5, dollars=0.1))
 
 
 def test_a_question_waits_until_it_is_answered(tmp_path):

@@ -6,7 +6,7 @@ import time
 import pytest
 
 from ridgeline.agent.providers.base import Unreachable, plain, redact, without_keys
-from ridgeline.agent.providers.client import Again, Patience, within
+from ridgeline.agent.providers.client import Patience, TransientFailure, within
 
 
 class Time:
@@ -37,20 +37,20 @@ def insist(failures, *, took_s=0.0, **changes):
 
 
 def test_pauses_double_up_to_a_bound_and_the_servers_word_wins():
-    found, slept = insist([Again("x")] * 5, longest_s=6.0)
+    found, slept = insist([TransientFailure("x")] * 5, longest_s=6.0)
     assert slept == [1.0, 2.0, 4.0, 6.0, 6.0]
     assert found == 900.0 - sum(slept), "told how long it may take"
-    assert insist([Again("x", after_s=0.0), Again("x", after_s=30.0)])[1] == [0.5, 30.5]
+    assert insist([TransientFailure("x", after_s=0.0), TransientFailure("x", after_s=30.0)])[1] == [0.5, 30.5]
 
 
 def test_it_ends():
-    said, slept = insist([Again("busy")] * 9, attempts=3)
+    said, slept = insist([TransientFailure("busy")] * 9, attempts=3)
     assert (said, len(slept)) == ("model: no answer in 3 attempts: busy", 2)
-    assert insist([Again("busy", after_s=100.0)], total_s=100.0) == (
+    assert insist([TransientFailure("busy", after_s=100.0)], total_s=100.0) == (
         "model: no answer within 100 s: busy, and asks to wait 100 s",
         [],
     )
-    said, slept = insist([Again("slow")] * 9, took_s=40.0, total_s=100.0)
+    said, slept = insist([TransientFailure("slow")] * 9, took_s=40.0, total_s=100.0)
     assert "within 100 s" in said
     assert len(slept) < 3
 
@@ -58,7 +58,7 @@ def test_it_ends():
 def test_a_call_is_left_behind_when_its_time_is_over():
     done = threading.Event()
     began = time.monotonic()
-    with pytest.raises(Again, match="no complete answer"):
+    with pytest.raises(TransientFailure, match="no complete answer"):
         within(0.05, lambda: done.wait(20))
     assert time.monotonic() - began < 5
     done.set()

@@ -6,7 +6,7 @@ import pytest
 
 from ridgeline.agent.campaign.tape import TapeMiss
 from ridgeline.agent.errors import UserError
-from ridgeline.agent.providers.base import Ask, BudgetSpent, Call, Message, Said, Tool
+from ridgeline.agent.providers.base import Ask, BudgetSpent, Call, Message, Reply, Tool
 from ridgeline.agent.providers.budget import BudgetedModel
 from ridgeline.agent.providers.tape import FILE, ModelTape, RecordedModel, TapedModel, estimate_tokens
 from ridgeline.graph.limits import Limits
@@ -39,7 +39,7 @@ class Scripted:
 
     def ask(self, ask):
         self.asked.append(ask)
-        return Said(
+        return Reply(
             text=f"to {ask.messages[-1].text}",
             calls=(Call(id="1", name="x", arguments="{"),),
             model="m",

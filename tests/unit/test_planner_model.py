@@ -7,7 +7,7 @@ import pytest
 from ridgeline.agent.errors import Waiting
 from ridgeline.agent.planner.checks import NO_DIRECTION
 from ridgeline.agent.planner.model import ModelPlanner
-from ridgeline.agent.providers.base import Call, Said, Unreachable
+from ridgeline.agent.providers.base import Call, Reply, Unreachable
 from ridgeline.graph.briefing import Proposal
 from ridgeline.graph.evidence import BuildResult, Exit
 from ridgeline.graph.trial import Broken, Built, Failed
@@ -116,8 +116,8 @@ def test_without_tools_everything_is_in_one_question():
     [
         ("I am not sure.", "I am not sure"),
         (directions(direction(citations=["nowhere.c:1"])), "nowhere.c:1"),
-        (Said(text='{"directions": [', truncated=True, model="m"), "cut off"),
-        (Said(text="", model="m"), "the answer is nothing"),
+        (Reply(text='{"directions": [', truncated=True, model="m"), "cut off"),
+        (Reply(text="", model="m"), "the answer is nothing"),
     ],
 )
 def test_a_bad_answer_is_asked_again_once_with_what_was_wrong(bad, quoted):

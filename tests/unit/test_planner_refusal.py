@@ -9,7 +9,7 @@ from ridgeline.agent.planner.checks import LOOKED_UP, Checks, of_edits, of_plann
 from ridgeline.agent.planner.directions import assess_answer, read_end
 from ridgeline.agent.planner.model import ModelPlanner
 from ridgeline.agent.providers.base import Ask, Message
-from ridgeline.agent.providers.mailbox import Asked, check_answer
+from ridgeline.agent.providers.mailbox import MailboxRequest, check_answer
 from ridgeline.graph.briefing import Proposal
 from tests.builders import make_contract, make_hypothesis, make_judged, make_limits, make_profiled, make_traced
 from tests.catalog_briefs import brief, naive
@@ -138,7 +138,7 @@ def test_the_mailbox_takes_the_end_as_an_answer_whatever_form_was_asked_for():
     ask = Ask(
         purpose="round-2 reflect 1", messages=(Message(role="user", text="what was learnt?"),), answer_schema=schema
     )
-    asked = Asked(number=1, digest="0" * 64, ask=ask)
+    asked = MailboxRequest(number=1, digest="0" * 64, ask=ask)
     assert "roof" in check_answer(b'{"exhausted": "at the roof"}', asked, source="answer.json")
     with pytest.raises(UserError):
         check_answer(b'{"nothing": "at the roof"}', asked, source="answer.json")
