@@ -100,7 +100,7 @@ def _findings(folder: Path) -> Iterator[Finding]:
     yield _counters()
     yield from _cards()
     for source in sources():
-        yield Finding(name=source.name, found=source.found, detail=source.detail, cost=source.cost)
+        yield Finding(name=source.name, found=source.available, detail=source.detail, cost=source.cost)
     yield _isolation()
     yield _processes()
     yield _keys(os.environ.get)

@@ -28,7 +28,7 @@ from ridgeline.graph.errors import CampaignError, RidgelineError, WorldError
 from ridgeline.graph.judgment import Judgment
 from ridgeline.graph.kernel_profile import Recording
 from ridgeline.sandbox.judge.options import Options
-from ridgeline.sandbox.profiles.readers.detect import read
+from ridgeline.sandbox.profiles.readers.detect import read_recordings
 from ridgeline.sandbox.profiles.readers.files import RecordingError
 from ridgeline.sandbox.store.yaml_file import nearest
 
@@ -197,7 +197,7 @@ def read_profile(path: Path | str) -> tuple[Recording, ...]:
     that names the file and line of what is damaged or unknown.
     """
     try:
-        return read(Path(path))
+        return read_recordings(Path(path))
     except RecordingError as error:
         raise UserError(str(error)) from error
 

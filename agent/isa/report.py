@@ -30,7 +30,7 @@ def hotspots(path: Path) -> tuple[Hotspot, ...]:
     if not path.exists():
         raise UserError(f"--trace: {path}: no such file or folder; give a ui_output folder or ncu's source page")
     try:
-        recording = att.read(path) if att.sniff(path) else ncu.read(path)
+        recording = att.read_recording(path) if att.sniff(path) else ncu.read_recording(path)
     except RecordingError as error:
         raise UserError(f"--trace: {error}") from None
     spots = recording.hotspots or (recording.att.hotspots if recording.att else ())

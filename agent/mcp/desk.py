@@ -194,14 +194,14 @@ class Desk:
     def parse_bench_csv(self, arguments: AboutCsv) -> JsonObject:
         """The rows and the score of a benchmark's CSV, read as the campaign reads it: against its frozen columns."""
         from ridgeline.graph.rules.score import ScoreError, aggregates
-        from ridgeline.sandbox.timing.benchmark_csv import Problem, read
+        from ridgeline.sandbox.timing.benchmark_csv import Problem, read_rows
 
         if bool(arguments.file) == bool(arguments.text):
             raise UserError("give one of `file` and `text`")
         campaign = self._roots.campaign(arguments.campaign)
         contract = campaigns.history(campaign).contract
         data = arguments.text.encode() if arguments.text else self._roots.read_bytes(arguments.file, campaign)
-        rows = read(data, contract, requested=(), exact=False)
+        rows = read_rows(data, contract, requested=(), exact=False)
         if isinstance(rows, Problem):
             raise UserError(f"{rows.reason}: {rows.detail}")
         score: tuple[Any, ...] = ()

@@ -182,7 +182,7 @@ GBPS = {"GB/s": 1.0, "TB/s": 1e3}
 
 def recordings(paths: Sequence[Path]) -> tuple[Recording, ...]:
     """Everything that the files and folders hold. Raises `UserError` for a path that is missing or cannot be read."""
-    from ridgeline.sandbox.profiles.readers.detect import read
+    from ridgeline.sandbox.profiles.readers.detect import read_recordings
 
     rows: list[Recording] = []
     for path in paths:
@@ -191,7 +191,7 @@ def recordings(paths: Sequence[Path]) -> tuple[Recording, ...]:
                 f"{path}: no such file or folder; give a recording of rocprofv3, ncu, rocprof-compute or torch"
             )
         try:
-            rows.extend(read(path))
+            rows.extend(read_recordings(path))
         except RecordingError as error:
             raise UserError(str(error)) from error
     return tuple(rows)

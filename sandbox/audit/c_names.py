@@ -54,7 +54,7 @@ def hits(source: CSource) -> Iterator[Hit]:
         included = re.match(r"#include(?:_next)? ?[<\"]([^>\"]+)", text)
         if (
             included
-            and included[1] not in source.own
+            and included[1] not in source.own_names
             and REFERENCE.search(re.sub(r"\.\w+$", "", included[1]).replace("/", "."))
         ):
             yield Hit(rule="reads-reference", line=line)

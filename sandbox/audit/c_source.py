@@ -124,7 +124,7 @@ class CSource:
     """A file's tokens and what they make up. Anything is accepted: what cannot be read is no token of interest."""
 
     def __init__(self, text: str, own_names: frozenset[str] = frozenset(), borrowed: tuple[Macro, ...] = ()) -> None:
-        self.own = own_names
+        self.own_names = own_names
         """Names that belong to other files of the candidate."""
         self.answers: dict[tuple[object, ...], object] = {}
         self.lines = text.split("\n")

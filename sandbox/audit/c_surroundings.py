@@ -142,7 +142,7 @@ def _hits_of_call(source: CSource, call: CCall, defined: set[str]) -> Iterator[H
     standard = before == "::" and source.text(call.at - 2) == "std"
     if (
         not standard
-        and name not in source.own
+        and name not in source.own_names
         and re.search(r"^(?:ref|reference|oracle|golden)(?:_|$)|_(?:ref|reference)$", name)
     ):
         yield Hit(rule="reads-reference", line=call.line)

@@ -146,7 +146,7 @@ def _python(path: str, text: str, dtype: str, own_names: frozenset[str]) -> list
     lines = LINE_END.split(text)
     try:
         source = _parse(text)
-        source.own = own_names
+        source.own_names = own_names
         hits = [*_python_hits(source, dtype)]
         inside = [*_embedded_sources(source)]
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:

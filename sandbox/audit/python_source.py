@@ -28,7 +28,7 @@ class PythonSource:
 
     def __init__(self, text: str) -> None:
         self.text = text
-        self.own: frozenset[str] = frozenset()
+        self.own_names: frozenset[str] = frozenset()
         """Modules of the candidate itself, as this file imports them."""
         self._lines = [line.encode() for line in LINE_END.split(text)]
         self.tree = ast.parse(text)

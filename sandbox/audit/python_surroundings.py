@@ -71,10 +71,10 @@ def _reference_imports(source: PythonSource, node: ast.Import | ast.ImportFrom) 
     """The reference, the test or the benchmark as a module."""
     names = [alias.name for alias in node.names]
     if isinstance(node, ast.Import):
-        is_reference = any(REFERENCE.search(name) and name not in source.own for name in names)
+        is_reference = any(REFERENCE.search(name) and name not in source.own_names for name in names)
     else:
         module = node.module or ""
-        if "." * node.level + module in source.own:
+        if "." * node.level + module in source.own_names:
             return
         full_name = bool(REFERENCE.search(module)) or any(REFERENCE.fullmatch(name) for name in names)
         is_reference = bool(module) and not _is_framework(module) and full_name

@@ -35,7 +35,7 @@ def simulate(key: Sequence[KeyTerm], *, python: str, timeout_s: float = 60.0, st
     if not ended.ok:
         last_line = ended.output.strip().splitlines()[-1:] or ["no answer in time" if ended.timed_out else "no answer"]
         return Simulation(method="unavailable", detail=last_line[0])
-    return _read(ended.output, role)
+    return _parse_output(ended.output, role)
 
 
 def read_recording(lookups: Sequence[Lookup]) -> Simulation:
@@ -58,7 +58,7 @@ def _about(term: KeyTerm, role: Role) -> bool:
     return term.part in (*own_parts, "address", "content", "layout")
 
 
-def _read(output: str, role: Role) -> Simulation:
+def _parse_output(output: str, role: Role) -> Simulation:
     try:
         answer = json.loads(output.strip().splitlines()[-1])
         lookups = tuple(Lookup(role=role, **lookup) for lookup in answer["lookups"])

@@ -119,16 +119,16 @@ class Unsynced:
         self._paths: dict[Path, None] = {}
         self._folders: dict[Path, None] = {}
         """With names that may not be on the disk yet."""
-        self._named: set[Path] = set()
+        self._announced_paths: set[Path] = set()
         """Files that grow, whose names were given to `_folders` before."""
 
     def add(self, path: Path, *, grown: bool = False) -> None:
         """Something was written to that file: it is new, or it has `grown`."""
         self._paths[path] = None
-        if path not in self._named:
+        if path not in self._announced_paths:
             self._folders[path.parent] = None
         if grown:
-            self._named.add(path)
+            self._announced_paths.add(path)
 
     def sync(self) -> None:
         """Bring them to the disk, all at once. Raises DiskFull; files that no longer exist are skipped."""

@@ -35,7 +35,7 @@ class JsonlLedger:
         self._path = path
         self._rests_on = rests_on
         self._lines: tuple[Line, ...] = ()
-        self._read = -1
+        self._read_bytes = -1
         """Bytes of the file that `_lines` stands for; -1 before the first read."""
 
     def append(self, *bodies: Body) -> None:
@@ -63,7 +63,7 @@ class JsonlLedger:
                 self._rests_on.sync()
             append_whole(self._path, data)
             self._lines = lines
-            self._read += len(data)
+            self._read_bytes += len(data)
 
     def lines(self) -> tuple[Line, ...]:
         """All whole lines, in order; read again only when another process has added some.
@@ -71,13 +71,13 @@ class JsonlLedger:
         Raises LedgerCorrupt naming the first line that is not what was written, SchemaMismatch for another version.
         """
         size = self._size()
-        if size != self._read:
+        if size != self._read_bytes:
             data = self._path.read_bytes() if size else b""
             whole_lines = data[: data.rfind(b"\n") + 1]
             if len(whole_lines) < len(data):
                 logger.warning("%s: a last line of %d bytes was cut short", self._path, len(data) - len(whole_lines))
             self._lines = _parse(whole_lines, self._path)
-            self._read = len(data)
+            self._read_bytes = len(data)
         return self._lines
 
     def _size(self) -> int:

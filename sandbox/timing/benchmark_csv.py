@@ -41,7 +41,9 @@ class Problem(Value):
 Cells = dict[str, str]
 
 
-def read(data: bytes | None, contract: Contract, *, requested: Sequence[str], exact: bool) -> tuple[Row, ...] | Problem:
+def read_rows(
+    data: bytes | None, contract: Contract, *, requested: Sequence[str], exact: bool
+) -> tuple[Row, ...] | Problem:
     """Rows in the file's order; `data` is None when the command wrote no file.
 
     `requested` are the labels that must be there (empty: any). With `exact`, no others may be there; without it, others

@@ -64,7 +64,7 @@ class Reported(Value):
 class Reader(Protocol):
     """One way to find the numbers. Raises Unreadable."""
 
-    def read(self, output: str, file: bytes | None) -> Reported:
+    def parse(self, output: str, file: bytes | None) -> Reported:
         """`output`: standard output and error together; `file`: what the command wrote to `{csv}`."""
         ...
 
@@ -75,7 +75,7 @@ class ByRegex:
 
     pattern: re.Pattern[str]
 
-    def read(self, output: str, file: bytes | None) -> Reported:
+    def parse(self, output: str, file: bytes | None) -> Reported:
         matches: list[str] = self.pattern.findall(output)
         if len(matches) != 1:
             times = "nothing" if not matches else f"{len(matches)} places"
@@ -91,7 +91,7 @@ class ByCsv:
     label: str | None = None
     """None: `label` where there is such a column, else the row's number."""
 
-    def read(self, output: str, file: bytes | None) -> Reported:
+    def parse(self, output: str, file: bytes | None) -> Reported:
         rows = _of_file(file, self.column) if file is not None else _of_output(output, self.column)
         header, body = rows[0], rows[1:]
         if not body:
@@ -277,7 +277,7 @@ class Runs:
             if self._metric.reader is None:
                 return process.seconds, watch.conditions(), (("all", 1e6 * process.seconds),)
             try:
-                report = self._metric.reader.read(process.output, file.read_bytes() if file.is_file() else None)
+                report = self._metric.reader.parse(process.output, file.read_bytes() if file.is_file() else None)
             except Unreadable as error:
                 raise CommandFailed(f"{name}: {error}", process.output) from None
         return process.seconds, watch.conditions(), self._costs(name, report)
@@ -388,7 +388,7 @@ class Versus:
             engine=self._runs.engine,
             shapes=shapes,
             dropped_blocks=selection.dropped,
-            taken_blocks=selection.taken,
+            taken_blocks=selection.timed_blocks,
             notes=selection.notes,
             raw=Artifact(sha256=hashlib.sha256(raw).hexdigest(), name="pairs.json", size=len(raw)),
             seconds=sum(pair.seconds for pair in pairs),

@@ -15,7 +15,17 @@ from ridgeline.graph.judgment import JudgeFailed
 from ridgeline.graph.ports import Judge
 from ridgeline.graph.values import Value
 from ridgeline.sandbox.devices.values import Conditions
-from ridgeline.sandbox.timing.benchmark_csv import ABSENT, Cells, Problem, Run, Stopwatch, header, read, table, unusable
+from ridgeline.sandbox.timing.benchmark_csv import (
+    ABSENT,
+    Cells,
+    Problem,
+    Run,
+    Stopwatch,
+    header,
+    read_rows,
+    table,
+    unusable,
+)
 from ridgeline.sandbox.timing.disturbances import Block, Disturbed, Span, find_disturbed, left_out
 from ridgeline.sandbox.timing.observation import Quiet
 
@@ -375,7 +385,7 @@ class WholeProcesses:
         if failure := run.find_failure(commit, who=who):
             return failure
         exact = any("{shapes}" in word for word in self.contract.quick_command)
-        rows = read(run.data, self.contract, requested=question.shapes, exact=exact)
+        rows = read_rows(run.data, self.contract, requested=question.shapes, exact=exact)
         if isinstance(rows, Problem):
             return unusable(rows, commit, who=who, seconds=run.exit.seconds)
         if wrong := [row.label for row in rows if row.check != "PASS"]:
@@ -420,7 +430,7 @@ class Fit(Value):
     pairs: tuple[Pair, ...]
     dropped: int
     """Blocks left out, on both sides together."""
-    taken: int
+    timed_blocks: int
     """All blocks of the tries that count."""
     notes: tuple[str, ...]
 
@@ -491,7 +501,7 @@ def fit(timed_pairs: Sequence[TimedPair], question: Question, *, limit: float) -
     timed_blocks = sum(len(timed_pair.pair.blocks) for timed_pair in timed_pairs)
     notes = (*left_out(dropped, timed_blocks), *_repeats(timed_pairs), *_unseen(timed_pairs))
     if pairs and len(dropped) <= limit * timed_blocks:
-        return Fit(pairs=tuple(pairs), dropped=len(dropped), taken=timed_blocks, notes=notes)
+        return Fit(pairs=tuple(pairs), dropped=len(dropped), timed_blocks=timed_blocks, notes=notes)
     detail = f"the machine did not stay the same (at most {limit:.0%} may be left out): {'; '.join(notes)}"
     seconds = sum(timed_pair.seconds for timed_pair in timed_pairs)
     return BenchmarkFailed(commit=question.candidate, reason="unstable", detail=detail, seconds=seconds)

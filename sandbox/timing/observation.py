@@ -140,20 +140,20 @@ class TreeUse:
     """
 
     def __init__(self) -> None:
-        self._own: dict[int, int] = {}
+        self._ticks_of: dict[int, int] = {}
         """Ticks of each process that was ever seen, without its children's."""
         self._waited_before = sum(waited for _, waited in _tree().values())
 
     @property
     def processes(self) -> Container[int]:
         """Every process that was ever seen to be ours."""
-        return self._own.keys()
+        return self._ticks_of.keys()
 
     def ticks(self) -> int:
         """Ticks so far."""
         live = _tree()
-        self._own |= {process: ticks for process, (ticks, _) in live.items()}
-        ended_ticks = sum(ticks for process, ticks in self._own.items() if process not in live)
+        self._ticks_of |= {process: ticks for process, (ticks, _) in live.items()}
+        ended_ticks = sum(ticks for process, ticks in self._ticks_of.items() if process not in live)
         child_ticks = sum(child_ticks for _, child_ticks in live.values()) - self._waited_before
         return sum(ticks for ticks, _ in live.values()) + max(child_ticks, ended_ticks)
 
@@ -167,24 +167,24 @@ class ForeignUse:
 
     def __init__(self, cores: frozenset[int]) -> None:
         self._cores = cores
-        self._last: dict[int, int] | None = None
+        self._last_ticks: dict[int, int] | None = None
         self._total = 0
 
-    def ticks(self, own: Container[int]) -> int:
-        """Ticks since the first call, of every process but `own`."""
-        seen: dict[int, int] = {}
+    def ticks(self, ours: Container[int]) -> int:
+        """Ticks since the first call, of every process but `ours`."""
+        used_ticks: dict[int, int] = {}
         for name in os.listdir(PROC):  # noqa: PTH208 (names, several times a second)
-            if not name.isdigit() or int(name) in own:
+            if not name.isdigit() or int(name) in ours:
                 continue
             try:
                 words = _text(f"{PROC}/{name}/stat").rpartition(")")[2].split()
             except OSError:  # it ended between two looks
                 continue
             process, used, processor = int(name), int(words[11]) + int(words[12]), int(words[36])
-            seen[process] = used
-            if self._last is not None and processor in self._cores:
-                self._total += max(0, used - self._last.get(process, 0))
-        self._last = seen
+            used_ticks[process] = used
+            if self._last_ticks is not None and processor in self._cores:
+                self._total += max(0, used - self._last_ticks.get(process, 0))
+        self._last_ticks = used_ticks
         return self._total
 
 
@@ -306,7 +306,7 @@ class CoreWatch:
     def __enter__(self) -> Self:
         self._mhz.append(None if self._core is None else mhz(self._core))
         self._parent = threading.get_native_id()
-        self._others = frozenset(children(self._parent) or ())
+        self._siblings = frozenset(children(self._parent) or ())
         self._used = resource.getrusage(resource.RUSAGE_CHILDREN)
         self._looks.append(self._look_between() if self._inside else self._look(0.0))
         self._watcher = _idle.pop() if _idle else _Watcher()
@@ -344,7 +344,7 @@ class CoreWatch:
         if self._inside:
             own_s = self._tree.ticks() * TICK_S
             return self._look(own_s, foreign_s=self._foreign.ticks(self._tree.processes) * TICK_S)
-        used = own_ticks(frozenset(children(self._parent) or ()) - self._others)
+        used = own_ticks(frozenset(children(self._parent) or ()) - self._siblings)
         return self._look(None if used is None else used * TICK_S)
 
     def _look(self, own_s: float | None, *, foreign_s: float | None = None) -> LoadLook:
@@ -428,7 +428,7 @@ class Source(Value):
     """One thing that may be told of the machine while something is timed."""
 
     name: str
-    found: bool
+    available: bool
     detail: str
     cost: str
     """What does without it; empty when it is there."""
@@ -444,22 +444,22 @@ def _load_source() -> Source:
     core = pinned_core()
     if ticks({core}) is None:
         cost = "no measurement is left out for the load of other processes, because it is not seen"
-        return Source(name="load of the core", found=False, detail="/proc/stat tells nothing", cost=cost)
+        return Source(name="load of the core", available=False, detail="/proc/stat tells nothing", cost=cost)
     fine = children(threading.get_native_id()) is not None
     parts = (
         f"core {core}: other processes and the hypervisor",
         "block by block" if fine else "process by process only (kernel without CONFIG_PROC_CHILDREN)",
         f"hardware threads beside it: {len(siblings(core)) or 'none'}",
     )
-    return Source(name="load of the core", found=True, detail=", ".join(parts), cost="")
+    return Source(name="load of the core", available=True, detail=", ".join(parts), cost="")
 
 
 def _clock() -> Source:
     clock_mhz = mhz(pinned_core())
     if clock_mhz is None:
         cost = "the record of a measurement lacks the core's clock; no decision rests on it"
-        return Source(name="clock of the core", found=False, detail="neither cpufreq nor /proc/cpuinfo", cost=cost)
-    return Source(name="clock of the core", found=True, detail=f"{clock_mhz:.0f} MHz now", cost="")
+        return Source(name="clock of the core", available=False, detail="neither cpufreq nor /proc/cpuinfo", cost=cost)
+    return Source(name="clock of the core", available=True, detail=f"{clock_mhz:.0f} MHz now", cost="")
 
 
 def _card(smi: Smi) -> Source:
@@ -467,7 +467,7 @@ def _card(smi: Smi) -> Source:
     available, missing = _list_available(look)
     cost = f"measurements disturbed by it are not told apart: {', '.join(missing)}" if missing else ""
     detail = "; ".join((f"{smi.tool}: {', '.join(available) or 'nothing'}", *look.notes))
-    return Source(name="state of the card", found=look.reading is not None, detail=detail, cost=cost)
+    return Source(name="state of the card", available=look.reading is not None, detail=detail, cost=cost)
 
 
 def _list_available(look: Look) -> tuple[list[str], list[str]]:

@@ -21,7 +21,7 @@ from ridgeline.graph.limits import Limits
 from ridgeline.graph.ports import Artifacts, Device, Judge
 from ridgeline.graph.values import SCHEMA, Value
 from ridgeline.sandbox.store.durable import cache_folder, write_whole
-from ridgeline.sandbox.timing.benchmark_csv import Problem, Stopwatch, csv_of, read, rows_of, unusable
+from ridgeline.sandbox.timing.benchmark_csv import Problem, Stopwatch, csv_of, read_rows, rows_of, unusable
 from ridgeline.sandbox.timing.interleaving import (
     Interleaver,
     JudgedPairs,
@@ -110,10 +110,10 @@ class Calibrations:
         path = self._path(request)
         if path is None:
             return None
-        answer = self._read(path, request)
+        answer = self._load(path, request)
         return answer if answer is not None and answer.enough(pairs, budget_s) else None
 
-    def _read(self, path: Path, request: CalibrationRequest) -> StoredCalibration | None:
+    def _load(self, path: Path, request: CalibrationRequest) -> StoredCalibration | None:
         """The stored answer to `request`, measured on this machine at most KEPT_S seconds ago; None without one."""
         try:
             answer = StoredCalibration.model_validate_json(path.read_bytes())
@@ -148,7 +148,7 @@ class Calibrations:
             comparison=comparison,
             raw=raw,
         )
-        earlier = self._read(path, request)
+        earlier = self._load(path, request)
         if earlier is not None and earlier.pairs > answer.pairs:
             return
         try:
@@ -291,7 +291,7 @@ class ContractTimer:
         if failure := run.find_failure(commit, who=field, tolerated=SOME_FAILED):
             return failure
         exact = any("{shapes}" in word for word in command)
-        rows = read(run.data, self._commands.contract, requested=shapes, exact=exact)
+        rows = read_rows(run.data, self._commands.contract, requested=shapes, exact=exact)
         if isinstance(rows, Problem):
             return _explain(unusable(rows, commit, who=field, seconds=run.exit.seconds), run.exit.output)
         if not run.exit.ok and all(row.check == "PASS" for row in rows):
@@ -447,7 +447,7 @@ class ContractTimer:
             engine=self._commands.contract.scoring.engine,
             shapes=shapes,
             dropped_blocks=selection.dropped,
-            taken_blocks=selection.taken,
+            taken_blocks=selection.timed_blocks,
             notes=selection.notes,
             raw=self._artifacts.put(_raw_name(purpose), raw.encode()),
             seconds=seconds,

@@ -52,7 +52,7 @@ class Trees:
     def __init__(self, workspace: GitWorkspace) -> None:
         self._workspace = workspace
         self._dir = workspace.campaign_dir / "trees"
-        self._known: dict[str, dict[str, Entry]] = {}
+        self._evaluation_files: dict[str, dict[str, Entry]] = {}
         """Evaluation files by tree: what a tree holds never changes, and this is asked around every run."""
         self._tree_of: dict[str, str] = {}
         self._stamps: dict[str, Stamp] = {}
@@ -129,7 +129,7 @@ class Trees:
         if slot is None:
             return
         top, file = self._dir / slot, self._dir / f"{slot}.files"
-        standing = None if just_built else Standing.read(top, file, content=content)
+        standing = None if just_built else Standing.load(top, file, content=content)
         if standing is None:
             standing = Standing.of(top)
             standing.keep(file, content=content)
@@ -162,11 +162,11 @@ class Trees:
 
     def _evaluation(self, commit: str) -> dict[str, Entry]:
         tree = self.tree(commit)
-        if tree not in self._known:
+        if tree not in self._evaluation_files:
             contract, files = self._workspace.contract, self._workspace.files(_real(commit))
             paths = ((path, entry) for path, entry in files.items() if entry.mode != MODULE)
-            self._known[tree] = {path: entry for path, entry in paths if not _may_change(path, contract)}
-        return self._known[tree]
+            self._evaluation_files[tree] = {path: entry for path, entry in paths if not _may_change(path, contract)}
+        return self._evaluation_files[tree]
 
     def _holding(self, commit: str) -> str | None:
         tree = self.tree(commit)
@@ -280,7 +280,7 @@ class Standing:
         return cls(top, folders)
 
     @classmethod
-    def read(cls, top: Path, file: Path, *, content: str) -> "Standing | None":
+    def load(cls, top: Path, file: Path, *, content: str) -> "Standing | None":
         """What was kept there for that content; None when nothing was, or for another."""
         try:
             record = json.loads(file.read_text(encoding="utf-8"))
@@ -367,7 +367,9 @@ class Pristine:
         """Make the files what the repository says; the paths that were not, sorted."""
         straight = all(is_folder(folder) for folder in self._folders)
         changed = sorted(
-            path for path in self._committed if not ((straight and self._is_untouched(path)) or self._read(path))
+            path
+            for path in self._committed
+            if not ((straight and self._is_untouched(path)) or self._check_contents(path))
         )
         if not changed:
             return ()
@@ -380,7 +382,7 @@ class Pristine:
         signs = self._right.get(path)
         return signs is not None and signs_of(self._places[path]) == signs
 
-    def _read(self, path: str) -> bool:
+    def _check_contents(self, path: str) -> bool:
         """Whether the file's contents are right; then its signs are remembered, if they can be relied on."""
         self._right.pop(path, None)
         signs = signs_of(self._places[path])

@@ -24,7 +24,7 @@ class Repository:
     """A git repository with a checkout in which a person works."""
 
     root: Path
-    _known: list["_Place"] = field(default_factory=list, compare=False, repr=False)
+    _places: list["_Place"] = field(default_factory=list, compare=False, repr=False)
 
     @property
     def git(self) -> Git:
@@ -40,13 +40,13 @@ class Repository:
 
     def _find(self) -> "_Place":
         """Where git is, asked once as long as the same `.git` stands there."""
-        for place in self._known:
+        for place in self._places:
             if place.signs == _signs(self.root / ".git", place.inside):
                 return place
-        self._known.clear()
+        self._places.clear()
         top, inside = find_repository(self.root), _git_dir(self.root)
-        self._known.append(_Place(top=top, inside=inside, signs=_signs(self.root / ".git", inside)))
-        return self._known[0]
+        self._places.append(_Place(top=top, inside=inside, signs=_signs(self.root / ".git", inside)))
+        return self._places[0]
 
     def require_clean(self, contract: Contract, contract_dir: str) -> str:
         """The commit that a campaign may stand on.

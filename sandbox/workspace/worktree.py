@@ -39,7 +39,7 @@ class GitWorkspace:
         self._artifacts = artifacts
         self._opened: Base | None = None
         self._mirror: Git | None = None
-        self._read: dict[str, tuple[FileEdit, ...]] = {}
+        self._sources_by_commit: dict[str, tuple[FileEdit, ...]] = {}
         """Sources by commit: what a commit holds never changes, and every planner call is told them."""
         self._holdings = Holdings(contract_dir)
 
@@ -109,9 +109,9 @@ class GitWorkspace:
 
     def sources(self, commit: str) -> tuple[FileEdit, ...]:
         """Text of every editable file at a commit; binary files, links and submodules are left out."""
-        if commit not in self._read:
-            self._read = {commit: self._sources(commit)}  # the best version's: one at a time is enough
-        return self._read[commit]
+        if commit not in self._sources_by_commit:
+            self._sources_by_commit = {commit: self._sources(commit)}  # the best version's: one at a time is enough
+        return self._sources_by_commit[commit]
 
     def _sources(self, commit: str) -> tuple[FileEdit, ...]:
         chosen = [(path, entry) for path, entry in self.files(commit).items() if self._editable(path, entry)]

@@ -243,11 +243,11 @@ def test_a_tool_beside_the_work_ends_with_it(tmp_path):
 def test_doctor_names_what_can_be_read(tool):
     tool("nvidia-smi", NVIDIA)
     load, clock, card = sources()
-    assert (load.name, load.found, load.cost) == ("load of the core", True, "")
+    assert (load.name, load.available, load.cost) == ("load of the core", True, "")
     assert f"core {pinned_core()}" in load.detail
     assert clock.name == "clock of the core"
-    assert clock.found is (not clock.cost)
-    assert card.found
+    assert clock.available is (not clock.cost)
+    assert card.available
     assert "nvidia-smi: clock, temperature, power, throttling" in card.detail
     assert card.cost in ("", "measurements disturbed by it are not told apart: other users")
 
@@ -255,5 +255,5 @@ def test_doctor_names_what_can_be_read(tool):
 def test_a_tool_that_tells_nothing_costs_everything(tool):
     tool("rocm-smi", "#!/bin/sh\nexit 1\n")
     card = sources()[-1]
-    assert (card.name, card.found) == ("state of the card", False)
+    assert (card.name, card.available) == ("state of the card", False)
     assert "clock, temperature, power, throttling, other users" in card.cost

@@ -41,7 +41,7 @@ def told(recording: Recording, kernel: int = 0) -> dict[str, float]:
 
 
 def test_the_raw_page():
-    found = ncu.read(DATA / "h100_raw.csv")
+    found = ncu.read_recording(DATA / "h100_raw.csv")
     assert (found.format, found.tool, found.vendor, found.arch) == ("ncu_raw", "ncu", "nvidia", "sm_90")
     assert found.device == "NVIDIA H100 80GB HBM3"
     assert found.grade == "replay"
@@ -67,7 +67,7 @@ def test_the_raw_page():
 
 
 def test_the_details_page_keeps_two_metrics_of_one_name_apart():
-    found = ncu.read(DATA / "h100_details.csv")
+    found = ncu.read_recording(DATA / "h100_details.csv")
     assert (found.format, found.rows, len(found.kernels)) == ("ncu_details", 4, 1)
     metrics = {item.name: item.value for item in found.kernels[0].metrics}
     assert metrics["GPU Speed Of Light Throughput/Memory Throughput [%]"] == pytest.approx(86.05)
@@ -79,7 +79,7 @@ def test_the_details_page_keeps_two_metrics_of_one_name_apart():
 
 
 def test_the_source_page():
-    found = ncu.read(DATA / "h100_source.csv")
+    found = ncu.read_recording(DATA / "h100_source.csv")
     assert (found.format, found.rows, found.kernels[0].calls) == ("ncu_source", 296, 2)
     assert sum(item.share for item in found.stalls) == pytest.approx(1)
     assert [item.stall for item in found.stalls[:3]] == ["mem_wait", "lds_wait", "barrier"]
@@ -92,14 +92,14 @@ def test_the_source_page():
 
 
 def test_a_details_page_of_another_generation():
-    found = ncu.read(sample("t4_copy_blocked_details_page.csv"))
+    found = ncu.read_recording(sample("t4_copy_blocked_details_page.csv"))
     assert (found.arch, found.kernels[0].median_ns) == ("sm_75", 21_058_944)
     assert told(found)["mem.gbps"] == pytest.approx(196.45617786)
     assert hopper.limiter(found.kernels[0].metrics) == "waves"
 
 
 def test_a_decimal_comma():
-    found = ncu.read(sample("ada_european_locale_metrics.csv"))
+    found = ncu.read_recording(sample("ada_european_locale_metrics.csv"))
     assert (found.format, found.arch) == ("ncu_metrics", "sm_89")
     gemm, reduction = found.kernels
     assert (gemm.median_ns, reduction.total_ns) == ((117_344 + 120_416) / 2, 14_912)
@@ -109,7 +109,7 @@ def test_a_decimal_comma():
 
 
 def test_what_a_chip_cannot_tell_is_unknown_and_units_are_undone():
-    found = ncu.read(sample("gb10_saxpy_metrics_na.csv"))
+    found = ncu.read_recording(sample("gb10_saxpy_metrics_na.csv"))
     assert found.arch == "sm_121"
     assert found.kernels[0].max_ns == 1_205_000
     assert "mem.pct_of_peak" not in told(found)
@@ -117,7 +117,7 @@ def test_what_a_chip_cannot_tell_is_unknown_and_units_are_undone():
 
 
 def test_a_list_of_values():
-    found = ncu.read(sample("h100_wgmma_attention_metric_values.csv"))
+    found = ncu.read_recording(sample("h100_wgmma_attention_metric_values.csv"))
     kernel = found.kernels[0]
     assert (kernel.last.blocks, kernel.last.workgroup) == ((32, 128, 1), (256, 1, 1))
     assert (kernel.last.arch_vgpr, kernel.last.lds_bytes) == (244, 229_376)
@@ -176,7 +176,7 @@ def test_one_locale_for_a_whole_file(cells, mark, warned, tmp_path):
 def test_two_locales_in_one_file_are_refused(tmp_path):
     path = written(tmp_path, HEADER, metric("a__b.sum", "%", "65,77"), metric("c__d.sum", "%", "65.78"))
     with pytest.raises(RecordingError, match="two locales"):
-        ncu.read(path)
+        ncu.read_recording(path)
 
 
 @pytest.mark.parametrize(
@@ -204,7 +204,7 @@ def test_other_output_around_and_inside_the_table(tmp_path):
         metric("gpu__time_duration.sum", "us", "3.50", launch=1),
         "==PROF== Disconnected",
     )
-    found = ncu.read(path)
+    found = ncu.read_recording(path)
     assert (found.kernels[0].calls, found.kernels[0].total_ns) == (2, 6000)
     assert "ncu: clocks are free" in found.warnings
     assert any("1 lines of other output" in warning for warning in found.warnings)
@@ -218,7 +218,7 @@ def test_line_breaks_in_a_cell_windows_lines_and_utf_16(tmp_path):
     )
     path.write_bytes(text.replace('""",', '"",').encode("utf-16"))
     assert ncu.sniff(path)
-    assert ncu.read(path).kernels[0].metrics[0].value == 1.5
+    assert ncu.read_recording(path).kernels[0].metrics[0].value == 1.5
 
 
 def test_two_processes_one_after_the_other(tmp_path):
@@ -227,7 +227,10 @@ def test_two_processes_one_after_the_other(tmp_path):
         *(HEADER, metric("gpu__time_duration.sum", "ns", "1,000")),
         *(HEADER, metric("gpu__time_duration.sum", "ns", "3,000", kernel="other").replace('"1","p"', '"2","p"')),
     )
-    assert [(kernel.name, kernel.total_ns) for kernel in ncu.read(path).kernels] == [("other", 3000), ("k", 1000)]
+    assert [(kernel.name, kernel.total_ns) for kernel in ncu.read_recording(path).kernels] == [
+        ("other", 3000),
+        ("k", 1000),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -255,7 +258,7 @@ def test_refusals_and_damage(text, error, words, tmp_path):
     path = tmp_path / "out.csv"
     path.write_text(text, encoding="utf-8")
     with pytest.raises(error, match=words) as raised:
-        ncu.read(path)
+        ncu.read_recording(path)
     assert str(path) in str(raised.value)
 
 
@@ -264,16 +267,16 @@ def test_a_binary_report_and_a_missing_file(tmp_path):
     report.write_bytes(b"NVR\0\1\2\3")
     assert ncu.sniff(report)
     with pytest.raises(RecordingError, match="--page raw"):
-        ncu.read(report)
+        ncu.read_recording(report)
     assert not ncu.sniff(tmp_path)
     assert not ncu.sniff(tmp_path / "none")
     with pytest.raises(RecordingError, match="cannot be read"):
-        ncu.read(tmp_path / "none")
+        ncu.read_recording(tmp_path / "none")
 
 
 def _read_or_refused(path: Path) -> Recording | None:
     try:
-        return ncu.read(path)
+        return ncu.read_recording(path)
     except RecordingError:
         return None
 

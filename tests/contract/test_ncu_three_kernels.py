@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from ridgeline.graph.rules.bound import classify_bound
-from ridgeline.sandbox.profiles.readers.detect import read
+from ridgeline.sandbox.profiles.readers.detect import read_recordings
 from ridgeline.sandbox.profiles.readers.profiles import profile
 
 DATA = Path(__file__).parents[1] / "data" / "ncu"
@@ -21,7 +21,7 @@ DATA = Path(__file__).parents[1] / "data" / "ncu"
     ],
 )
 def test_a_kernel_of_known_kind_is_classified_rightly(recording, kernel, bound, subclass):
-    (found,) = profile(read(DATA / recording), target=kernel)[:1]
+    (found,) = profile(read_recordings(DATA / recording), target=kernel)[:1]
     assert kernel in found.kernel
     said = classify_bound(found)
     assert (said.bound, said.subclass) == (bound, subclass), said.evidence

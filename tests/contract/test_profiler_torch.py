@@ -12,7 +12,7 @@ import pytest
 from ridgeline.graph.evidence import Machine, Profiled
 from ridgeline.sandbox.profiles.profilers import gpu
 from ridgeline.sandbox.profiles.profilers.gpu_fallback import GpuProfiler
-from ridgeline.sandbox.profiles.readers.detect import read
+from ridgeline.sandbox.profiles.readers.detect import read_recordings
 from tests import fake_torch, standins_campaign
 from tests.rooms import open_room, script_contract
 from tests.torch_traces import H100, called, copied, document, kernel, launches, nvidia
@@ -93,7 +93,7 @@ def test_the_recording_is_kept_and_reads_again(profiled, tmp_path):
     rooms = []
     seen = profiled(document(*launches(), host_name="node17"), told=rooms.append)
     assert seen.kernel.recorded.name == "recordings.tar.gz"
-    (again,) = read(rooms[0].artifacts.path(seen.kernel.recorded))
+    (again,) = read_recordings(rooms[0].artifacts.path(seen.kernel.recorded))
     assert (again.tool, again.kernels[0].median_ns, again.kernels[0].last.arch_vgpr) == ("torch profiler", 10_000, 64)
     assert "recorded" not in seen.kernel.model_copy(update={"recorded": None}).model_dump(), "as lines were before"
 

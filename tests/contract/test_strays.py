@@ -119,11 +119,11 @@ def test_a_quiet_folder_is_looked_at_again_when_it_changed(tmp_path):
 def test_what_was_kept_is_read_back_for_the_same_content_only(tmp_path):
     kept = tmp_path / "a.files"
     make(tmp_path / "top").keep(kept, content="one")
-    again = Standing.read(tmp_path / "top", kept, content="one")
+    again = Standing.load(tmp_path / "top", kept, content="one")
     assert again is not None
     (tmp_path / "top/new").write_text("x")
     assert again.clear() == ("new",)
-    assert Standing.read(tmp_path / "top", kept, content="two") is None
+    assert Standing.load(tmp_path / "top", kept, content="two") is None
     kept.write_text("[]")
-    assert Standing.read(tmp_path / "top", kept, content="one") is None
-    assert Standing.read(tmp_path / "top", tmp_path / "absent", content="one") is None
+    assert Standing.load(tmp_path / "top", kept, content="one") is None
+    assert Standing.load(tmp_path / "top", tmp_path / "absent", content="one") is None

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from ridgeline.agent.isa import request
-from ridgeline.sandbox.profiles.isa.report import inspect, read
+from ridgeline.sandbox.profiles.isa.report import inspect, read_assembled
 from ridgeline.sandbox.profiles.isa.tools import Place
 from ridgeline.sandbox.profiles.isa.triton import Call, CompileRequest, assemble
 from ridgeline.sandbox.profiles.isa.values import NotCompiled, target_of
@@ -60,7 +60,7 @@ def test_the_shipped_tasks_as_their_compilers_see_them(task, kernel, tmp_path):
     names = ("gfx942", "gfx950", "sm_90")
     assembled = assemble(wanted, [target_of(name) for name in names], place(tmp_path, 300.0))
     for raw in assembled:
-        one = read(raw)
+        one = read_assembled(raw)
         report, held = one.report, one.report.resources
         assert report.compiler.startswith("triton ")
         assert (held.vgpr_spills, held.scratch_bytes, held.lds_bytes) == (0, 0, raw.shared_bytes)
@@ -108,7 +108,7 @@ def test_spills_are_those_of_the_metadata(tmp_path):
         options=(("num_warps", 4), ("num_stages", 2)),
     )
     (raw,) = assemble(wanted, [target_of("gfx942")], place(tmp_path))
-    one = read(raw)
+    one = read_assembled(raw)
     spills = int(re.search(r"\.vgpr_spill_count: (\d+)", raw.assembly)[1])
     assert one.report.resources.vgpr_spills == spills > 0
     assert one.report.resources.scratch_bytes > 0

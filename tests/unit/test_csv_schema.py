@@ -3,7 +3,7 @@
 import pytest
 
 from ridgeline.graph.evidence import Row
-from ridgeline.sandbox.timing.benchmark_csv import Problem, difference, header, read
+from ridgeline.sandbox.timing.benchmark_csv import Problem, difference, header, read_rows
 from tests.rooms import HEADER, script_contract
 
 GOOD = "small,8,PASS,1.5,0.01,0.20"
@@ -12,7 +12,7 @@ OTHER = "large,64,PASS,3.0,0.02,0.40"
 
 def parse(*lines: str, requested=(), exact=True, **fields):
     data = "".join(f"{line}\n" for line in lines).encode()
-    return read(data, script_contract(**fields), requested=requested, exact=exact)
+    return read_rows(data, script_contract(**fields), requested=requested, exact=exact)
 
 
 def rows(*lines: str, **options) -> tuple[Row, ...]:
@@ -111,7 +111,7 @@ def test_rows_that_do_not_pass_may_hold_nan(word, check):
 
 
 def test_no_file_no_rows_and_twice_the_same_label():
-    missing = read(None, script_contract(), requested=(), exact=True)
+    missing = read_rows(None, script_contract(), requested=(), exact=True)
     assert isinstance(missing, Problem)
     assert missing.reason == "no_csv"
     assert problem(HEADER).reason == "zero_rows"
@@ -120,7 +120,7 @@ def test_no_file_no_rows_and_twice_the_same_label():
 
 
 def test_bytes_that_are_no_text():
-    found = read(b"\xff\xfe", script_contract(), requested=(), exact=True)
+    found = read_rows(b"\xff\xfe", script_contract(), requested=(), exact=True)
     assert isinstance(found, Problem)
     assert found.reason == "schema_drift"
 
@@ -140,7 +140,7 @@ def test_rows_that_were_not_asked_for():
 
 def test_crlf_and_quoted_labels_are_ordinary_csv():
     data = f'{HEADER}\r\n"a, b",8,PASS,1.5,0.01,0.2\r\n'.encode()
-    found = read(data, script_contract(), requested=(), exact=True)
+    found = read_rows(data, script_contract(), requested=(), exact=True)
     assert not isinstance(found, Problem)
     assert found[0].label == "a, b"
 

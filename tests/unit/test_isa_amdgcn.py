@@ -13,7 +13,7 @@ def counted(counts):
 
 
 def test_a_kernel_is_counted():
-    shape = shape_of(amdgcn.read(AMD))
+    shape = shape_of(amdgcn.parse_code(AMD))
     assert counted(shape.kinds) == {
         "scalar_load": 1, "global_load": 2, "wait": 2, "lds_write": 1, "barrier": 1, "lds_read": 2, "global_to_lds": 1,
         "matrix": 1, "accum_move": 1, "salu": 1, "branch": 1, "scratch": 1, "valu": 1, "global_store": 1, "end": 1,
@@ -28,7 +28,7 @@ def test_a_kernel_is_counted():
 
 
 def test_the_loop_and_where_it_comes_from():
-    (loop,) = shape_of(amdgcn.read(AMD)).loops
+    (loop,) = shape_of(amdgcn.parse_code(AMD)).loops
     assert (loop.label, loop.first, loop.last, loop.depth, loop.hot) == (".LBB0_1", 5, 13, 1, True)
     assert loop.source == ("kernel.py:20",)  # line 0 is the compiler's own
 
@@ -101,19 +101,19 @@ def test_each_spelling(text, kind, size):
 def test_several_kernels_need_a_name():
     two = AMD + AMD.replace("tile", "edge")
     assert amdgcn.kernels(two) == ("tile", "edge")
-    assert amdgcn.read(two, "edge").kernel == "edge"
+    assert amdgcn.parse_code(two, "edge").kernel == "edge"
     assert amdgcn.resources(two, "edge").arch_vgpr == 100  # comments name no kernel: metadata alone
     with pytest.raises(NotReadable, match="not exactly one kernel; those in it: tile, edge"):
-        amdgcn.read(two)
+        amdgcn.parse_code(two)
     with pytest.raises(NotReadable, match="no kernel 'other'"):
-        amdgcn.read(two, "other")
+        amdgcn.parse_code(two, "other")
 
 
 @pytest.mark.parametrize("cut", [0, 40, 400, 900])
 def test_a_cut_file_is_refused_or_unknown_never_zero(cut):
     text = AMD[:cut]
     with pytest.raises(NotReadable):
-        amdgcn.read(text)
+        amdgcn.parse_code(text)
     assert amdgcn.resources(text, "tile") == Resources()
 
 
@@ -151,7 +151,7 @@ k:
 	s_branch .Lin
 .Lfunc_end0:
 """
-    loops = shape_of(amdgcn.read(body)).loops
+    loops = shape_of(amdgcn.parse_code(body)).loops
     assert [(loop.label, loop.depth, loop.hot) for loop in loops] == [
         (".Lout", 1, False),
         (".Lother", 1, False),

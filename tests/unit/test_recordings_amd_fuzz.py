@@ -21,7 +21,7 @@ def read(reader, path):
     """What a reader gives; anything but these two fails the test."""
     reader.sniff(path)
     try:
-        recording = reader.read(path)
+        recording = reader.read_recording(path)
     except RecordingError as error:
         named = str(error)
     else:
@@ -75,7 +75,7 @@ def test_a_cut_file_of_a_trace_is_always_an_error(tmp_path, name):
     for length in range(0, len(data) - 1, max(1, len(data) // 60)):
         (folder / name).write_bytes(data[:length])
         with pytest.raises(RecordingError) as raised:
-            att.read(folder)
+            att.read_recording(folder)
         assert raised.value.path == folder / name
 
 
@@ -118,4 +118,4 @@ def test_databases(tmp_path):
         base.execute("UPDATE compute_metadata SET schema_version = '2.0.0'")
     base.close()
     with pytest.raises(RecordingError, match=r"schema '2\.0\.0'"):
-        rocprof_compute.read(broken_path)
+        rocprof_compute.read_recording(broken_path)

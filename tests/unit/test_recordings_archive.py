@@ -10,7 +10,7 @@ import pytest
 from ridgeline.evals.recordings.export import Private, Scrub, secrets
 from ridgeline.sandbox.profiles.profilers import gpu_fallback
 from ridgeline.sandbox.profiles.readers import files
-from ridgeline.sandbox.profiles.readers.detect import read
+from ridgeline.sandbox.profiles.readers.detect import read_recordings
 from ridgeline.sandbox.profiles.readers.files import RecordingError
 from tests.standins_profilers import counted, trace
 from tests.torch_traces import document, launches
@@ -49,9 +49,9 @@ def test_what_is_kept_reads_as_what_was_recorded(run, tmp_path):
     whole = tmp_path / ("a" * 64)  # as the store names it
     whole.write_bytes(data)
     (run / "timing" / "run_results.json").unlink()
-    assert stripped(read(whole)) == stripped(read(run))
-    assert {file.split("/")[-1] for one in read(whole) for file in one.files} >= {"run_kernel_trace.csv"}
-    assert all(file.startswith(f"{whole}/") for one in read(whole) for file in one.files)
+    assert stripped(read_recordings(whole)) == stripped(read_recordings(run))
+    assert {file.split("/")[-1] for one in read_recordings(whole) for file in one.files} >= {"run_kernel_trace.csv"}
+    assert all(file.startswith(f"{whole}/") for one in read_recordings(whole) for file in one.files)
 
 
 def test_a_single_csv_of_ncu_is_read_again(tmp_path):
@@ -60,7 +60,7 @@ def test_a_single_csv_of_ncu_is_read_again(tmp_path):
     data, _ = gpu_fallback.archive_files([path], tmp_path)
     assert len(data) < path.stat().st_size
     (tmp_path / "kept").write_bytes(data)
-    assert stripped(read(tmp_path / "kept")) == stripped(read(path))
+    assert stripped(read_recordings(tmp_path / "kept")) == stripped(read_recordings(path))
 
 
 def test_a_recording_is_kept_whole_or_named(run, monkeypatch):
@@ -106,7 +106,7 @@ def test_what_cannot_be_read_is_a_typed_error(tmp_path, data, word):
     path = tmp_path / "kept.tar.gz"
     path.write_bytes(data)
     with pytest.raises(RecordingError) as caught:
-        read(path)
+        read_recordings(path)
     assert str(caught.value).startswith(f"{path}")
     assert word in str(caught.value)
     assert "ridgeline-archive" not in str(caught.value)
@@ -119,7 +119,7 @@ def test_an_archive_that_would_fill_the_disk_is_refused(tmp_path, run, monkeypat
     (tmp_path / "kept").write_bytes(data)
     monkeypatch.setattr(files, limit, 1)
     with pytest.raises(RecordingError, match="holds more than"):
-        read(tmp_path / "kept")
+        read_recordings(tmp_path / "kept")
 
 
 def test_names_and_keys_inside_an_archive_are_found(tmp_path):

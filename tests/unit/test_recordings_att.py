@@ -22,7 +22,7 @@ def with_row(number, row):
 
 
 def test_every_cycle_of_the_waves_has_a_class(tmp_path):
-    recording = att.read(make_trace(tmp_path / "ui_output_agent_1_dispatch_2"))
+    recording = att.read_recording(make_trace(tmp_path / "ui_output_agent_1_dispatch_2"))
     assert shares(recording) == {
         "mem_wait": 0.48,  # 900 of vmcnt, and 3 of 4 producers of the mixed wait
         "tail": 0.136,
@@ -52,7 +52,7 @@ def test_every_cycle_of_the_waves_has_a_class(tmp_path):
 
 
 def test_hotspots_are_ranked_by_time_and_name_source_and_class(tmp_path):
-    first, second = att.read(make_trace(tmp_path / "trace")).hotspots[:2]
+    first, second = att.read_recording(make_trace(tmp_path / "trace")).hotspots[:2]
     assert (first.isa, first.share, first.stall, first.source, first.pc, first.hits) == (
         "s_waitcnt vmcnt(0)", 0.45, "mem_wait", "axpy.hip:4", 4128, 2,
     )  # fmt: skip
@@ -60,14 +60,14 @@ def test_hotspots_are_ranked_by_time_and_name_source_and_class(tmp_path):
 
 
 def test_kinds_keep_the_sums_that_classes_split(tmp_path):
-    kinds = {one.kind: one for one in att.read(make_trace(tmp_path / "trace")).att.kinds}
+    kinds = {one.kind: one for one in att.read_recording(make_trace(tmp_path / "trace")).att.kinds}
     lgkm = kinds["wait_lgkm"]
     assert (lgkm.instructions, lgkm.hits, lgkm.latency, lgkm.stall, lgkm.idle) == (2, 4, 300, 300, 0)
     assert kinds["nop"].stall == 80
 
 
 def test_without_wave_files_what_was_waited_for_is_unknown(tmp_path):
-    recording = att.read(make_trace(tmp_path / "trace", waited=None))
+    recording = att.read_recording(make_trace(tmp_path / "trace", waited=None))
     assert shares(recording)["lgkm_wait"] == 0.15
     assert shares(recording)["mixed_wait"] == 0.04
     assert "lds_wait" not in shares(recording)
@@ -75,7 +75,7 @@ def test_without_wave_files_what_was_waited_for_is_unknown(tmp_path):
 
 
 def test_a_wait_for_nothing_listed_is_unknown(tmp_path):
-    recording = att.read(make_trace(tmp_path / "trace", waited={2: (), 6: (5,)}))
+    recording = att.read_recording(make_trace(tmp_path / "trace", waited={2: (), 6: (5,)}))
     assert shares(recording)["unknown_wait"] == 0.1
     assert shares(recording)["mixed_wait"] == 0.04
 
@@ -86,21 +86,21 @@ def test_of_thousands_of_wave_files_a_few_are_opened(tmp_path):
     for number in range(1000):
         if number % 125:
             (folder / f"se0_sm{number}_sl0_wv0.json").write_text("{ damaged", encoding="utf-8")
-    recording = att.read(folder)
+    recording = att.read_recording(folder)
     assert shares(recording)["smem_wait"] == 0.1
     assert any("8 of 1000 waves" in warning for warning in recording.warnings)
 
 
 def test_a_header_may_be_a_list_and_have_more_columns(tmp_path):
     folder = make_trace(tmp_path / "trace")
-    plain = att.read(folder)
+    plain = att.read_recording(folder)
 
     def widen(code):
         code["header"] = [name.strip() for name in code["header"].split(",")] + ["Extra"]
         code["code"] = [[*row, 0] for row in code["code"]]
 
     change(folder / "code.json", widen)
-    assert att.read(folder).att == plain.att
+    assert att.read_recording(folder).att == plain.att
 
 
 @pytest.mark.parametrize(
@@ -123,7 +123,7 @@ def test_a_header_may_be_a_list_and_have_more_columns(tmp_path):
     ],
 )
 def test_each_way_to_mislead_fails_its_own_test(tmp_path, rows, failed):
-    recording = att.read(make_trace(tmp_path / "trace", rows=rows))
+    recording = att.read_recording(make_trace(tmp_path / "trace", rows=rows))
     assert {name for name, passed in validators(recording).items() if not passed} == failed
     assert len([warning for warning in recording.warnings if warning.split(":")[0] in failed]) == len(failed)
     assert recording.att.checksum_ok == ("att_sum" not in failed)
@@ -133,7 +133,7 @@ def test_a_label_of_another_kernel_and_missing_sources_are_seen(tmp_path):
     folder = make_trace(tmp_path / "trace")
     change(folder / "occupancy.json", lambda top: top["dispatches"].update({"1": "gemm"}))
     change(folder / "code.json", lambda top: [row.__setitem__(3, "") for row in top["code"]])
-    recording = att.read(folder)
+    recording = att.read_recording(folder)
     assert {name for name, passed in validators(recording).items() if not passed} == {"label"}
     assert any("no instruction has a source line" in warning for warning in recording.warnings)
 
@@ -147,8 +147,8 @@ def test_a_label_may_be_mangled_where_the_dispatch_is_not(tmp_path):
     change(folder / "code.json", mangle)
     for name in (KERNEL, "_Z4axpyPfPKf.kd", "axpy", "void space::axpy<float>(float*)"):
         change(folder / "occupancy.json", lambda top, name=name: top["dispatches"].update({"1": name}))
-        assert validators(att.read(folder))["label"]
-        assert att.read(folder).att.kernel == KERNEL
+        assert validators(att.read_recording(folder))["label"]
+        assert att.read_recording(folder).att.kernel == KERNEL
 
 
 def test_of_several_traces_the_hottest_is_read_and_the_others_named(tmp_path):
@@ -156,8 +156,8 @@ def test_of_several_traces_the_hottest_is_read_and_the_others_named(tmp_path):
     rows = tuple((isa, hits, *(cycles * 2 for cycles in rest)) for isa, hits, *rest in ROWS)
     hottest = make_trace(tmp_path / "ui_output_agent_1_dispatch_2", rows=rows, lifetime=2 * CYCLES)
     assert att.sniff(tmp_path)
-    recording = att.read(tmp_path)
-    assert recording.att == att.read(hottest).att
+    recording = att.read_recording(tmp_path)
+    assert recording.att == att.read_recording(hottest).att
     assert "1 other traces" in recording.warnings[-1]
     assert [one.att.wave_cycles for one in att.read_each(tmp_path)] == [4000, 2000]
 
@@ -175,7 +175,7 @@ def test_a_stats_file_alone_has_no_checksum(tmp_path, end):
     path = tmp_path / "stats_ui_output_agent_1_dispatch_2.csv"
     path.write_bytes(("\ufeff" + stats().replace("\n", end)).encode())
     assert att.sniff(path)
-    recording = att.read(path)
+    recording = att.read_recording(path)
     assert (recording.att.checksum, recording.att.checksum_ok, recording.att.matrix_busy) == (None, None, None)
     assert (recording.att.waves, recording.att.wave_cycles, recording.att.kernel) == (2, CYCLES, KERNEL)
     assert shares(recording)["lgkm_wait"] == 0.15
@@ -187,16 +187,16 @@ def test_a_stats_file_beside_its_folder_is_read_with_it(tmp_path):
     folder = make_trace(tmp_path / "ui_output_agent_1_dispatch_2")
     path = tmp_path / "stats_ui_output_agent_1_dispatch_2.csv"
     path.write_text(stats(), encoding="utf-8")
-    assert att.read(path).att == att.read(folder).att
+    assert att.read_recording(path).att == att.read_recording(folder).att
     path.write_text(stats(with_row(0, ("s_load_dwordx2 s[0:1], s[4:5], 0x0", 3, 8, 0, 40))), encoding="utf-8")
     with pytest.raises(RecordingError, match="does not agree"):
-        att.read(path)
+        att.read_recording(path)
 
 
 def test_quotes_in_names_are_not_escaped_by_the_tool(tmp_path):
     path = tmp_path / "stats_ui_output_x.csv"
     path.write_text(stats().replace(KERNEL, 'f<"a, b", 3, 4, 5>(int)'), encoding="utf-8")
-    assert att.read(path).att.kernel == 'f<"a, b", 3, 4, 5>(int)'
+    assert att.read_recording(path).att.kernel == 'f<"a, b", 3, 4, 5>(int)'
 
 
 @pytest.mark.parametrize(
@@ -265,18 +265,18 @@ def test_cycles_of_the_matrix_pipe(isa, chip, cycles):
 
 def test_use_of_the_matrix_pipe_is_over_the_busy_time_of_the_traced_simds(tmp_path):
     # two waves on two SIMDs, 1000 cycles each; two MFMA of 16 cycles, the chip not known
-    assert att.read(make_trace(tmp_path / "trace")).att.matrix_busy == 2 * 16 / 2000
+    assert att.read_recording(make_trace(tmp_path / "trace")).att.matrix_busy == 2 * 16 / 2000
     two = make_trace(tmp_path / "two")
     named = {"0": {"0": {"0": {"0": ["a.json", 0, 1000]}, "1": {"0": ["b.json", 0, 1000]}}}}
     change(two / "filenames.json", lambda top: top.update({"wave_filenames": named}))
-    assert att.read(two).att.matrix_busy == 2 * 16 / 1000
+    assert att.read_recording(two).att.matrix_busy == 2 * 16 / 1000
 
 
 def test_the_chip_is_named_only_where_an_instruction_proves_it(tmp_path):
-    assert att.read(make_trace(tmp_path / "either")).arch is None
+    assert att.read_recording(make_trace(tmp_path / "either")).arch is None
     rows = with_row(7, ("v_mfma_scale_f32_16x16x128_f8f6f4 v[0:3], v[0:7], v[8:15], v[0:3], v1, v2", 2, 48, 40, 0))
-    assert att.read(make_trace(tmp_path / "only", rows=rows)).arch == "gfx950"
-    assert att.read(make_trace(tmp_path / "later", rows=rows, gfxip=12)).arch is None
+    assert att.read_recording(make_trace(tmp_path / "only", rows=rows)).arch == "gfx950"
+    assert att.read_recording(make_trace(tmp_path / "later", rows=rows, gfxip=12)).arch is None
 
 
 @pytest.mark.parametrize(
@@ -313,7 +313,7 @@ def test_damage_names_the_file_and_the_thing(tmp_path, file, edit, match):
     folder = make_trace(tmp_path / "trace")
     change(folder / file, edit)
     with pytest.raises(RecordingError, match=match) as raised:
-        att.read(folder)
+        att.read_recording(folder)
     assert raised.value.path == folder / file
 
 
@@ -335,7 +335,7 @@ def test_files_that_are_no_json_object_name_the_line(tmp_path, data, match):
     folder = make_trace(tmp_path / "trace")
     (folder / "code.json").write_bytes(data)
     with pytest.raises(RecordingError, match=match):
-        att.read(folder)
+        att.read_recording(folder)
 
 
 @pytest.mark.parametrize(
@@ -353,7 +353,7 @@ def test_a_damaged_stats_file_names_the_line(tmp_path, text, match):
     path = tmp_path / "stats_ui_output_x.csv"
     path.write_text(text, encoding="utf-8")
     with pytest.raises(RecordingError, match=match):
-        att.read(path)
+        att.read_recording(path)
 
 
 def test_what_is_no_trace_is_not_taken_for_one(tmp_path):
@@ -361,7 +361,7 @@ def test_what_is_no_trace_is_not_taken_for_one(tmp_path):
     empty.mkdir()
     assert not att.sniff(empty)
     with pytest.raises(RecordingError, match=r"code\.json and filenames\.json missing"):
-        att.read(empty)
+        att.read_recording(empty)
     for name, data in (("a.csv", b"x\ry,\n"), ("b.db", b"SQLite format 3\0\xff\n"), ("c.csv", b"")):
         (tmp_path / name).write_bytes(data)
         assert not att.sniff(tmp_path / name)
@@ -372,5 +372,5 @@ def test_what_is_no_trace_is_not_taken_for_one(tmp_path):
 
 
 def test_producers_that_the_code_does_not_have_are_unknown(tmp_path):
-    recording = att.read(make_trace(tmp_path / "trace", waited=WAITED | {2: (99,)}))
+    recording = att.read_recording(make_trace(tmp_path / "trace", waited=WAITED | {2: (99,)}))
     assert shares(recording)["unknown_wait"] == 0.1

@@ -27,7 +27,7 @@ def split(recording, *stalls):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_sums_of_a_trace(name):
-    wanted, trace = golden(name), att.read(sample("att", name)).att
+    wanted, trace = golden(name), att.read_recording(sample("att", name)).att
     assert trace.instructions == wanted["instructions"]
     assert trace.waves == wanted["waves"]
     assert trace.wave_cycles == wanted["sum_wave_cycles"]
@@ -42,7 +42,7 @@ def test_sums_of_a_trace(name):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_kinds_of_a_trace(name):
-    trace = att.read(sample("att", name)).att
+    trace = att.read_recording(sample("att", name)).att
     found = {
         one.kind: {
             "static": one.instructions, "hits": one.hits, "latency": one.latency, "stall": one.stall, "idle": one.idle,
@@ -55,12 +55,12 @@ def test_kinds_of_a_trace(name):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_classes_are_all_of_the_waves_time(name):
-    recording = att.read(sample("att", name))
+    recording = att.read_recording(sample("att", name))
     assert sum(shares(recording).values()) == pytest.approx(recording.att.checksum, abs=1e-9)
 
 
 def test_what_the_waves_of_real_kernels_waited_for():
-    gemm, flash, rope, softmax = (att.read(sample("att", name)) for name in NAMES)
+    gemm, flash, rope, softmax = (att.read_recording(sample("att", name)) for name in NAMES)
     assert (gemm.arch, flash.arch, softmax.arch) == ("gfx950", "gfx950", "gfx950")
     assert shares(gemm)["mem_wait"] == pytest.approx(0.69, abs=0.01)
     # most waits on lgkmcnt are for scalar loads, not for LDS
@@ -74,20 +74,20 @@ def test_what_the_waves_of_real_kernels_waited_for():
 
 
 def test_the_collection_is_read_hottest_first():
-    recording = att.read(sample("att"))
+    recording = att.read_recording(sample("att"))
     assert recording.att.kernel == "softmax_kernel_0"
     assert "3 other traces" in recording.warnings[-1]
 
 
 def test_the_stats_file_agrees_with_its_trace():
-    alone = att.read(sample("att", "DERIVED_stats_ui_output_blockscale_gemm_big_COMPLETE.csv")).att
-    whole = att.read(sample("att", NAMES[0])).att
+    alone = att.read_recording(sample("att", "DERIVED_stats_ui_output_blockscale_gemm_big_COMPLETE.csv")).att
+    whole = att.read_recording(sample("att", NAMES[0])).att
     assert (alone.kinds, alone.kernel, alone.waves) == (whole.kinds, whole.kernel, whole.waves)
     assert alone.checksum is None
 
 
 def test_the_largest_trace_takes_less_than_a_second_of_processor_time():
     begin = time.process_time()
-    att.read(sample("att", "flash_attn_big"))
-    att.read(sample("att", "softmax_big"))
+    att.read_recording(sample("att", "flash_attn_big"))
+    att.read_recording(sample("att", "softmax_big"))
     assert time.process_time() - begin < 2

@@ -8,7 +8,7 @@ import pytest
 
 from ridgeline.graph.kernel_profile import KernelCalls, Recording
 from ridgeline.sandbox.profiles.readers import dispatches
-from ridgeline.sandbox.profiles.readers.detect import read
+from ridgeline.sandbox.profiles.readers.detect import read_recordings
 from ridgeline.sandbox.profiles.readers.files import RecordingError
 from tests.rocprof_samples import HEADER, golden, row, sample, trace
 
@@ -55,7 +55,7 @@ def test_numbers_of_recorded_traces(name):
     table = golden("kernel_trace")
     for file, told in table.items():
         if file.startswith(f"{name}_kernel_trace"):
-            (recording,) = read(sample("rocprofv3_kernel_trace", file))
+            (recording,) = read_recordings(sample("rocprofv3_kernel_trace", file))
             _check(recording, told)
             return
     pytest.fail(f"no golden numbers of {name}")
@@ -66,13 +66,13 @@ def test_all_golden_traces_are_read():
     left = [file for file in table if not file.startswith(TRACES)]
     assert not left
     for file in [file for file in table if file.removesuffix(".gz").removesuffix(".csv").endswith(("run2", "names"))]:
-        (recording,) = read(sample("rocprofv3_kernel_trace", file))
+        (recording,) = read_recordings(sample("rocprofv3_kernel_trace", file))
         _check(recording, table[file])
 
 
 def test_columns_in_any_order_case_and_alias(tmp_path):
     header = "END_TIMESTAMP,start_timestamp,Kernel_Name,grid_size_x,Grid_Size_Y,Grid_Size_Z\n"
-    (recording,) = read(trace(tmp_path / "a.csv", ["30,10,k,64,1,1\n"], header))
+    (recording,) = read_recordings(trace(tmp_path / "a.csv", ["30,10,k,64,1,1\n"], header))
     (kernel,) = recording.kernels
     assert (kernel.total_ns, kernel.last.grid, kernel.last.workgroup, kernel.last.blocks) == (
         20,
@@ -98,7 +98,7 @@ def test_columns_in_any_order_case_and_alias(tmp_path):
 def test_spellings_of_a_sound_file(tmp_path, change):
     path = tmp_path / "t.csv"
     path.write_text(change(HEADER + row("k", 10, 30) + row("k", 40, 80)), encoding="utf-8", newline="")
-    (recording,) = read(path)
+    (recording,) = read_recordings(path)
     (kernel,) = recording.kernels
     assert (kernel.name, kernel.calls, kernel.total_ns, kernel.median_ns) == ("k", 2, 60, 30)
     assert kernel.last.blocks == (16, 1024, 1)
@@ -107,7 +107,7 @@ def test_spellings_of_a_sound_file(tmp_path, change):
 def test_gzip_is_told_by_content(tmp_path):
     path = tmp_path / "t.csv"
     path.write_bytes(gzip.compress((HEADER + row("k", 10, 30)).encode()))
-    assert read(path)[0].kernels[0].total_ns == 20
+    assert read_recordings(path)[0].kernels[0].total_ns == 20
 
 
 @pytest.mark.parametrize(
@@ -133,7 +133,7 @@ def test_damage_is_named_with_its_line(tmp_path, text, line, says):
     path = tmp_path / "broken.csv"
     path.write_text(text, encoding="utf-8", newline="")
     with pytest.raises(RecordingError) as caught:
-        read(path)
+        read_recordings(path)
     assert says in str(caught.value)
     assert str(caught.value).startswith(f"{path}:{line}: " if line else f"{path}: ")
     assert caught.value.line == line
@@ -143,18 +143,18 @@ def test_damage_is_named_with_its_line(tmp_path, text, line, says):
 def test_utf16_is_named(tmp_path, raw):
     (tmp_path / "t.csv").write_bytes(raw)
     with pytest.raises(RecordingError, match="UTF-16"):
-        read(tmp_path / "t.csv")
+        read_recordings(tmp_path / "t.csv")
 
 
 def test_bytes_that_are_no_text_are_named(tmp_path):
     (tmp_path / "t.csv").write_bytes(HEADER.encode() + row("k", 1, 2).encode().replace(b'"k"', b'"\xff\xfe"'))
     with pytest.raises(RecordingError, match="UTF-8"):
-        read(tmp_path / "t.csv")
+        read_recordings(tmp_path / "t.csv")
 
 
 def test_rows_without_a_duration_are_left_out_with_a_warning(tmp_path):
     rows = [row("k", 10, 30), row("k", 50, 50), row("k", 90, 70), row("k", "", 70), row("k", 100, 110)]
-    (recording,) = read(trace(tmp_path / "t.csv", rows))
+    (recording,) = read_recordings(trace(tmp_path / "t.csv", rows))
     assert (recording.rows, recording.rejected, recording.kernels[0].total_ns) == (2, 3, 30)
     assert any("3 of 5 rows left out" in warning for warning in recording.warnings)
 
@@ -162,7 +162,7 @@ def test_rows_without_a_duration_are_left_out_with_a_warning(tmp_path):
 @pytest.mark.slow
 def test_times_that_a_spreadsheet_rounded_do_not_count(tmp_path):
     rows = [row("k", "1.62068E+14", "1.62069E+14"), row("k", 162068000000010, 162068000000030)]
-    (recording,) = read(trace(tmp_path / "t.csv", rows))
+    (recording,) = read_recordings(trace(tmp_path / "t.csv", rows))
     assert (recording.rows, recording.rejected, recording.kernels[0].total_ns) == (1, 1, 20)
     assert any("spreadsheet" in warning for warning in recording.warnings)
 
@@ -170,13 +170,13 @@ def test_times_that_a_spreadsheet_rounded_do_not_count(tmp_path):
 def test_names_may_hold_anything(tmp_path):
     names = ["x" * 2000, 'a, "b"', "{lambda(float)#1}", "it's", "line\nbreak", "nul\0byte"]
     rows = [row(name, 10 * at, 10 * at + 5) for at, name in enumerate(names, 1)]
-    (recording,) = read(trace(tmp_path / "it's [1] * ?.csv", rows))
+    (recording,) = read_recordings(trace(tmp_path / "it's [1] * ?.csv", rows))
     assert sorted(kernel.name for kernel in recording.kernels) == sorted(names)
 
 
 def test_one_recording_per_gpu_most_time_first(tmp_path):
     rows = [row("a", 10, 20), row("b", 10, 60, agent="Agent 2"), row("a", 15, 40), row("a", 90, 95, agent="Agent 2")]
-    second, first = read(trace(tmp_path / "t.csv", rows))
+    second, first = read_recordings(trace(tmp_path / "t.csv", rows))
     assert (second.device, second.sum_ns, second.busy_ns, second.span_ns) == ("Agent 2", 55, 55, 85)
     assert (first.device, first.sum_ns, first.busy_ns, first.span_ns) == ("Agent 1", 35, 30, 30)
 
@@ -184,7 +184,7 @@ def test_one_recording_per_gpu_most_time_first(tmp_path):
 def test_launches_of_one_name_stay_apart(tmp_path):
     wide = "512,0,16,0,16,64,1,1,65,1,1"
     rows = [row("k", 10, 20), row("k", 30, 70, launch=wide), row("k", 80, 85)]
-    (kernel,) = read(trace(tmp_path / "t.csv", rows))[0].kernels
+    (kernel,) = read_recordings(trace(tmp_path / "t.csv", rows))[0].kernels
     assert [(one.calls, one.total_ns, one.blocks) for one in kernel.variants] == [
         (1, 40, (2, 1, 1)),
         (2, 15, (16, 1024, 1)),
@@ -195,7 +195,7 @@ def test_launches_of_one_name_stay_apart(tmp_path):
 
 def test_gaps_are_of_the_queue(tmp_path):
     rows = [row("a", 0, 10), row("b", 5, 100, queue=2), row("a", 30, 40), row("b", 110, 120), row("b", 90, 95, queue=2)]
-    kernels = {kernel.name: kernel for kernel in read(trace(tmp_path / "t.csv", rows))[0].kernels}
+    kernels = {kernel.name: kernel for kernel in read_recordings(trace(tmp_path / "t.csv", rows))[0].kernels}
     assert kernels["a"].gap_before_ns == 20
     assert kernels["b"].gap_before_ns == 70
 
@@ -203,7 +203,7 @@ def test_gaps_are_of_the_queue(tmp_path):
 def test_names_behind_the_first_rows_are_found(tmp_path, monkeypatch):
     monkeypatch.setattr(dispatches, "FIRST", 3)
     rows = [row(f"k{at % 7}", 100 * at, 100 * at + at + 1) for at in range(40)]
-    (recording,) = read(trace(tmp_path / "t.csv", rows))
+    (recording,) = read_recordings(trace(tmp_path / "t.csv", rows))
     assert {kernel.name: kernel.calls for kernel in recording.kernels} == {
         f"k{at}": 6 if at < 5 else 5 for at in range(7)
     }
@@ -217,9 +217,9 @@ def test_slices_give_what_one_pass_gives(tmp_path, monkeypatch):
         rows.append(row(f"k{draw.randrange(4)}", at, at + draw.randrange(1, 5000), queue=draw.randrange(3)))
     draw.shuffle(rows)
     path = trace(tmp_path / "t.csv", rows)
-    (whole,) = read(path)
+    (whole,) = read_recordings(path)
     monkeypatch.setattr(dispatches, "SLICE", 250)
-    (sliced,) = read(path)
+    (sliced,) = read_recordings(path)
     assert sliced == whole
     times = sorted(tuple(int(cell) for cell in line.split(",")[9:11]) for line in rows)
     union, until = 0, 0
@@ -252,7 +252,7 @@ def _gap(rows: list[str], name: str) -> float:
 
 def test_clock_tick_is_told_where_durations_show_it(tmp_path):
     rows = [row("k", 1000 * at, 1000 * at + 40 * (at % 17 + 1)) for at in range(100)]
-    (recording,) = read(trace(tmp_path / "t.csv", rows))
+    (recording,) = read_recordings(trace(tmp_path / "t.csv", rows))
     assert {fact.name: fact.value for fact in recording.facts} == {"resolution_ns": 40}
     rows = [row("k", 1000 * at, 1000 * at + 37 * at + 1) for at in range(100)]
-    assert read(trace(tmp_path / "u.csv", rows))[0].facts == ()
+    assert read_recordings(trace(tmp_path / "u.csv", rows))[0].facts == ()

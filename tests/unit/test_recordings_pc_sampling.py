@@ -22,7 +22,7 @@ def counters(recording):
 def test_a_stochastic_sample_is_classed_by_its_reason_and_instruction(tmp_path):
     path = make_samples(tmp_path / "1_pc_sampling_stochastic.csv", stochastic=True)
     assert pc_sampling.sniff(path)
-    recording = pc_sampling.read(path)
+    recording = pc_sampling.read_recording(path)
     assert shares(recording) == {
         "mem_wait": 0.4, "issue": 0.2, "lgkm_wait": 0.1, "barrier": 0.1, "mem_issue": 0.1, "dependency": 0.1,
     }  # fmt: skip
@@ -44,7 +44,7 @@ def test_a_stochastic_sample_is_classed_by_its_reason_and_instruction(tmp_path):
 
 
 def test_a_host_trap_tells_only_waits_apart(tmp_path):
-    recording = pc_sampling.read(make_samples(tmp_path / "host_trap.csv", stochastic=False))
+    recording = pc_sampling.read_recording(make_samples(tmp_path / "host_trap.csv", stochastic=False))
     assert shares(recording) == {"mem_wait": 0.4, "other": 0.4, "lgkm_wait": 0.1, "barrier": 0.1}
     assert "lean towards waits" in recording.warnings[0]
     assert "mean_waves" not in counters(recording)
@@ -52,27 +52,27 @@ def test_a_host_trap_tells_only_waits_apart(tmp_path):
 
 def test_samples_in_code_that_was_not_decoded_are_counted_and_left_out(tmp_path):
     rows = (("", "WAITCNT", 3, 4), ("s_barrier", "BARRIER_WAIT", 2, 4))
-    recording = pc_sampling.read(make_samples(tmp_path / "a.csv", stochastic=True, rows=rows))
+    recording = pc_sampling.read_recording(make_samples(tmp_path / "a.csv", stochastic=True, rows=rows))
     assert (recording.rows, recording.rejected, shares(recording)) == (2, 3, {"barrier": 1.0})
     assert "3 samples left out" in recording.warnings[0]
 
 
 def test_columns_are_found_by_name_in_any_case_and_order(tmp_path):
     path = make_samples(tmp_path / "a.csv", stochastic=True)
-    plain = pc_sampling.read(path)
+    plain = pc_sampling.read_recording(path)
     lines = [line.split(",") for line in path.read_text(encoding="utf-8").splitlines()]
     at = lines[0].index('"Dispatch_Id"')
     # commas stand in operands, but only behind the third column
     moved = [",".join([line[at], *line[:at], *line[at + 1 :]]) for line in lines]
     path.write_bytes(b"\xef\xbb\xbf" + "\r\n".join([moved[0].upper(), *moved[1:], ""]).encode())
     assert pc_sampling.sniff(path)
-    assert pc_sampling.read(path) == plain
+    assert pc_sampling.read_recording(path) == plain
 
 
 def test_a_last_line_without_an_end_may_be_cut(tmp_path):
     path = make_samples(tmp_path / "a.csv", stochastic=True)
     path.write_bytes(path.read_bytes().rstrip())
-    assert "last line has no end" in pc_sampling.read(path).warnings[0]
+    assert "last line has no end" in pc_sampling.read_recording(path).warnings[0]
 
 
 @pytest.mark.parametrize(
@@ -95,7 +95,7 @@ def test_damage_names_the_line(tmp_path, edit, match):
     path = make_samples(tmp_path / "a.csv", stochastic=True)
     path.write_text(edit(path.read_text(encoding="utf-8")), encoding="utf-8")
     with pytest.raises(RecordingError, match=match):
-        pc_sampling.read(path)
+        pc_sampling.read_recording(path)
 
 
 def viewer(folder, rows, header=HEADER + COUNTED, **named):
@@ -122,7 +122,7 @@ def test_the_viewers_folder_holds_reasons_per_instruction(tmp_path):
     assert pc_sampling.sniff(folder)
     assert pc_sampling.sniff(folder / "code.json")
     assert not att.sniff(folder)
-    recording = pc_sampling.read(folder)
+    recording = pc_sampling.read_recording(folder)
     assert shares(recording) == {"mem_wait": 0.4, "issue": 0.2, "nop": 0.2, "not_selected": 0.1, "lds_issue": 0.1}
     assert recording.rows == 10
     assert recording.kernels[0].name == recording.hotspots[0].kernel == "f(int)"
@@ -141,14 +141,14 @@ def test_the_viewers_folder_holds_reasons_per_instruction(tmp_path):
 )
 def test_a_damaged_folder_of_samples_is_an_error(tmp_path, rows, match):
     with pytest.raises(RecordingError, match=match):
-        pc_sampling.read(viewer(tmp_path / "viewer", rows))
+        pc_sampling.read_recording(viewer(tmp_path / "viewer", rows))
 
 
 def test_a_thread_trace_is_no_folder_of_samples(tmp_path):
     folder = viewer(tmp_path / "viewer", (), pc_sampling=False)
     assert not pc_sampling.sniff(folder)
     with pytest.raises(RecordingError, match=r"cells|lacks"):
-        pc_sampling.read(viewer(tmp_path / "other", (), header=HEADER))
+        pc_sampling.read_recording(viewer(tmp_path / "other", (), header=HEADER))
 
 
 @pytest.mark.parametrize(
@@ -163,7 +163,7 @@ def test_a_thread_trace_is_no_folder_of_samples(tmp_path):
 def test_recorded_samples(name, rows, top):
     path = sample("pc_sampling", name)
     assert pc_sampling.sniff(path)
-    recording = pc_sampling.read(path)
+    recording = pc_sampling.read_recording(path)
     assert recording.rows == rows
     assert (recording.stalls[0].stall, recording.stalls[0].share) == (top[0], pytest.approx(top[1]))
     assert sum(shares(recording).values()) == pytest.approx(1, abs=1e-5)

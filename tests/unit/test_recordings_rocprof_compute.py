@@ -30,7 +30,7 @@ def test_counters_are_means_over_dispatches(tmp_path, form):
     folder = make_workload(tmp_path / "MI300X", form=form)
     assert rocprof_compute.sniff(folder)
     assert rocprof_compute.sniff(folder / "pmc_perf.csv")
-    recording = rocprof_compute.read(folder)
+    recording = rocprof_compute.read_recording(folder)
     (kernel,) = recording.kernels
     assert metrics(kernel) == MEANS
     assert (kernel.name, kernel.display, kernel.category) == (KERNEL, "copy", "compute")
@@ -47,7 +47,7 @@ def test_counters_are_means_over_dispatches(tmp_path, form):
 
 
 def test_the_device_comes_from_sysinfo(tmp_path):
-    recording = rocprof_compute.read(make_workload(tmp_path / "a"))
+    recording = rocprof_compute.read_recording(make_workload(tmp_path / "a"))
     assert (recording.arch, recording.device, recording.tool_version) == ("gfx942", "MI300X_A1", "3")
     assert {one.name: one.value for one in recording.facts} == {
         "units": 304, "simds_per_unit": 4, "wave_size": 64, "l2_domains": 8, "clock_mhz": 2100,
@@ -56,10 +56,12 @@ def test_the_device_comes_from_sysinfo(tmp_path):
 
 
 def test_what_sysinfo_does_not_know_stays_unknown(tmp_path):
-    wrong = rocprof_compute.read(make_workload(tmp_path / "a", sysinfo={**SYSINFO, "max_sclk": "0", "max_mclk": ""}))
+    wrong = rocprof_compute.read_recording(
+        make_workload(tmp_path / "a", sysinfo={**SYSINFO, "max_sclk": "0", "max_mclk": ""})
+    )
     assert not {"clock_mhz", "memory_clock_mhz"} & {one.name for one in wrong.facts}
     assert "sysinfo.csv does not know max_sclk, max_mclk" in wrong.warnings
-    without = rocprof_compute.read(make_workload(tmp_path / "b", sysinfo=None))
+    without = rocprof_compute.read_recording(make_workload(tmp_path / "b", sysinfo=None))
     assert (without.arch, without.facts) == (None, ())
     assert "no sysinfo.csv" in without.warnings[0]
 
@@ -69,7 +71,7 @@ def test_what_sysinfo_does_not_know_stays_unknown(tmp_path):
 )
 def test_registers_of_gfx950_are_doubled_only_where_no_accumulation_register_is_told(tmp_path, arch, accum, total):
     launch = {**LAUNCH, "Accum_VGPR": accum}
-    kernel = rocprof_compute.read(
+    kernel = rocprof_compute.read_recording(
         make_workload(tmp_path / "a", launch=launch, sysinfo={**SYSINFO, "gpu_arch": arch})
     ).kernels[0]
     assert (kernel.vgpr_total, bool(kernel.corrected)) == (total, total == 24 and accum == 0)
@@ -77,14 +79,14 @@ def test_registers_of_gfx950_are_doubled_only_where_no_accumulation_register_is_
 
 def test_a_dispatch_in_which_no_wave_was_counted_tells_no_zero(tmp_path):
     dead = {**COUNTERS[2], "SQ_WAVES": 0, "TCC_HIT_sum": 0, "TCC_MISS[0]": 7}
-    recording = rocprof_compute.read(make_workload(tmp_path / "a", counters=(*COUNTERS[:2], dead)))
+    recording = rocprof_compute.read_recording(make_workload(tmp_path / "a", counters=(*COUNTERS[:2], dead)))
     assert metrics(recording.kernels[0]) == {
         "SQ_WAVES": 1024, "TCC_HIT_sum": 15, "TCC_MISS_sum": (7 + 11 + 7) / 3, "SQ_INSTS_LDS": 0,
     }  # fmt: skip
     nothing = dict.fromkeys(COUNTERS[0], 0)
     for form in ("wide", "long"):
         with pytest.raises(RecordingError, match="not collected"):
-            rocprof_compute.read(make_workload(tmp_path / form, form=form, counters=(nothing,) * 3))
+            rocprof_compute.read_recording(make_workload(tmp_path / form, form=form, counters=(nothing,) * 3))
 
 
 def test_level_counters_are_taken_from_their_own_files(tmp_path):
@@ -95,7 +97,7 @@ def test_level_counters_are_taken_from_their_own_files(tmp_path):
         for number in (2, 0, 1)
     ]  # fmt: skip
     write_table(folder / "SQ_LEVEL_WAVES.csv", rows)
-    assert metrics(rocprof_compute.read(folder).kernels[0]) == MEANS | {
+    assert metrics(rocprof_compute.read_recording(folder).kernels[0]) == MEANS | {
         "SQ_WAVE_CYCLES": 100, "SQ_LEVEL_WAVES_ACCUM": 4001,
     }  # fmt: skip
 
@@ -115,7 +117,7 @@ def test_times_that_a_spreadsheet_rounded_are_no_times(start, end, time):
 @pytest.mark.parametrize("form", ["wide", "long"])
 def test_dispatches_without_a_time_leave_the_total_unknown(tmp_path, form):
     times = (*TIMES[:2], ("1.62068E+14", "1.62068E+14")) if form == "wide" else (*TIMES[:2], (30_000, 30_000))
-    recording = rocprof_compute.read(make_workload(tmp_path / form, form=form, times=times))
+    recording = rocprof_compute.read_recording(make_workload(tmp_path / form, form=form, times=times))
     (kernel,) = recording.kernels
     assert (kernel.calls, kernel.total_ns, kernel.share, kernel.median_ns) == (3, None, None, 3500)
     assert (recording.rejected, recording.sum_ns) == (0, None)
@@ -142,7 +144,7 @@ def test_a_damaged_table_names_the_line(tmp_path, edit, match):
     path = make_workload(tmp_path / "a") / "pmc_perf.csv"
     path.write_text(edit(path.read_text(encoding="utf-8")), encoding="utf-8")
     with pytest.raises(RecordingError, match=match):
-        rocprof_compute.read(path)
+        rocprof_compute.read_recording(path)
 
 
 def test_a_cut_sysinfo_and_a_folder_without_counters_are_errors(tmp_path):
@@ -151,11 +153,11 @@ def test_a_cut_sysinfo_and_a_folder_without_counters_are_errors(tmp_path):
     for cut in (text[:-1].rstrip()[:-1], text.splitlines()[0] + "\n", text[:-10]):
         (folder / "sysinfo.csv").write_text(cut, encoding="utf-8")
         with pytest.raises(RecordingError, match=r"sysinfo\.csv"):
-            rocprof_compute.read(folder)
+            rocprof_compute.read_recording(folder)
     (tmp_path / "empty").mkdir()
     assert not rocprof_compute.sniff(tmp_path / "empty")
     with pytest.raises(RecordingError, match=r"holds no pmc_perf\.csv"):
-        rocprof_compute.read(tmp_path / "empty")
+        rocprof_compute.read_recording(tmp_path / "empty")
 
 
 def test_a_database_tells_times_and_metrics(tmp_path):
@@ -169,7 +171,7 @@ def test_a_database_tells_times_and_metrics(tmp_path):
     )
     path = make_database(tmp_path / "a.db", metrics=told)
     assert rocprof_compute.sniff(path)
-    recording = rocprof_compute.read(path)
+    recording = rocprof_compute.read_recording(path)
     (kernel,) = recording.kernels
     assert (recording.format, recording.tool_version, recording.arch) == ("rocprof_compute_db", "3.5.0", "gfx942")
     assert (kernel.calls, kernel.total_ns, kernel.median_ns, kernel.share) == (2, 4000, 2000, 1.0)
@@ -186,7 +188,7 @@ def test_another_database_is_not_taken_for_one(tmp_path):
     path.write_bytes(b"SQLite format 3\0" + b"\0" * 84)
     assert not rocprof_compute.sniff(path)
     with pytest.raises(RecordingError):
-        rocprof_compute.read(path)
+        rocprof_compute.read_recording(path)
 
 
 # The recorded profiles: vcopy of 8 MiB each way on five chips.
@@ -228,7 +230,7 @@ def test_counters_of_every_recorded_dispatch(chip):
 
 @pytest.mark.parametrize("chip", CHIPS)
 def test_means_of_the_recorded_dispatches(chip):
-    wanted, recording = golden(chip), rocprof_compute.read(sample("rocprof_compute", f"vcopy_{chip}"))
+    wanted, recording = golden(chip), rocprof_compute.read_recording(sample("rocprof_compute", f"vcopy_{chip}"))
     (kernel,) = recording.kernels
     _, corrected, written = read_bytes(metrics(kernel), chip)
     assert corrected == pytest.approx(sum(one["read_bytes_corrected"] for one in wanted) / 3)
@@ -240,8 +242,8 @@ def test_means_of_the_recorded_dispatches(chip):
 
 
 def test_the_long_form_of_the_recorded_profile_agrees_with_the_wide_one():
-    wide = rocprof_compute.read(sample("rocprof_compute", "vcopy_MI300X_A1")).kernels[0]
-    long = rocprof_compute.read(sample("rocprof_compute", "vcopy_MI300X_A1_rocpd")).kernels[0]
+    wide = rocprof_compute.read_recording(sample("rocprof_compute", "vcopy_MI300X_A1")).kernels[0]
+    long = rocprof_compute.read_recording(sample("rocprof_compute", "vcopy_MI300X_A1_rocpd")).kernels[0]
     assert (long.calls, long.last.grid_items, long.vgpr_total) == (3, wide.last.grid_items, wide.vgpr_total)
     assert long.median_ns == pytest.approx(6256.2, abs=0.1)
     for name in ("SQ_WAVES", "TCC_BUBBLE_sum", "TCC_EA0_WRREQ_sum", "TCC_EA0_WRREQ_64B_sum"):
@@ -252,7 +254,7 @@ def test_the_long_form_of_the_recorded_profile_agrees_with_the_wide_one():
 def test_the_recorded_database():
     path = sample("rocprof_compute", "analysis_db_mi350_monte_carlo_pi.db")
     assert rocprof_compute.sniff(path)
-    recording = rocprof_compute.read(path)
+    recording = rocprof_compute.read_recording(path)
     assert (recording.arch, len(recording.kernels), recording.rows) == ("gfx950", 7, 10)
     assert recording.sum_ns == 1284933
     assert recording.kernels[0].total_ns == 467645 + 334844

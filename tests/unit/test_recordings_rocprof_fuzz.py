@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from ridgeline.sandbox.profiles.readers.detect import read
+from ridgeline.sandbox.profiles.readers.detect import read_recordings
 from ridgeline.sandbox.profiles.readers.files import RecordingError
 from tests.rocprof_samples import sample
 
@@ -23,7 +23,7 @@ FILES = (
 def _survives(path) -> bool:
     """Whether it was read; asserts that what came of it is sound."""
     try:
-        found = read(path)
+        found = read_recordings(path)
     except RecordingError as error:
         fault = str(error)
     else:

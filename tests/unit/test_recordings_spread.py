@@ -6,7 +6,7 @@ import sqlite3
 import pytest
 
 from ridgeline.sandbox.profiles.readers import dispatches, rocpd
-from ridgeline.sandbox.profiles.readers.detect import read
+from ridgeline.sandbox.profiles.readers.detect import read_recordings
 from ridgeline.sandbox.profiles.readers.engine import Engine
 from ridgeline.sandbox.profiles.readers.files import RecordingError
 from tests.rocprof_samples import row, sample, trace
@@ -55,7 +55,7 @@ def test_short_files_are_left_alone(tmp_path, narrow, size, long):
 
 def test_kernels_that_begin_late_need_no_second_pass(tmp_path, narrow, asked):
     rows = [row(f"k{at // 150}", 100 * at, 100 * at + at + 1) for at in range(900)]
-    (recording,) = read(trace(tmp_path / "t.csv", rows))
+    (recording,) = read_recordings(trace(tmp_path / "t.csv", rows))
     assert {kernel.name: kernel.calls for kernel in recording.kernels} == {f"k{at}": 150 for at in range(6)}
     assert sum("create temp table d" in sql for sql in asked) == 1
     assert not [sql for sql in asked if "where h not in" in sql]
@@ -64,7 +64,7 @@ def test_kernels_that_begin_late_need_no_second_pass(tmp_path, narrow, asked):
 def test_kernels_that_no_block_shows_are_found_by_a_second_pass(tmp_path, narrow, asked):
     rows = [row("k", 100 * at, 100 * at + at + 1) for at in range(900)]
     hidden = [row(f"rare{at}", 100 * at, 100 * at + 7) for at in range(900, 960)]
-    (recording,) = read(trace(tmp_path / "t.csv", [*rows[:5], *hidden, *rows[5:]]))
+    (recording,) = read_recordings(trace(tmp_path / "t.csv", [*rows[:5], *hidden, *rows[5:]]))
     assert {kernel.name: kernel.calls for kernel in recording.kernels} == {
         "k": 900,
         **{f"rare{at}": 1 for at in range(900, 960)},
@@ -76,9 +76,9 @@ def test_blocks_that_begin_inside_a_name_change_nothing(tmp_path, narrow, monkey
     name = "a\n" + ",".join('""' for _ in range(40)) + "\nb\n" * 200
     rows = [row(name if at % 2 else "k", 100 * at, 100 * at + 9) for at in range(300)]
     path = trace(tmp_path / "t.csv", [line.replace('""""', '""') for line in rows])
-    blocks = read(path)
+    blocks = read_recordings(path)
     monkeypatch.setattr(dispatches, "PLACES", 1 << 30)
-    assert read(path) == blocks
+    assert read_recordings(path) == blocks
     assert [kernel.calls for kernel in blocks[0].kernels] == [150, 150]
 
 
@@ -90,11 +90,11 @@ def test_numbers_and_text_tell_the_same_of_a_database(tmp_path, monkeypatch, cha
     path = _changed(tmp_path / "run_results.db", change)
     if rejected is None:
         with pytest.raises(RecordingError, match="'x'"):
-            read(path)
+            read_recordings(path)
         return
-    numbers = read(path)
+    numbers = read_recordings(path)
     monkeypatch.setattr(rocpd, "KINDS", 0)
-    assert read(path) == numbers
+    assert read_recordings(path) == numbers
     assert sum(one.rows for one in numbers) == 1500 - rejected
 
 
@@ -113,4 +113,4 @@ def _changed(path, change):
 def test_a_reader_without_duckdb_says_so(tmp_path, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "duckdb", None)
     with pytest.raises(RecordingError, match="needs duckdb to be read"):
-        read(trace(tmp_path / "t.csv", [row("k", 10, 30)]))
+        read_recordings(trace(tmp_path / "t.csv", [row("k", 10, 30)]))

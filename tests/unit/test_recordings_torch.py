@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ridgeline.sandbox.profiles.readers.detect import read
+from ridgeline.sandbox.profiles.readers.detect import read_recordings
 from ridgeline.sandbox.profiles.readers.files import RecordingError
 from ridgeline.sandbox.profiles.readers.profiles import profile
 from tests.torch_traces import H100, MI300X, called, copied, document, kernel, launches, nvidia
@@ -21,7 +21,7 @@ def recorded(tmp_path):
     def make(text, name="trace.json"):
         path = tmp_path / name
         path.write_bytes(text if isinstance(text, bytes) else text.encode())
-        return read(path)
+        return read_recordings(path)
 
     return make
 
@@ -163,7 +163,7 @@ def test_what_is_no_trace_is_a_typed_error(recorded, text, word):
 def test_a_trace_in_a_folder_is_found(tmp_path):
     (tmp_path / "trace-1.json").write_text(document(*launches()))
     (tmp_path / "trace-2.json").write_text(document(called()))
-    (one,) = read(tmp_path)
+    (one,) = read_recordings(tmp_path)
     assert one.kernels[0].calls == 9
     assert any("trace-2.json" in text for text in one.warnings)
 
@@ -181,7 +181,7 @@ def test_a_long_trace_is_read_in_bounded_memory(tmp_path):
             stream.write(event.replace('"TS"', f"{1e6 + 12 * at:.3f}") + (",\n" if at < 299_999 else "\n"))
         stream.write("]}")
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    (one,) = read(path)
+    (one,) = read_recordings(path)
     assert one.kernels[0].calls == 300_000
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 300 * 1024, "kB"
 
@@ -189,7 +189,7 @@ def test_a_long_trace_is_read_in_bounded_memory(tmp_path):
 @pytest.mark.feature("F062", "F092")
 def test_what_an_h100_recorded_through_our_start_up_module():
     """torch 2.11 on an H100: a product, a softmax and a tiny addition, four times each, and drawing their inputs."""
-    (one,) = read(DATA / "h100_three.json.gz")
+    (one,) = read_recordings(DATA / "h100_three.json.gz")
     assert (one.device, one.arch, one.grade) == ("NVIDIA H100 80GB HBM3", "sm_90", "trace")
     told = {kernel.name.partition("<")[0].rpartition("::")[2]: kernel for kernel in one.kernels}
     product, softmax = told["nvjet_sm90_tst_320x128_64x3_1x2_h_bz_coopB_NNT"], told["cunn_SoftMaxForwardReg"]

@@ -108,7 +108,7 @@ def test_a_failure_is_no_disturbance():
 
 def test_blocks_go_on_both_sides_and_are_counted():
     left = fit([timed(0), timed(1, shares=BRIEF), timed(2)], QUESTION, limit=0.2)
-    assert (left.dropped, left.taken) == (1, 15)
+    assert (left.dropped, left.timed_blocks) == (1, 15)
     assert left.notes == ("1 of 15 blocks left out: other processes used 60% of the timed core",)
     gone = [slot for slot in left.pairs[1].slots if slot.time_us is None]
     assert [(slot.block, slot.slot) for slot in gone] == [(1, 0), (1, 1), (1, 2), (1, 3)]
@@ -128,7 +128,7 @@ def test_a_pair_without_a_shape_is_left_out_whole():
     lost = lost.model_copy(update={"disturbed": find_disturbed_blocks(lost, host=True)})
     assert {one.label for one in lost.disturbed} == {"x"}
     left = fit([*pairs, lost], QUESTION, limit=0.2)
-    assert (len(left.pairs), left.dropped, left.taken) == (5, 10, 60)
+    assert (len(left.pairs), left.dropped, left.timed_blocks) == (5, 10, 60)
     assert not isinstance(shapes_of(left.pairs, {}), Problem)
 
 

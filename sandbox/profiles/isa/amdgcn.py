@@ -56,7 +56,7 @@ PREFIXES: tuple[tuple[str, Kind], ...] = (
 VECTOR = ("buffer_", "global_", "flat_")
 
 
-def read(text: str, kernel: str | None = None) -> Code:
+def parse_code(text: str, kernel: str | None = None) -> Code:
     """The instructions of a kernel, the only one where no name is given. Raises `NotReadable`."""
     name = choose_kernel(kernels(text), kernel)
     instructions: list[Instruction] = []

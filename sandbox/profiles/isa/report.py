@@ -56,10 +56,12 @@ def inspect(
     """
     with tempfile.TemporaryDirectory(prefix="ridgeline-isa-") as folder:
         place = Place(python=python, folder=Path(folder), timeout_s=timeout_s)
-        return tuple(read(_with_launch(assembled, request)) for assembled in _assemble(request, targets, place))
+        return tuple(
+            read_assembled(_with_launch(assembled, request)) for assembled in _assemble(request, targets, place)
+        )
 
 
-def read(assembled: Assembled) -> Inspected:
+def read_assembled(assembled: Assembled) -> Inspected:
     """Parse code and count. Raises `NotCompiled` where the text is not the kernel's code."""
     if assembled.assembly is None or assembled.form is None:
         resources = _resources_of(assembled, assembled.resources or Resources())
@@ -114,7 +116,7 @@ def _code(assembled: Assembled) -> Code:
     text = assembled.assembly or ""
     match assembled.form:
         case "amdgcn":
-            return amdgcn.read(text, assembled.kernel)
+            return amdgcn.parse_code(text, assembled.kernel)
         case "sass":
             return nvidia.sass(text, assembled.kernel)
         case _:

@@ -63,7 +63,7 @@ def run_harness(place: Place, script: str, request: Mapping[str, Any]) -> dict[s
             process = run_tool(child_place, argv)
         if not process.ok:
             raise NotCompiled("FILE", explain_failure(process, child_place))
-        return _read(answer)
+        return _read_json(answer)
 
 
 def run_tool(
@@ -105,7 +105,7 @@ def contents(path: Path, limit: int = ANSWER_LIMIT) -> bytes:
         return file.read(limit)
 
 
-def _read(path: Path) -> dict[str, Any]:
+def _read_json(path: Path) -> dict[str, Any]:
     try:
         answer = json.loads(contents(path))
     except (ValueError, RecursionError):

@@ -346,7 +346,7 @@ def parse_cachegrind(text: str) -> Costs:
     totals = reader.totals + [0] * (len(reader.events) - len(reader.totals))  # trailing zeros are not written
     return Costs(
         totals=tuple(Named(name=e, value=v) for e, v in zip(reader.events, totals, strict=True)),
-        functions=tuple(Named(name=name, value=cost) for name, cost in reader.own.most_common()),
+        functions=tuple(Named(name=name, value=cost) for name, cost in reader.own_costs.most_common()),
         calls=tuple(Named(name=name, value=count) for name, count in reader.calls.most_common()),
     )
 
@@ -357,7 +357,7 @@ class _Reader:
     def __init__(self) -> None:
         self.events: list[str] = []
         self.totals: list[int] = []
-        self.own: Counter[str] = Counter()
+        self.own_costs: Counter[str] = Counter()
         self.calls: Counter[str] = Counter()
         self._names: dict[str, str] = {}
         self._function = ""
@@ -388,7 +388,7 @@ class _Reader:
         if self._inclusive:
             self._inclusive = False
         elif len(words) > 1:
-            self.own[self._function] += int(words[1])
+            self.own_costs[self._function] += int(words[1])
 
     def _name(self, value: str) -> str:
         match = NAME.fullmatch(value)

@@ -112,14 +112,14 @@ def _unreadable(out: Path) -> RecordingError | None:
     if not out.is_file():
         return RecordingError(out, "ncu wrote no log")
     try:
-        ncu_reader.read(out)
+        ncu_reader.read_recording(out)
     except RecordingError as error:
         return error
     return None
 
 
 def _amd(session: Session) -> None:
-    from ridgeline.sandbox.profiles.readers.detect import read
+    from ridgeline.sandbox.profiles.readers.detect import read_recordings
 
     folder = _folder(session, "timing")
     session.progress("rocprofv3: times")
@@ -127,7 +127,7 @@ def _amd(session: Session) -> None:
     if process is None:
         return
     try:
-        timed = read(folder)
+        timed = read_recordings(folder)
     except RecordingError as error:
         session.notes.append(f"{error}{'' if process.ok else f' ({summarize_exit(process)})'}")
         return
@@ -415,7 +415,7 @@ def traces(out: Path) -> tuple[tuple[Path, ...], tuple[str, ...]]:
     readable, why = [], []
     for path in sorted(out.glob("trace-*.json")):
         try:
-            torch_trace.read(path)
+            torch_trace.read_recordings(path)
         except RecordingError as error:
             why.append(str(error).removeprefix(f"{out}/"))
         else:

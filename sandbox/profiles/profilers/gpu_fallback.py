@@ -34,7 +34,7 @@ from ridgeline.sandbox.profiles.isa.values import (
 )
 from ridgeline.sandbox.profiles.profilers.cpu import parse_printed
 from ridgeline.sandbox.profiles.profilers.gpu import Session, instruments
-from ridgeline.sandbox.profiles.readers.detect import read
+from ridgeline.sandbox.profiles.readers.detect import read_recordings
 from ridgeline.sandbox.profiles.readers.files import Member, RecordingError, pack
 from ridgeline.sandbox.profiles.readers.names import own_name
 from ridgeline.sandbox.profiles.readers.profiles import profile as merged
@@ -469,7 +469,7 @@ class GpuProfiler:
                 )  # first: a program that fails has nothing to record, one that hangs costs less
                 if own_times is not None:
                     instruments(session, machine.kind)
-            evidence = self._recording(_read(session, machine.kind, peak), session)
+            evidence = self._recording(_summarize_session(session, machine.kind, peak), session)
             return evidence.model_copy(update={"own_times": _name_counter(own_times or {}), "seconds": session.spent_s})
 
     def _recording(self, evidence: RecordedProfile, session: GuardedSession) -> RecordedProfile:
@@ -493,12 +493,12 @@ def _name_counter(values: Mapping[str, float]) -> tuple[Named, ...]:
     return tuple(Named(name=name, value=value) for name, value in values.items())
 
 
-def _read(session: GuardedSession, vendor: Vendor, peak: Named | None) -> RecordedProfile:
+def _summarize_session(session: GuardedSession, vendor: Vendor, peak: Named | None) -> RecordedProfile:
     """The target kernel over all recordings, and counters of it under the tools' own names."""
     recordings: list[Recording] = []
     for path in session.paths:
         try:
-            recordings += read(path)
+            recordings += read_recordings(path)
         except RecordingError as error:
             session.notes.append(str(error))
     if not recordings:

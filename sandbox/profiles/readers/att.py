@@ -558,7 +558,7 @@ def sniff(path: Path) -> bool:
     return files.columns(path) == STATS
 
 
-def read(path: Path) -> Recording:
+def read_recording(path: Path) -> Recording:
     """The trace at `path`, of several the one whose waves took most cycles; the others are named in the warnings.
 
     Raises RecordingError where a file is missing, cut, damaged or of an unknown version.

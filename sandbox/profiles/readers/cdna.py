@@ -85,7 +85,7 @@ def _say(name: str, value: float, formula: str, corrected: str = "") -> Said:
     return Said(name=name, value=value, source=f"counters: {formula}", rung="counters", corrected=corrected)
 
 
-def _read(counted: _KernelCounters) -> Iterator[Said]:
+def _read_traffic(counted: _KernelCounters) -> Iterator[Said]:
     e, arch = counted.reads, counted.arch
     requests, requests_32b = f"{e}RDREQ_sum", f"{e}RDREQ_32B_sum"
     name = "mem.read_bytes"
@@ -133,7 +133,9 @@ def _write(counted: _KernelCounters) -> Iterator[Said]:
 
 def _rates(counted: _KernelCounters) -> Iterator[Said]:
     by_name = {
-        number.name: number.value for part in (_read, _write, _derived_sizes) for number in (*part(counted),)[::-1]
+        number.name: number.value
+        for part in (_read_traffic, _write, _derived_sizes)
+        for number in (*part(counted),)[::-1]
     }
     if "mem.read_bytes" not in by_name or "mem.write_bytes" not in by_name:
         return
@@ -218,5 +220,5 @@ def _waits(counted: _KernelCounters) -> Iterator[Said]:
 
 
 _PARTS: tuple[Callable[[_KernelCounters], Iterator[Said]], ...] = (
-    _read, _write, _derived_sizes, _rates, _cache, _compute, _share, _waits,
+    _read_traffic, _write, _derived_sizes, _rates, _cache, _compute, _share, _waits,
 )  # fmt: skip

@@ -1,4 +1,4 @@
-"""What a file or a folder of profiler output is, by its content, and all recordings in it: `read`."""
+"""What a file or a folder of profiler output is, by its content, and all recordings in it: `read_recordings`."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -14,11 +14,11 @@ from ridgeline.sandbox.profiles.readers.rocprof_csv import merge
 Recordings = tuple[Recording, ...]
 Reader = Callable[[Path], Recordings]
 OTHERS = ("att", "pc_sampling", "rocprof_compute", "ncu")
-"""Modules of this package with `sniff(path) -> bool` and `read(path) -> Recording`, asked in this order."""
+"""Modules of this package with `sniff(path) -> bool` and `read_recording(path) -> Recording`, asked in this order."""
 WHOLE_FOLDERS = ("rocprof_compute",)
 """Of these, a folder is one recording with all that lies in it."""
 WHOLE_FILES = ("rocpd", "results_json", "torch_trace")
-"""Modules with `sniff(path) -> bool` and `read(path) -> Found` that are asked next: a file each."""
+"""Modules with `sniff(path) -> bool` and `read_recordings(path) -> Recordings` that are asked next: a file each."""
 KNOWN = (
     "rocprofv3's kernel_trace, kernel_stats, counter_collection, agent_info and API traces (CSV), results.json, rocpd "
     "databases, thread traces and PC samples; rocprof-compute folders; ncu's CSV pages; torch.profiler's traces; a "
@@ -28,7 +28,7 @@ FILES = 200_000
 """More files than this in a folder are not a profile."""
 
 
-def read(path: Path) -> Recordings:
+def read_recordings(path: Path) -> Recordings:
     """Everything that `path`, a file or a folder, holds: most compute time first, one recording per process and GPU.
 
     Raises `RecordingError`: for a file that is damaged, empty or nothing we know; for a folder with nothing readable.
@@ -63,7 +63,7 @@ def _reader(path: Path) -> Reader | None:
     for name in WHOLE_FILES:
         module = import_module(f"ridgeline.sandbox.profiles.readers.{name}")
         if module.sniff(path):
-            return cast(Reader, module.read)
+            return cast(Reader, module.read_recordings)
     return _table(path)
 
 
@@ -113,7 +113,7 @@ def _reader_of_module(name: str, path: Path) -> Reader | None:
     if not module.sniff(path):
         return None
     read_each: Reader | None = getattr(module, "read_each", None)  # of a reader that may find several in one folder
-    return read_each if read_each is not None else lambda file: (module.read(file),)
+    return read_each if read_each is not None else lambda file: (module.read_recording(file),)
 
 
 @dataclass

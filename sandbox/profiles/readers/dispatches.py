@@ -50,7 +50,7 @@ class Counts:
 
     rows: int
     usable: int
-    last: int | None
+    latest_start_ns: int | None
     """The latest start among the usable, in ns."""
 
 
@@ -66,7 +66,7 @@ class Dispatches:
     """(kernel, launch) by number."""
     queues: tuple[tuple[int, str], ...]
     """(agent, queue) by number."""
-    last: Mapping[int, int]
+    latest_launch: Mapping[int, int]
     """Kernel -> launch of its latest dispatch."""
     rows: int
     rejected: int
@@ -127,7 +127,7 @@ def number_keys(
         kernels=tuple(kernels),
         launches=tuple(launches),
         queues=tuple(queues),
-        last=dict(_last_launches(rows, counts)),
+        latest_launch=dict(_last_launches(rows, counts)),
         rows=total,
         rejected=total - usable,
         warnings=warnings,
@@ -151,7 +151,7 @@ def _last_launches(
     timed = [
         (latest_start, kernel, launch)
         for h, _, _, kernel, launch in rows
-        if (latest_start := counts[h].last) is not None
+        if (latest_start := counts[h].latest_start_ns) is not None
     ]
     for _, kernel, launch in sorted(timed):
         yield kernel, launch
@@ -175,7 +175,7 @@ def load(engine: Engine, source: Path, head: Head, unpack: Unpack | None = None)
     """
     table = Columns(engine, source, head)
     warnings = [*_spelling(engine, table)]
-    identities = table.identify(table.first)
+    identities = table.identify(table.head_rows)
     if not head.packed:
         identities |= _further(engine, source, table)
     times = table.checked if warnings else table.plain
@@ -195,10 +195,10 @@ class Columns:
     def __init__(self, engine: Engine, source: Path, head: Head) -> None:
         self._engine, self._head = engine, head
         self.all = self._reader(engine.link(source), "BIGINT")
-        self.first = f"(from {self.text(source)} limit {FIRST})"
+        self.head_rows = f"(from {self.text(source)} limit {FIRST})"
         present = [column for column in (*WHO, *LAUNCH) if head.place(column) is not None]
         self.key = ", ".join(self._at(column) for column in present)
-        self.named = ", ".join(
+        self.named_columns = ", ".join(
             f"{self._at(column) if column in present else 'NULL'} as {column}" for column in (*WHO, *LAUNCH)
         )
         self.start, self.end = self._at("start"), self._at("end")
@@ -225,7 +225,7 @@ class Columns:
 
     def identify(self, rows: str, *arguments: object) -> Known:
         """Agents, queues, names and launches of `rows`, by the number that stands for them in `d`."""
-        sql = f"select distinct hash({self.key}) h, {self.named} from {rows}"
+        sql = f"select distinct hash({self.key}) h, {self.named_columns} from {rows}"
         return {row[0]: row[1:] for row in self._engine.rows(sql, *arguments)}
 
     def as_text(self) -> None:
@@ -246,7 +246,7 @@ def _spelling(engine: Engine, table: Columns) -> Sequence[str]:
     """What is wrong with how the first rows spell times: exponents such as a spreadsheet's 1.62E+14."""
     exponents = f"count(*) filter ({table.start} ilike '%e+%' or {table.end} ilike '%e+%')"
     odd = f"min({table.start}) filter (not (trim({table.start}) similar to '[0-9]*'))"
-    ((wrong, start),) = engine.rows(f"select {exponents}, {odd} from {table.first}")
+    ((wrong, start),) = engine.rows(f"select {exponents}, {odd} from {table.head_rows}")
     if wrong:
         table.as_text()
         where = f"in {wrong} of the first rows"
@@ -347,8 +347,8 @@ _ROOM = 20
 class Busy:
     """One agent, or one queue of it, up to a point in time."""
 
-    first: int
-    last: int
+    first_start_ns: int
+    latest_end_ns: int
     busy: int = 0
 
 
@@ -431,12 +431,12 @@ def _advance(states: dict[int, Busy], number: int, s: "Numbers", e: "Numbers") -
     """Adds rows, sorted by start, to one agent or queue; returns until when it was busy before each row."""
     import numpy as np
 
-    state = states.setdefault(number, Busy(first=int(s[0]), last=int(s[0])))
+    state = states.setdefault(number, Busy(first_start_ns=int(s[0]), latest_end_ns=int(s[0])))
     until = np.empty(len(e) + 1, np.int64)
-    until[0], until[1:] = state.last, e
+    until[0], until[1:] = state.latest_end_ns, e
     np.maximum.accumulate(until, out=until)
     state.busy += int(np.maximum(e - np.maximum(s, until[:-1]), 0).sum())
-    state.last = int(until[-1])
+    state.latest_end_ns = int(until[-1])
     return until[:-1]
 
 
@@ -562,7 +562,7 @@ class _RecordingBuilder:
         kernel_numbers = [
             at for at, (owner, _) in enumerate(self.dispatches.kernels) if owner == agent and at in self.names
         ]
-        total, span = sum(self.names[at].total for at in kernel_numbers), busy.last - busy.first
+        total, span = sum(self.names[at].total for at in kernel_numbers), busy.latest_end_ns - busy.first_start_ns
         kernels = sorted(
             (self._kernel(at, total, span) for at in kernel_numbers),
             key=lambda calls: (-(calls.total_ns or 0), calls.name),
@@ -610,7 +610,7 @@ class _RecordingBuilder:
             share=sums.total / total,
             share_of_span=sums.total / span,
             gap_before_ns=self.course.gaps.get(at),
-            last=self._build_launch(self.dispatches.last[at]),
+            last=self._build_launch(self.dispatches.latest_launch[at]),
             variants=tuple(self._build_launch(launch) for launch in kinds[:VARIANTS]),
         )
 

@@ -526,7 +526,7 @@ def _main_stall(line: Counter[str]) -> Stall | None:
     return STALLS.get(counts.most_common(1)[0][0].removeprefix("pcsamp."), "other")
 
 
-__all__ = ["CountersForbidden", "NothingProfiled", "read", "sniff"]
+__all__ = ["CountersForbidden", "NothingProfiled", "read_recording", "sniff"]
 
 REPORT_MAGIC = b"NVR\0"
 """First bytes of a .ncu-rep."""
@@ -549,7 +549,7 @@ def sniff(path: Path) -> bool:
     return path.is_file() and (_is_report(path) or sniff_text(path))
 
 
-def read(path: Path) -> Recording:
+def read_recording(path: Path) -> Recording:
     """One file of ncu, its kernels by their own time, hottest first, metrics in base units as means over the launches.
 
     Raises:

@@ -119,7 +119,7 @@ def sniff(path: Path) -> bool:
     return "sample_timestamp" in columns and "instruction" in columns
 
 
-def read(path: Path) -> Recording:
+def read_recording(path: Path) -> Recording:
     """The samples at `path` as shares of all samples. No sample has a time: nothing here may decide acceptance.
 
     Raises RecordingError where a file is missing, cut, damaged, without samples or of an unknown version.

@@ -38,7 +38,7 @@ class _Process:
     thread_traces: int = 0
 
 
-def read(path: Path) -> tuple[Recording, ...]:
+def read_recordings(path: Path) -> tuple[Recording, ...]:
     """Recordings of each process and GPU, most time first; of an ATT run without dispatches, the device alone.
 
     Raises `RecordingError` when the text is cut or damaged, or the document tells of nothing.

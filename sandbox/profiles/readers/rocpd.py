@@ -147,7 +147,7 @@ def _open_base(path: Path) -> Iterator[_Base]:
         raise RecordingError(path, f"the database is damaged or of another layout: {error}") from error
 
 
-def read(path: Path) -> tuple[Recording, ...]:
+def read_recordings(path: Path) -> tuple[Recording, ...]:
     """Recordings of each GPU: times, and counters where it has them. Host name, command and environment stay unread.
 
     Raises `RecordingError` when damaged, of an unknown schema, or without a dispatch.

@@ -31,7 +31,7 @@ class Kernel:
     """Running sums over one kernel's dispatches, so that memory does not grow with their number of counters."""
 
     name: str
-    last: Launched = field(default_factory=lambda: Launched(calls=0))
+    last_launch: Launched = field(default_factory=lambda: Launched(calls=0))
     launches: dict[Launched, Launched] = field(default_factory=dict)
     calls: int = 0
     times: list[float] = field(default_factory=list)
@@ -54,7 +54,7 @@ class Kernel:
         """Counts one call."""
         self.calls += 1
         calls = 1 + (self.launches[launched].calls if launched in self.launches else 0)
-        self.last = self.launches[launched] = launched.model_copy(update={"calls": calls})
+        self.last_launch = self.launches[launched] = launched.model_copy(update={"calls": calls})
 
     def time(self, time_ns: float) -> None:
         """Adds one dispatch's time; 0 where it has none that can be used."""
@@ -152,7 +152,7 @@ def sniff(path: Path) -> bool:
     return set(KEYS) <= set(files.columns(path))
 
 
-def read(path: Path) -> Recording:
+def read_recording(path: Path) -> Recording:
     """Counters per kernel, as means over its dispatches, with the device's constants from sysinfo.csv.
 
     Counter runs serialise dispatches, so times are of grade `serialised`. Raises RecordingError where a file is
@@ -213,7 +213,7 @@ def _kernel(kernel: Kernel, all_kernels_ns: float | None) -> KernelCalls:
         calls=kernel.calls, total_ns=total, mean_ns=math.fsum(times) / len(times) if times else None,
         median_ns=median(times) if times else None, min_ns=min(times, default=None), max_ns=max(times, default=None),
         stdev_ns=stdev(times) if len(times) > 1 else None,
-        share=total / all_kernels_ns if total is not None and all_kernels_ns else None, last=kernel.last, variants=tuple(variants),
+        share=total / all_kernels_ns if total is not None and all_kernels_ns else None, last=kernel.last_launch, variants=tuple(variants),
         metrics=tuple(Named(name=name, value=value) for name, value in sorted(kernel.means().items())),
     )  # fmt: skip
 

@@ -133,7 +133,7 @@ def sniff(path: Path) -> bool:
     return head[:1] == b"{" and f'"{LIST}"'.encode() in head
 
 
-def read(path: Path) -> tuple[Recording, ...]:
+def read_recordings(path: Path) -> tuple[Recording, ...]:
     """One recording per GPU, most time first. Memory is bounded whatever the size.
 
     Raises `RecordingError`: with the line where the text is cut or no JSON, with the event where it is damaged, and
