@@ -157,6 +157,7 @@ def _matches(root: Path, glob: str) -> Iterator[Path]:
 
 
 def _programs(contract: Contract, root: Path) -> Iterator[str]:
+    """A line for each program of a command that is not there."""
     commands = [(name, getattr(contract, name)) for name in COMMANDS]
     commands.append(("rebuild.command", contract.rebuild.command))
     commands.append(("profile.command", contract.profile.command if contract.profile else None))

@@ -108,6 +108,7 @@ def _findings(folder: Path) -> Iterator[Finding]:
 
 
 def _tool(tool: Tool) -> Finding:
+    """Whether a program is there and runs."""
     if shutil.which(tool.argv[0]) is None:
         return Finding(name=tool.name, found=False, detail="not on PATH", cost=tool.cost, required=tool.required)
     code, output = _ask(tool.argv)
@@ -133,6 +134,7 @@ def _cards() -> Iterator[Finding]:
 
 
 def _counters() -> Finding:
+    """Whether perf counts instructions here."""
     cost = "no hardware counters: instruction counts come from valgrind, 20 to 50 times slower, or not at all"
     if shutil.which("perf") is None:
         return Finding(name="perf counters", found=False, detail="perf is not on PATH", cost=cost)
@@ -147,6 +149,7 @@ def _counters() -> Finding:
 
 
 def _isolation() -> Finding:
+    """Whether candidates run without a network here."""
     strong = network_isolation() == "namespaces"
     visible = "files are as visible to them as to this user"
     return Finding(
@@ -158,6 +161,7 @@ def _isolation() -> Finding:
 
 
 def _processes() -> Finding:
+    """Whether commands have a table of processes of their own here."""
     strong = has_own_table()
     return Finding(
         name="process tables",
@@ -176,6 +180,7 @@ def _memory() -> str:
 
 
 def _keys(variable: Callable[[str], str | None]) -> Finding:
+    """Which models have a key in the environment; `variable` gives the value of a name."""
     names = [name for name in KEYS if variable(name)]
     return Finding(
         name="model keys",
@@ -186,6 +191,7 @@ def _keys(variable: Callable[[str], str | None]) -> Finding:
 
 
 def _disk(folder: Path) -> Finding:
+    """Free space in GB where `folder` lies."""
     free = shutil.disk_usage(folder).free / 1e9
     enough = free >= MIN_FREE_GB
     cost = "" if enough else f"a campaign may stop for lack of space; keep {MIN_FREE_GB:g} GB free"

@@ -161,6 +161,7 @@ def _contract(path: str, contract_path: Path | None) -> LoadedContract | None:
 
 
 def _of_path(path: Path, loaded: LoadedContract | None) -> tuple[list[Finding], list[str]]:
+    """Findings and the names of what was examined."""
     if path.is_dir():
         return _of_folder(path, loaded)
     if not path.is_file():
@@ -172,6 +173,7 @@ def _of_path(path: Path, loaded: LoadedContract | None) -> tuple[list[Finding], 
 
 
 def _of_text(path: str, text: str, loaded: LoadedContract | None) -> tuple[list[Finding], list[str]]:
+    """The same for standard input: a diff, Python, or C."""
     if diffs.looks_like_diff(text):
         return _of_diff(STDIN, text, loaded)
     suffix = ".py" if _is_python(text) else ".cu"
@@ -225,6 +227,7 @@ def _find_protected(path: str, loaded: LoadedContract | None) -> list[Finding]:
 
 
 def _check_cache(finding: Finding, python: str | None) -> CacheCheck:
+    """How often a cache with this key would hit, by its trace or, with `python`, by a simulation."""
     rate, verdict, method = caches.trace_key(finding.key), caches.classify_cache(finding), "4-step trace"
     if python is not None:
         simulation = _simulate(finding, python)

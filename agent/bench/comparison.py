@@ -146,6 +146,7 @@ class Course:
         return "pairs"
 
     def _left_s(self) -> float:
+        """Seconds until the time that was allowed is over."""
         return self._request.max_seconds - (self._clock() - self._began)
 
     def _expected_s(self) -> float:
@@ -300,6 +301,7 @@ def format_signed_percent(share: float) -> str:
 
 
 def _basis(outcome: CourseOutcome) -> str:
+    """What the claim rests on, in words: process pairs, and the noise of a pair as a share."""
     pairs = f"{len(outcome.pairs)} process pair{'s' if len(outcome.pairs) > 1 else ''}"
     if outcome.noise:
         return f"{pairs}, noise {percent(outcome.noise.sd)} a pair measured on identical versions"
@@ -308,6 +310,7 @@ def _basis(outcome: CourseOutcome) -> str:
 
 
 def _why(outcome: CourseOutcome) -> str:
+    """Why the comparison ended undecided, in words."""
     match outcome.ended:
         case "interrupted":
             return "interrupted"
@@ -320,6 +323,7 @@ def _why(outcome: CourseOutcome) -> str:
 
 
 def _shapes(outcome: CourseOutcome, about: About) -> tuple[ShapeAnswer, ...]:
+    """Times, ratios t_A / t_B and bounds of each shape; empty before the first pair."""
     if not outcome.looks:
         return ()
     times = {shape.label: shape for shape in merge_comparisons(outcome.pairs).shapes}
@@ -338,6 +342,7 @@ def _shapes(outcome: CourseOutcome, about: About) -> tuple[ShapeAnswer, ...]:
 
 
 def _calibration(noise: Noise | None, outcome: CourseOutcome, request: BenchSettings) -> Calibration | None:
+    """A against itself as shares; None where it was not timed."""
     if noise is None or outcome.calibration is None:
         return None
     return Calibration(
@@ -351,6 +356,7 @@ def _calibration(noise: Noise | None, outcome: CourseOutcome, request: BenchSett
 
 
 def _notes(outcome: CourseOutcome, about: About) -> tuple[str, ...]:
+    """What a reader of the numbers must know, each line once."""
     notes = [*about.notes]
     if outcome.noise is None:
         why = f" ({outcome.uncalibrated})" if outcome.uncalibrated else ""

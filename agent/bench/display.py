@@ -229,6 +229,7 @@ def _twins(axes: "Axes", twins: list[float]) -> None:
 
 
 def _pairs(axes: "Axes", pair_gains: list[float], outcome: CourseOutcome, color: str) -> None:
+    """Points: gain of each pair in per cent; line: the mean up to it."""
     numbers = range(1, len(pair_gains) + 1)
     axes.scatter(
         numbers, pair_gains, s=34, color=color, edgecolors="white", linewidths=0.7, label="A against B", zorder=5
@@ -262,6 +263,7 @@ def _bounds(axes: "Axes", outcome: CourseOutcome, color: str, *, low: float, hig
 
 
 def _frame(axes: "Axes", outcome: CourseOutcome) -> None:
+    """Zero, the gain that is required, grid and ticks."""
     from matplotlib.ticker import FuncFormatter, MaxNLocator
 
     axes.axhline(0, color=GREY, linewidth=0.9, zorder=1)
@@ -277,6 +279,7 @@ def _frame(axes: "Axes", outcome: CourseOutcome) -> None:
 
 
 def _words(figure: "Figure", answer: Answer) -> None:
+    """The claim and both sides' names above, the legend below."""
     who = f"A: {_short(answer.a)}\nB: {_short(answer.b)}"
     sentence = "\n".join(textwrap.wrap(answer.sentence, LINE))
     figure.suptitle(f"{sentence}\n{who}", fontsize=9.5, x=0.01, ha="left", color=DARK, linespacing=1.4)

@@ -97,6 +97,7 @@ def _engine(word: str) -> Engine:
 
 
 def _pattern(text: str) -> re.Pattern[str]:
+    """The compiled pattern. Raises UserError where it is none, or has not exactly one group."""
     try:
         pattern = re.compile(text, re.MULTILINE)
     except re.error as error:
@@ -179,6 +180,7 @@ def read_sides(a: str, b: str, here: Path) -> tuple[Side, Side]:
 
 
 def _side(name: Literal["A", "B"], word: str, here: Path) -> Side:
+    """What one word names. Raises UserError for one that is nothing, or several things."""
     prefix, colon, rest = word.partition(":")
     if colon and prefix in PREFIXES:
         side = Side(name=name, kind=PREFIXES[prefix], text=rest.strip())

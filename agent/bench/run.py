@@ -86,6 +86,7 @@ def find_picture_path(request: Request) -> Path | None:
 
 @contextmanager
 def _lab(request: Request, sides: tuple[Side, Side], here: Path) -> Iterator[tuple[Lab, BenchSettings]]:
+    """The lab for the sides' kind, and how long and how strictly it compares. Raises UserError for options that do not fit."""
     if sides[0].kind == "command":
         yield _commands(request, sides)
         return
@@ -102,6 +103,7 @@ def _lab(request: Request, sides: tuple[Side, Side], here: Path) -> Iterator[tup
 
 
 def _commands(request: Request, sides: tuple[Side, Side]) -> tuple[Lab, BenchSettings]:
+    """The lab for two commands."""
     from ridgeline.agent.bench.laboratory import CommandLab, conduct
 
     what = metric(
@@ -153,6 +155,7 @@ def _keep(path: Path, outcome: CourseOutcome, result: Answer, request: BenchSett
 
 
 def _with_plot(path: Path | None, outcome: CourseOutcome, result: Answer) -> Answer:
+    """The answer with the path of its picture, which is written; the same where none was asked for."""
     if path is None:
         return result
     from ridgeline.agent.bench.display import draw

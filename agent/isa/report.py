@@ -96,12 +96,14 @@ def sections(
 def _earlier(
     kernel: tuple[Inspected, ...], kernels: Sequence[tuple[Inspected, ...]], before: Sequence[tuple[Inspected, ...]]
 ) -> tuple[Inspected, ...]:
+    """The same kernel in the earlier version, by name; empty where it was not there."""
     if len(kernels) == len(before) == 1:
         return before[0]
     return next((old for old in before if old[0].report.kernel == kernel[0].report.kernel), ())
 
 
 def _section(kernel: tuple[Inspected, ...], old: tuple[Inspected, ...], spots: Sequence[Hotspot]) -> Section:
+    """One kernel against its earlier version, with what is hot in it."""
     then, now = ([inspected.report for inspected in version] for version in (old, kernel))
     return Section(
         inspections=kernel,
@@ -206,6 +208,7 @@ def _code() -> Iterator[tuple[str, Callable[[Report], str]]]:
 
 
 def _total(report: Report) -> int | None:
+    """Vector registers of a thread; None where not known."""
     resources = report.resources
     return resources.vgpr_total if resources.vgpr_total is not None else resources.arch_vgpr
 
@@ -223,6 +226,7 @@ def _next(report: Report) -> str:
 
 
 def _matrix(report: Report) -> str:
+    """Matrix instructions, as `8 NAME`."""
     if report.shape is None:
         return UNKNOWN
     return ", ".join(f"{entry.count} {entry.name}" for entry in report.shape.matrix) or "0"

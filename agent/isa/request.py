@@ -49,6 +49,7 @@ def _jits(function: ast.FunctionDef) -> Iterator[bool]:
 
 
 def _outline(function: ast.FunctionDef) -> Outline:
+    """Name and parameters of a kernel; constants that have a default are left out."""
     parameters = [*function.args.posonlyargs, *function.args.args]
     bare = len(parameters) - len(function.args.defaults)
     marked = [
@@ -198,10 +199,12 @@ def _commands(path: Path, request: InspectionRequest) -> str:
 
 
 def _preset(outline: Outline) -> dict[str, str]:
+    """Placeholders for the constants that a launch must give."""
     return {"constants": ",".join(f"{name}=VALUE" for name in outline.constant)} if outline.constant else {}
 
 
 def _constants(text: str) -> tuple[tuple[str, str], ...]:
+    """(name, value) of each NAME=VALUE. Raises UserError for another word."""
     constants = []
     for word in split_words(text):
         name, equals, value = word.partition("=")
@@ -212,6 +215,7 @@ def _constants(text: str) -> tuple[tuple[str, str], ...]:
 
 
 def _call(text: str) -> Call:
+    """Name and arguments of NAME(...). Raises UserError for another text."""
     match = CALL.fullmatch(text)
     if match is None:
         raise UserError(f'--call: {text!r} is no call; for example --call "run(fp16[4096,4096], 8)"')

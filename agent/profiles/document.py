@@ -306,6 +306,7 @@ def difference(a: Sequence[JudgedKernel], b: Sequence[JudgedKernel], *, one_each
 
 
 def _pairs(a: Sequence[JudgedKernel], b: Sequence[JudgedKernel]) -> list[tuple[JudgedKernel, JudgedKernel]]:
+    """(a, b) of kernels that are the same, each at most once."""
     rest = list(b)
     pairs = []
     for judged in a:
@@ -335,6 +336,7 @@ def _compare_kernel(a: JudgedKernel, b: JudgedKernel) -> KernelChange:
 
 
 def _time(a: KernelProfile, b: KernelProfile) -> TimeChange:
+    """Medians in nanoseconds, and which side is faster where the difference is resolved."""
     before, after = a.number("time.median_ns"), b.number("time.median_ns")
     resolution = max(RESOLUTION_NS, _noise(a), _noise(b))
     answer: Literal["faster", "slower", "no difference resolved", "not comparable"] = "not comparable"
@@ -363,6 +365,7 @@ def _noise(profile: KernelProfile) -> float:
 
 
 def _stalls(a: KernelProfile, b: KernelProfile) -> tuple[NumberChange, ...]:
+    """Shares that moved by STALL_POINTS or more, the largest first."""
     before, after = ({item.stall: item.share for item in side.stalls} for side in (a, b))
     changes = [_number(name, before.get(name, 0.0), after.get(name, 0.0)) for name in dict.fromkeys((*before, *after))]
     return tuple(

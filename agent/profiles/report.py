@@ -62,6 +62,7 @@ def verdicts(kernels: Sequence[JudgedKernel], *, detailed: int = DETAILED) -> It
 
 
 def _verdict(judged: JudgedKernel) -> Iterator[str]:
+    """Lines about one kernel."""
     profile, bound = judged.profile, judged.bound
     yield f"{plain(profile.display, 100)}: {_class(judged)}"
     yield from (f"  because  {plain(text, 300)}" for text in bound.evidence)
@@ -80,6 +81,7 @@ def _verdict(judged: JudgedKernel) -> Iterator[str]:
 
 
 def _numbers(profile: KernelProfile) -> Iterator[str]:
+    """A line for each group of numbers, and one for each correction."""
     for group in GROUPS:
         metrics = [
             f"{metric.name.partition('.')[2]} {plain_number(metric.value)}{'*' if metric.corrected else ''}"
@@ -93,12 +95,14 @@ def _numbers(profile: KernelProfile) -> Iterator[str]:
 
 
 def _class(judged: JudgedKernel) -> str:
+    """What bounds the kernel, and how sure that is."""
     bound = judged.bound
     name = bound.bound.replace("_", "-") + (f" ({bound.subclass})" if bound.subclass else "")
     return f"{name}, {bound.confidence} confidence"
 
 
 def _stalls(stalls: Sequence[StallShare]) -> str:
+    """The largest stalls with their shares."""
     shares = ", ".join(f"{item.stall} {item.share:.1%}" for item in stalls[:STALLS])
     return f"{shares} of {stalls[0].basis.replace('_', ' ')}"
 
@@ -110,6 +114,7 @@ def _spot(spot: Hotspot) -> str:
 
 
 def _row(place: int, kernel: KernelCalls) -> tuple[str, ...]:
+    """One row of the table; times in microseconds."""
     last_call = kernel.last
     registers = kernel.vgpr_total if kernel.vgpr_total is not None else last_call.arch_vgpr
     return (

@@ -72,6 +72,7 @@ def _kernel_name(loaded: LoadedContract) -> str | None:
 
 
 def _expression(pattern: str) -> None:
+    """Raises UserError for a pattern that is no regular expression."""
     try:
         re.compile(pattern)
     except re.error as error:

@@ -185,6 +185,7 @@ class LitellmModel:
         return self._request(self._models[at], ask, left_s)
 
     def _request(self, model: ReachableModel, ask: Ask, left_s: float) -> Reply:
+        """One attempt. Raises TransientFailure where another may succeed, ModelError where none will."""
         lib = library()
         seconds = min(self._timeout_s, max(1.0, left_s))
         parameters = arguments(
@@ -209,6 +210,7 @@ class LitellmModel:
         return reply.model_copy(update={"cost": self._cost(model, ask, response, reply)})
 
     def _cost(self, model: ReachableModel, ask: Ask, response: Any, reply: Reply) -> Cost:
+        """Tokens and dollars of one answer, by the response's usage, else by our own count."""
         usage = getattr(response, "usage", None)
         input_tokens, output_tokens = _number(usage, "prompt_tokens"), _number(usage, "completion_tokens")
         if not input_tokens:  # the server does not say
@@ -269,10 +271,12 @@ def _without(model: ReachableModel, ask: Ask, refusal: str) -> ReachableModel | 
 
 
 def _spent(price: Price, input_tokens: int, output_tokens: int) -> float:
+    """Dollars for that many tokens."""
     return (price.input * input_tokens + price.output * output_tokens) / MILLION
 
 
 def _number(usage: Any, name: str) -> int:
+    """A count of tokens in the `usage` of a response; 0 where it is missing or no number."""
     count = getattr(usage, name, 0)
     return max(0, count) if isinstance(count, int) else 0
 
@@ -356,6 +360,7 @@ def price(name: str) -> Price | None:
 
 
 def _highest(entry: dict[str, Any], *prefixes: str) -> float | None:
+    """The dearest of the rates whose names begin so, in dollars a token; None where there is none."""
     rates = [
         value
         for key, value in entry.items()
@@ -411,6 +416,7 @@ def arguments(ask: Ask, *, provider: str, model: str, schema: bool, tools: bool)
 
 
 def _message(message: Message, *, cached: bool) -> dict[str, Any]:
+    """One message as the provider takes it; `cached`: marked for the provider's prompt cache."""
     fields: dict[str, Any] = {"role": message.role, "content": message.text}
     if cached and message.text and message.role in ("system", "user"):
         # rules and context come first and stay the same in a round: the prefix worth caching
@@ -443,6 +449,7 @@ def answer(response: Any, *, model_name: str, cost: Cost) -> Reply:
 
 
 def _calls(tool_calls: Iterable[Any]) -> Iterable[Call]:
+    """At most MOST_CALLS calls of tools, made safe to store."""
     for number, call in enumerate(tool_calls):
         if number == MOST_CALLS:
             return

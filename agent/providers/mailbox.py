@@ -199,6 +199,7 @@ def _object(text: str, source: str) -> Any:
 
 
 def _json(path: Path) -> Any:
+    """A stored object. Raises UserError for what is no JSON or of another schema."""
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
     except (json.JSONDecodeError, UnicodeDecodeError) as error:

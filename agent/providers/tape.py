@@ -94,6 +94,7 @@ class ModelTape:
             self._take(line)
 
     def _lines(self, repaired: bool) -> Iterator[dict[str, Any]]:
+        """Entries in order; a last line cut off by a crash is left out, and with `repaired` cut off the file."""
         if not self._path.exists():
             return
         data = self._path.read_bytes()
@@ -199,6 +200,7 @@ def _name(text: str) -> str:
 
 
 def _line(path: Path, number: int, raw: bytes) -> dict[str, Any]:
+    """One entry of the tape. Raises UserError for what is none."""
     try:
         document = json.loads(raw)
     except ValueError as error:
@@ -261,6 +263,7 @@ def _text(ask: Ask) -> str:
 
 
 def _lines(ask: Ask) -> list[str]:
+    """A question as lines, for a diff."""
     lines = [f"at most {ask.max_output_tokens} tokens", f"tools {', '.join(tool.name for tool in ask.tools) or 'none'}"]
     for message in ask.messages:
         lines += [f"[{message.role}]", *message.text.splitlines()]

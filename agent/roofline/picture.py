@@ -171,6 +171,7 @@ def stands(folder: Path, history: History) -> tuple[CampaignRoofline, Picture]:
 
 
 def _shapes(history: History) -> tuple[ShapeStands, ...]:
+    """Each shape under its roof, with times in microseconds before and now; empty before a baseline."""
     from ridgeline.graph.reports import figures
 
     baseline, best, contract = history.baseline, figures.best(history), history.contract
@@ -252,6 +253,7 @@ def draw(path: Path, picture: Picture) -> None:
 
 
 def _places(version: Series, picture: Picture) -> list[tuple[float, float]]:
+    """(x, y) of each shape: FLOP per byte and GFLOP/s, or MB of traffic and GB/s."""
     if picture.placed:
         return [(point.intensity or 0.0, point.gflops or 0.0) for point in version.points]
     return [((point.bytes or 0.0) / 1e6, point.gbps or 0.0) for point in version.points]

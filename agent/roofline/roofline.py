@@ -313,6 +313,7 @@ def place(request: CallRequest) -> CallRoofline:
 
 
 def _parse_request(request: CallRequest) -> tuple[Family, Types, dict[str, int]]:
+    """Family, types and sizes of the call. Raises UserError naming the option that is wrong."""
     try:
         family = families.family(request.op)
     except SizeError as error:

@@ -153,6 +153,7 @@ def compose(name: str, folders: Iterable[Path], destination: Path) -> Path:
 
 
 def _git(folder: Path, *arguments: str) -> None:
+    """Raises GitFailed."""
     argv = ("git", *IDENTITY, "-c", "commit.gpgsign=false", "-c", "core.hooksPath=/dev/null", *arguments)
     result = run(argv, cwd=folder, timeout_s=GIT_S)
     if not result.ok:

@@ -107,6 +107,7 @@ def texts(plan: Plan, source: str) -> dict[str, str]:
 
 
 def _task(plan: Plan) -> str:
+    """Text of task.yaml."""
     lines = [
         f"# Made from {plan.file} by `ridgeline init`. Try it: `ridgeline judge test task.yaml`.",
         "task: 1",
@@ -141,6 +142,7 @@ def _task(plan: Plan) -> str:
 
 
 def _array(argument: Argument) -> str:
+    """One array of task.yaml, as a mapping in a line."""
     shape = ", ".join(extent if SIMPLE.fullmatch(extent) else f'"{extent}"' for extent in argument.shape)
     words = [f"name: {argument.name}", f"shape: [{shape}]", f"dtype: {argument.dtype}"]
     words += [f"constness: {argument.constness}"] if argument.constness != "per_call" else []
@@ -223,6 +225,7 @@ def _making(plan: Plan) -> str:
 
 
 def _module_call(plan: Plan) -> Iterator[str]:
+    """Lines that call the file's module with the arrays of `plan`."""
     float_input = next((argument for argument in plan.inputs if argument.dtype in SHORT), plan.inputs[0])
     dtype = f"{float_input.name}.dtype" if float_input.dtype in SHORT else "_torch.float32"
     yield f"module = _module(\n    {float_input.name}.device,"
@@ -252,6 +255,7 @@ def _write_arguments(plan: Plan) -> str:
 
 
 def _contract(plan: Plan) -> str:
+    """Text of ridgeline.yaml."""
     columns = ", ".join(["label", *plan.dims, "class", "Check", "Time (ms)"])
     work = [f'{kind}: "{formula}"' for kind, formula in (("flops", plan.flops), ("bytes", plan.bytes)) if formula]
     dtype = next((SHORT[argument.dtype] for argument in plan.outputs if argument.dtype in SHORT), plan.outputs[0].dtype)
@@ -285,6 +289,7 @@ def _contract(plan: Plan) -> str:
 
 
 def _readme(plan: Plan) -> str:
+    """Text of README.md."""
     notes = _list_lines(plan.notes or ("nothing out of the ordinary was met",))
     call = f"{plan.function}({', '.join(argument.name for argument in plan.inputs)})"
     inputs = _list_lines(
@@ -487,6 +492,7 @@ def _ranges(analysis: SourceAnalysis) -> Iterator[str]:
 
 
 def _constants(analysis: SourceAnalysis) -> Iterator[str]:
+    """Which tensors are no inputs, and why."""
     facts, buffers = analysis.facts, fixed_buffers(analysis)
     if buffers:
         yield f"{', '.join(buffers)}: a constant that the module makes, and so no input: a kernel makes it itself"
@@ -585,6 +591,7 @@ def _probe_shape(source: TorchSource, sizes: Mapping[str, int]) -> tuple[int, ..
 
 
 def _extents(shapes: SourceShapes) -> tuple[int, ...]:
+    """The extents of all tensors, one after the other."""
     tensors = [tensor.shape for tensor in (*shapes.inputs, *shapes.state, *shapes.outputs)]
     return tuple(extent for shape in tensors for extent in shape)
 

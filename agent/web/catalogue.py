@@ -252,6 +252,7 @@ class Catalogue:
             self._wake.clear()
 
     def _current(self, id: str, path: Path) -> Record | None:
+        """Its record where the ledger has not grown since; None where it must be read."""
         with self._lock:
             entry = self._records.get(id)
         return entry[1] if entry is not None and entry[0] == stamp_of(path) else None
@@ -377,4 +378,5 @@ def _aware(moment: str) -> datetime:
 
 
 def _number(value: object) -> int:
+    """0 for what is no whole number."""
     return value if isinstance(value, int) else 0

@@ -85,6 +85,7 @@ class Gatekeeper:
                 await _refuse(answer, refused)
 
     def _check(self, scope: Scope, headers: Mapping[str, str]) -> None:
+        """Raises Refusal for a method, address, host or form that is not for this server."""
         if scope["method"] not in METHODS:
             raise Refusal(405, "only GET and POST are understood")
         path, query = scope.get("raw_path") or scope["path"].encode(), scope["query_string"]
@@ -99,6 +100,7 @@ class Gatekeeper:
             _check_post(scope["scheme"], host, headers)
 
     def _ours(self, host: str) -> bool:
+        """Whether a Host header names this server."""
         name = re.sub(r":\d{1,5}$", "", host).lower()
         return name in self._access.names or (self._access.addresses and _numeric(name))
 
@@ -179,6 +181,7 @@ class _ProtectedSend:
 
 
 def _protective(style: str) -> tuple[tuple[bytes, bytes], ...]:
+    """Headers that tell the browser to run and load nothing of others; `style` is the page's own."""
     import base64
 
     digest = base64.b64encode(sha256(style.encode()).digest()).decode()
@@ -226,6 +229,7 @@ def _session(token: str) -> str:
 
 
 def _cookie(header: str) -> str:
+    """The session's value; empty where there is none."""
     try:
         cookie = SimpleCookie(header).get(COOKIE)
     except CookieError:

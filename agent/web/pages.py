@@ -259,6 +259,7 @@ def decide(catalogue: Catalogue, id: str, key: str, form: Mapping[str, str], *, 
 def _answer(
     catalogue: Catalogue, id: str, question: Waits, form: Mapping[str, str], *, by: str, reason: str, place: Path
 ) -> Answer:
+    """The answer that a form gives. Raises UserError where it is none."""
     match form.get("action"):
         case "approve":
             return Answer(yes=True, end=words(form, "end"), round=_round(form), reason=reason, by=by)

@@ -77,6 +77,7 @@ class Resumer:
             self.look(catalogue)
 
     def _see_to(self, campaign: Path, why: str) -> None:
+        """Go on with one campaign until nothing new was decided meanwhile; failures go into its log."""
         while why:
             try:
                 self._once(campaign, why)

@@ -256,6 +256,7 @@ def is_loopback(host: str) -> bool:
 
 
 def _socket(host: str, port: int) -> socket.socket:
+    """A listening socket. Raises UserError where the address cannot be had."""
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
         listener = socket.socket(family, socket.SOCK_STREAM)
@@ -272,6 +273,7 @@ def _socket(host: str, port: int) -> socket.socket:
 
 
 def _address(options: ServeOptions, port: int, token: str | None) -> str:
+    """What to open in a browser; with the token where there is one."""
     hostname = socket.gethostname() if options.host in ("0.0.0.0", "::") else options.host
     name = f"[{hostname}]" if ":" in hostname else hostname
     return f"http://{name}:{port}/" + (f"?token={token}" if token else "")
