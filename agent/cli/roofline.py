@@ -58,21 +58,14 @@ def roofline(
     as_json: Json = False,
 ) -> None:
     """How far each shape is from its floor. Measures this machine's ceilings; an operator alone measures nothing."""
-    op_options = {
-        "--shape": shape,
-        "--dtype": dtype,
-        "--out-dtype": out_dtype,
-        "--gpu": gpu,
-        "--tile": tile,
-        "--grid": grid,
-    }
+    flags = {"--shape": shape, "--dtype": dtype, "--out-dtype": out_dtype, "--gpu": gpu, "--tile": tile, "--grid": grid}
     if list_ops:
         _print_operators(as_json=as_json)
     elif op is not None:
         if target is not None or plot is not None:
             raise UserError(f"--op: not together with {target or '--plot'}; leave one of them out")
-        _print_operation(_make_request(op, op_options, wiki), as_json=as_json)
-    elif names := [name for name, value in op_options.items() if value is not None]:
+        _print_operation(_make_request(op, flags, wiki), as_json=as_json)
+    elif names := [name for name, value in flags.items() if value is not None]:
         raise UserError(f"{names[0]}: is for --op; name the operator, for example --op gemm")
     elif target is None:
         raise UserError("CONTRACT: missing; give a ridgeline.yaml, a campaign, or --op with --shape and --dtype")
@@ -80,14 +73,14 @@ def roofline(
         _print_measured(target, plot, as_json=as_json)
 
 
-def _make_request(op: str, op_options: dict[str, str | int | None], wikis: list[Path] | None) -> "CallRequest":
+def _make_request(op: str, flags: dict[str, str | int | None], wikis: list[Path] | None) -> "CallRequest":
     """The options as a request. Raises UserError where shape or dtype is missing."""
     from ridgeline.agent.roofline.roofline import CallRequest
 
     for name in ("--shape", "--dtype"):
-        if op_options[name] is None:
+        if flags[name] is None:
             raise UserError(f"{name}: missing; an operator needs --shape and --dtype, `--list-ops` explains the sizes")
-    fields = {name.removeprefix("--").replace("-", "_"): value for name, value in op_options.items()}
+    fields = {name.removeprefix("--").replace("-", "_"): value for name, value in flags.items()}
     return CallRequest.model_validate({"op": op, "wikis": require_readable(wikis or (), "--wiki"), **fields})
 
 

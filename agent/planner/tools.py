@@ -141,13 +141,13 @@ class Toolbox:
         if text is None:
             return f"{path}: no such text file; list_files names them"
         lines = text.splitlines()
-        first, last = max(1, first), min(len(lines), last or len(lines))
-        if first > last:
-            return f"{path} has {len(lines)} lines; none of {first} to {last}"
-        line_numbers = range(first, last + 1)
+        start, end = max(1, first), min(len(lines), last or len(lines))
+        if start > end:
+            return f"{path} has {len(lines)} lines; none of {start} to {end}"
+        line_numbers = range(start, end + 1)
         numbered_lines = number_lines("\n".join(lines), tokens=10**9, count=self._count).splitlines()
         part = "\n".join(numbered_lines[line - 1] for line in line_numbers)
-        return f"{path}, lines {first}-{last} of {len(lines)}\n{part}"
+        return f"{path}, lines {start}-{end} of {len(lines)}\n{part}"
 
     def _list_files(self) -> str:
         """Files of the best version, at most `FILES`."""
