@@ -40,7 +40,7 @@ class Library:
     def files(self) -> tuple[File, ...]:
         """Documents, cards and source registries; a file that is no UTF-8 has its bad bytes replaced."""
         return tuple(
-            File(path=f"{root.name}/{path.relative_to(root.folder).as_posix()}", text=_read(path))
+            File(path=f"{root.name}/{path.relative_to(root.folder).as_posix()}", text=_read_text(path))
             for root in self.roots
             for path in paths(root.folder)
         )
@@ -105,7 +105,7 @@ def paths(folder: Path) -> Iterator[Path]:
     yield from sorted((folder / "sources").glob("*.yaml"))
 
 
-def _read(path: Path) -> str:
+def _read_text(path: Path) -> str:
     return path.read_text(encoding="utf-8", errors="replace")
 
 

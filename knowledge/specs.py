@@ -75,7 +75,7 @@ class Products:
 
     def __init__(self, library: Library) -> None:
         self._documents = tuple(document for document in library.documents if document.kind in ("product", "hardware"))
-        self._read: dict[str, dict[str, Spec]] = {}
+        self._specs_by_key: dict[str, dict[str, Spec]] = {}
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -130,14 +130,14 @@ class Products:
         """Specs of one document, and of the others of its architecture's folder; read once."""
         folder = document.path.rpartition("/")[0]
         key = folder if document.kind == "hardware" else document.path
-        if key not in self._read:
+        if key not in self._specs_by_key:
             together = [d for d in self._documents if d.path.rpartition("/")[0] == folder and d.kind == "hardware"]
-            self._read[key] = {
+            self._specs_by_key[key] = {
                 spec.metric: spec
                 for source_document in (together if document.kind == "hardware" else [document])
                 for spec in specs(source_document)
             }
-        return self._read[key]
+        return self._specs_by_key[key]
 
     @cached_property
     def _documents_by_name(self) -> dict[str, Document]:
@@ -173,7 +173,7 @@ def name_of(document: Document) -> str:
 def specs(document: Document) -> Iterator[Spec]:
     """Every spec line that can be read; `wrong` says what is wrong with the others."""
     for item in _lines(document):
-        result = _read(item, document)
+        result = _parse_spec(item, document)
         if isinstance(result, Spec):
             yield result
 
@@ -182,7 +182,7 @@ def wrong(document: Document) -> Iterator[Problem]:
     """Lines below `## Specs` that are no spec, have no source, or stand twice."""
     line_by_metric: dict[str, int] = {}
     for item in _lines(document):
-        spec = _read(item, document)
+        spec = _parse_spec(item, document)
         if isinstance(spec, Problem):
             yield spec
         elif spec.metric in line_by_metric:
@@ -204,7 +204,7 @@ def _lines(document: Document) -> Iterator[Item]:
             yield from section.items()
 
 
-def _read(item: Item, document: Document) -> Spec | Problem:
+def _parse_spec(item: Item, document: Document) -> Spec | Problem:
     def bad(what: str, mend: str) -> Problem:
         return Problem(path=document.path, line=item.line, what=what, mend=mend)
 
