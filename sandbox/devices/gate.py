@@ -210,6 +210,7 @@ class CardGate:
 
 
 def _why(verdicts: Sequence[CardVerdict]) -> str:
+    """Each card that is not to be had, with its state and the reasons for it, in one line."""
     busy = (
         f"{_describe_card(verdict.card)} {verdict.state}: {'; '.join(verdict.reasons)}"
         for verdict in verdicts

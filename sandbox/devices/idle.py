@@ -314,6 +314,7 @@ def _mib(number: int) -> str:
 
 
 def _range(values: Sequence[float]) -> str:
+    """The values as `min to max`, or the one they all are."""
     return f"{max(values):g}" if min(values) == max(values) else f"{min(values):g} to {max(values):g}"
 
 

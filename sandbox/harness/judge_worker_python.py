@@ -26,17 +26,17 @@ class Numpy:
         kind = self._numpy.dtype("uint16" if dtype == "bfloat16" else dtype)
         return self._numpy.frombuffer(memory, kind, math.prod(shape), offset).reshape(shape)
 
-    def pointer(self, array: Any, expected: Any) -> int | str:
-        """Where a returned array's elements are, or why it is not such an array as `wanted`.
+    def pointer(self, array: Any, output: Any) -> int | str:
+        """Where a returned array's elements are, or why it is not such an array as `output`.
 
         A reduction of NumPy gives a scalar, which is as good as an array of one element.
         """
-        if expected.size == 1 and type(array) is expected.dtype.type:
-            array = self._scalar = self._numpy.array(array).reshape(expected.shape)  # kept while it is read
+        if output.size == 1 and type(array) is output.dtype.type:
+            array = self._scalar = self._numpy.array(array).reshape(output.shape)  # kept while it is read
         if type(array) is not self._numpy.ndarray:
             return f"a {type(array).__name__} instead of a numpy.ndarray"
-        if array.shape != expected.shape or array.dtype != expected.dtype:
-            return f"{array.dtype} {list(array.shape)} instead of {expected.dtype} {list(expected.shape)}"
+        if array.shape != output.shape or array.dtype != output.dtype:
+            return f"{array.dtype} {list(array.shape)} instead of {output.dtype} {list(output.shape)}"
         if not array.flags.c_contiguous:
             return "an array that is not contiguous; return numpy.ascontiguousarray() of it"
         return int(array.ctypes.data)
@@ -67,14 +67,14 @@ class Torch:
             return self._torch.empty(tuple(shape), dtype=kind)
         return self._torch.frombuffer(memory, dtype=kind, count=count, offset=offset).view(tuple(shape))
 
-    def pointer(self, tensor: Any, expected: Any) -> int | str:
-        """Where a returned tensor's elements are, or why it is not such a tensor as `wanted`."""
+    def pointer(self, tensor: Any, output: Any) -> int | str:
+        """Where a returned tensor's elements are, or why it is not such a tensor as `output`."""
         if type(tensor) is not self._tensor:
             return f"a {type(tensor).__name__} instead of a torch.Tensor"
         if tensor.__dict__:
             return f"a tensor with attributes of its own: {', '.join(tensor.__dict__)}"
-        if tensor.shape != expected.shape or tensor.dtype != expected.dtype or tensor.device != expected.device:
-            return f"{tensor.dtype} {list(tensor.shape)} instead of {expected.dtype} {list(expected.shape)}"
+        if tensor.shape != output.shape or tensor.dtype != output.dtype or tensor.device != output.device:
+            return f"{tensor.dtype} {list(tensor.shape)} instead of {output.dtype} {list(output.shape)}"
         if not self._is_contiguous(tensor):
             return "a tensor that is not contiguous; return .contiguous() of it"
         if tensor.untyped_storage().nbytes() < tensor.numel() * tensor.element_size():
@@ -119,8 +119,8 @@ class Module:
                 results = [result] if places or result is not None else []
             if len(results) != len(places):
                 return f"{len(places)} results are wanted, not {len(results)}: {', '.join(names)}"
-            for value, (name, expected, target) in zip(results, places, strict=True):
-                address = framework.pointer(value, expected)
+            for value, (name, output, target) in zip(results, places, strict=True):
+                address = framework.pointer(value, output)
                 if isinstance(address, str):
                     return f"{name}: {address}"
                 if inside := [input_name for start, end, input_name in spans if start <= address < end]:

@@ -119,6 +119,7 @@ def _younger(ancestor: int, forks: int | None) -> Iterable[int]:
 
 
 def _read_file(path: str) -> bytes:
+    """The first 64 KiB of a file, which is all of what /proc has for one number or one process."""
     handle = os.open(path, os.O_RDONLY)
     try:
         return os.read(handle, 1 << 16)
@@ -127,11 +128,13 @@ def _read_file(path: str) -> bytes:
 
 
 def _signal(group: int, number: signal.Signals) -> None:
+    """Send a signal to a whole process group; one that is gone or not ours is left."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(group, number)
 
 
 def _poll(process: subprocess.Popen[bytes], timeout_s: float) -> bool:
+    """Whether the process ended in time, on kernels without pidfd_open: looked at every 5 ms."""
     until = time.monotonic() + timeout_s
     while True:
         if os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None:

@@ -148,6 +148,7 @@ def _system_paths(*, gpu: bool) -> tuple[list[Path], list[Path]]:
 
 
 def _matching(folder: str | Path, patterns: Sequence[str]) -> Iterator[Path]:
+    """Paths in the folder that the patterns match and that exist; a pattern without `*` names one."""
     for pattern in patterns:
         if "*" in pattern:
             yield from sorted(Path(folder).glob(pattern))
