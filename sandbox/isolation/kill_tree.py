@@ -9,7 +9,7 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from ridgeline.sandbox.isolation.environment import MARK
@@ -190,6 +190,18 @@ def start_child(start: Callable[[], subprocess.Popen[bytes]]) -> subprocess.Pope
             _ours.intersection_update(_children())
         _ours.add(process.pid)
         return process
+
+
+@contextlib.contextmanager
+def starting() -> Iterator[None]:
+    """While the block starts a process by other means, none is taken for an orphan; `add_child` says which it was."""
+    with _starting:
+        yield
+
+
+def add_child(pid: int) -> None:
+    """That process was started here. Only within `starting`."""
+    _ours.add(pid)
 
 
 def children_before() -> frozenset[int] | None:

@@ -12,11 +12,15 @@ from . import kernel, locks, room
 from .plan import Plan, unpacked
 from .watch import Watch
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import NoReturn
+
 _ASIDE = kernel.NEW_MOUNTS | kernel.NEW_HOSTNAME | kernel.NEW_IPC | kernel.NEW_NETWORK
 _CHANGED_BY_PYTHON = (2, 13, 25)
 """Signals that the interpreter ignores or catches: INT, PIPE, XFSZ."""
-_FAULT = 127
-_KILL = 9
+FAULT = 127
+KILL = 9
 
 
 def main() -> None:
@@ -31,7 +35,7 @@ def main() -> None:
             kernel.default_signal(number)
         os.execve(plan.argv[0], plan.argv, plan.environment)
     except OSError as error:
-        _give_up(plan, error)
+        give_up(plan, error)
 
 
 def enter(plan: Plan, judge: int) -> None:
@@ -51,31 +55,31 @@ def enter(plan: Plan, judge: int) -> None:
             kernel.prctl(kernel.SUBREAPER, 1)
         child = os.fork()
     except OSError as error:
-        _give_up(plan, error)
+        give_up(plan, error)
     if child == 0:
         watch.leave()
         _inside(plan, watch)
         return
     for number in (plan.report, *plan.keep):
         os.close(number)
-    _end_like(watch.until_end(child), plan)
+    end_like(watch.until_end(child), plan)
 
 
 def _inside(plan: Plan, watch: Watch) -> None:
     """The first process of the namespaces, or the worker itself where there are none. Returns in the worker."""
     try:
-        kernel.prctl(kernel.PARENT_DEATH_SIGNAL, _KILL)
+        kernel.prctl(kernel.PARENT_DEATH_SIGNAL, KILL)
         if watch.alone():
-            os._exit(_FAULT)
+            os._exit(FAULT)
         for group in plan.groups:
-            _join(group)
+            join(group)
         if not plan.makes_namespaces:
             return _lock_in(plan, watch)
         kernel.unshare(_ASIDE)
         room.build(plan)
         worker = os.fork()
     except OSError as error:
-        _give_up(plan, error)
+        give_up(plan, error)
     if worker == 0:
         return _lock_in(plan, watch)
     kernel.prctl(kernel.DUMPABLE, 0)
@@ -99,21 +103,24 @@ def _lock_in(plan: Plan, watch: Watch) -> None:
         missing = locks.apply(plan)
         os.write(plan.report, "".join((*(f"missing: {word}\n" for word in missing), "ready\n")).encode())
     except OSError as error:
-        _give_up(plan, error)
+        give_up(plan, error)
 
 
-def _join(group: str) -> None:
+def join(group: str) -> None:
+    """Put this process into a control group."""
     handle = os.open(f"{group}/cgroup.procs", os.O_WRONLY)
     os.write(handle, b"0")
     os.close(handle)
 
 
-def _give_up(plan: Plan, error: OSError) -> None:
+def give_up(plan: Plan, error: OSError) -> "NoReturn":
+    """Say what failed, and end."""
     os.write(plan.report, f"fault: {error}\n".encode())
-    os._exit(_FAULT)
+    os._exit(FAULT)
 
 
-def _end_like(status: int, plan: Plan) -> None:
+def end_like(status: int, plan: Plan) -> "NoReturn":
+    """End this process as waitpid(2) says that another ended."""
     code = os.waitstatus_to_exitcode(status)
     if plan.mode == "bubblewrap" and code > 128:  # as that tool says that a signal ended the worker
         code = 128 - code

@@ -68,6 +68,10 @@ DENIED = {
     "ioperm": (173, None),
 }
 """Numbers on x86_64 and on aarch64, where None means that there is no such call."""
+OF_TOOLS = frozenset(
+    {"ptrace", "process_vm_readv", "process_vm_writev", "process_madvise", "kcmp", "pidfd_getfd", "perf_event_open"}
+)
+"""What debuggers and profilers do to the processes that they see."""
 _MACHINES = {"x86_64": (0, 0xC000003E), "aarch64": (1, 0xC00000B7)}
 _SOCKET, _CLONE, _CLONE3, _IOCTL, _PRCTL = (41, 198), (56, 220), 435, (16, 29), (157, 167)
 _SECCOMP = (317, 277)
@@ -93,22 +97,32 @@ def is_supported() -> bool:
 def program(*, gpu: bool) -> bytes:
     """The filter as the kernel reads it. `gpu`: sockets to processes of the same namespace stay, as drivers ask for
     them at their start."""
+    column, _ = _MACHINES[os.uname().machine]
+    if gpu:
+        return _assemble(list(DENIED), sockets=_when(_SOCKET[column], _FIRST, [_op(_EQUAL, _LOCAL, yes=1)]))
+    return _assemble(list(DENIED), sockets=[_op(_EQUAL, _SOCKET[column], no=1), _op(_RETURN, _ERROR | _EPERM)])
+
+
+def _assemble(denied: list[str], *, sockets: list[bytes]) -> bytes:
     column, architecture = _MACHINES[os.uname().machine]
     steps = [_op(_LOAD, _ARCHITECTURE), _op(_EQUAL, architecture, yes=1), _op(_RETURN, _KILL), _op(_LOAD, _NUMBER)]
     if column == 0:
         steps += [_op(_AT_LEAST, _X32, no=1), _op(_RETURN, _ERROR | _ENOSYS)]
-    for numbers in DENIED.values():
-        if (number := numbers[column]) is not None:
+    for name in denied:
+        if (number := DENIED[name][column]) is not None:
             steps += [_op(_EQUAL, number, no=1), _op(_RETURN, _ERROR | _EPERM)]
     steps += [_op(_EQUAL, _CLONE3, no=1), _op(_RETURN, _ERROR | _ENOSYS)]  # its flags lie in memory: clone is used then
     steps += _when(_CLONE[column], _FIRST, [_op(_ANY_BIT, _NAMESPACES, no=1)])
     steps += _when(_IOCTL[column], _SECOND, [_op(_EQUAL, _PUSH_INPUT, yes=1), _op(_EQUAL, _PUSH_LINUX, no=1)])
     steps += _when(_PRCTL[column], _FIRST, [_op(_EQUAL, _SET_SECCOMP, no=1)])
-    if gpu:
-        steps += _when(_SOCKET[column], _FIRST, [_op(_EQUAL, _LOCAL, yes=1)])
-    else:
-        steps += [_op(_EQUAL, _SOCKET[column], no=1), _op(_RETURN, _ERROR | _EPERM)]
+    steps += sockets
     return b"".join((*steps, _op(_RETURN, _ALLOW)))
+
+
+def command_program() -> bytes:
+    """The filter of a contract's commands: of the machine, the kernel and the file system's shape, and of nothing that a build,
+    a test or a profiler does."""
+    return _assemble([name for name in DENIED if name not in OF_TOOLS], sockets=[])
 
 
 def apply(code: bytes) -> None:

@@ -16,6 +16,9 @@ _MOUNT_SETATTR = 442  # this number and the later ones are the same on every pro
 _ARM = os.uname().machine == "aarch64"
 _PIVOT_ROOT = 41 if _ARM else 155
 _CAPSET = 91 if _ARM else 126
+_CLONE = 220 if _ARM else 56
+_CHILD_SIGNAL, _SAME_PARENT = 17, 0x8000
+_SET_FLAGS, _UP, _RUNNING = 0x8914, 0x1, 0x40
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _libc.syscall.restype = ctypes.c_long
@@ -77,6 +80,36 @@ def drop_capabilities() -> None:
             break  # the first number that this kernel does not know, or no right to touch the bound: emptied below
     nobody = (0x20080522).to_bytes(4, "little") + bytes(4)  # version 3, this process
     syscall("capset", _CAPSET, nobody, bytes(24))
+
+
+def keep_capabilities(numbers: tuple[int, ...]) -> None:
+    """Give up every capability but these, and every way of being given another by a program."""
+    for capability in range(64):
+        if capability not in numbers and _libc.prctl(DROP_BOUND, capability, 0, 0, 0) < 0:
+            break  # the first number that this kernel does not know
+    mask = sum(1 << number for number in numbers)
+    low, high = (mask & 0xFFFFFFFF).to_bytes(4, "little"), (mask >> 32).to_bytes(4, "little")
+    nobody = (0x20080522).to_bytes(4, "little") + bytes(4)
+    syscall("capset", _CAPSET, nobody, low * 2 + bytes(4) + high * 2 + bytes(4))
+
+
+def fork_beside() -> int:
+    """A copy of this process as another child of its own parent: its id; 0 in the copy. Of a process with one thread."""
+    return syscall("clone", _CLONE, _CHILD_SIGNAL | _SAME_PARENT, 0, 0, 0, 0)
+
+
+def raise_loopback() -> None:
+    """Bring up the one interface of a new network namespace, by which its processes reach one another."""
+    import fcntl  # needed by few, and each start of a worker pays for what is imported
+    import socket
+
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
+        fcntl.ioctl(any_socket, _SET_FLAGS, b"lo".ljust(16, b"\0") + (_UP | _RUNNING).to_bytes(2, "little") + bytes(14))
+
+
+def ignore_signal(number: int) -> None:
+    """Let the signal do nothing."""
+    _libc.signal(number, 1)
 
 
 def default_signal(number: int) -> None:

@@ -17,8 +17,8 @@ def apply(plan: Plan) -> list[str]:
 
     Raises OSError where something that must work does not.
     """
-    for number, limit in plan.limits:
-        _limit(number, limit)
+    for number, most in plan.limits:
+        limit(number, most)
     missing = _user(plan)
     if plan.mode == "bubblewrap":  # gives up the rest itself, as it must be able to mount first
         return ["landlock"]
@@ -46,22 +46,23 @@ def _user(plan: Plan) -> list[str]:
             own_users(NOBODY, NOBODY)
         except OSError:
             missing.append("count of processes")
-    _limit(resource.RLIMIT_NPROC, plan.tasks)
+    limit(resource.RLIMIT_NPROC, plan.tasks)
     return missing
 
 
-def _limit(number: int, most: int) -> None:
+def limit(number: int, most: int) -> None:
+    """Hold this process to that much of a resource, or to the less that it is held to already."""
     _, bound = resource.getrlimit(number)
     most = most if bound == resource.RLIM_INFINITY else min(most, bound)
     resource.setrlimit(number, (most, most))
 
 
-def own_users(user: int, group: int) -> None:
-    """Enter a user namespace in which this user and group are nobody, and there is no other."""
+def own_users(user: int, group: int, *, inside: tuple[int, int] = (NOBODY, NOBODY)) -> None:
+    """Enter a user namespace in which this user and group are `inside`, and there is no other."""
     kernel.unshare(kernel.NEW_USER)
     _write("/proc/self/setgroups", "deny")
-    _write("/proc/self/uid_map", f"{NOBODY} {user} 1")
-    _write("/proc/self/gid_map", f"{NOBODY} {group} 1")
+    _write("/proc/self/uid_map", f"{inside[0]} {user} 1")
+    _write("/proc/self/gid_map", f"{inside[1]} {group} 1")
 
 
 def _files(plan: Plan) -> list[str]:

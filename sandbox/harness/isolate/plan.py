@@ -5,11 +5,13 @@ import marshal
 Mounts = list[tuple[str, str, str]]
 """(kind, what, where), parents before children. Kinds: `read` a file or folder, read-only; `device` likewise, with the
 right to open device files; `scratch` a folder of that name in the worker's own memory file system; `folder` one in it;
-`link` a symbolic link that says `what`; `processes` a view of the worker's own processes."""
+`link` a symbolic link that says `what`; `processes` a view of the worker's own processes; and of commands `write` what may be
+changed, `empty` an empty folder over what is there, `terminals` new ones, `still` what is there already and is only read,
+`nothing` a file in the place of another."""
 
 
 class Plan:
-    """One start of one worker. Made by `packed` in the judge and by `unpacked` in the program that reads it."""
+    """One start of one worker or command. Made by the judge, and by the program that reads it."""
 
     mode: str
     """`root` changes to another user, `user` to a user namespace, `bubblewrap` leaves both to that tool, `weak` does
@@ -42,6 +44,16 @@ class Plan:
     """Process id of the judge."""
     gpu: bool
     """Sockets of the local kind stay allowed."""
+    base: str = ""
+    """Folder that is not to be seen, in which the new file system is made; of workers their own."""
+    same_user: bool = False
+    """Whether the user stays who he was, and is not nobody."""
+    streams: list[int]
+    """A command's input, output and errors."""
+    cpus: list[int]
+    """Processors that a command may use."""
+    network: str = "none"
+    """`loopback`: processes of the command reach one another by it."""
 
     def __init__(self, fields: dict[str, object]) -> None:
         self.__dict__.update(fields)

@@ -1,7 +1,7 @@
 """Builds the file system that a worker sees, and nothing else: read-only, but for a memory file system of its own."""
 
 # importing pathlib would cost each start of a worker 10 ms
-# ruff: noqa: PTH102, PTH103, PTH110, PTH112, PTH120, PTH121, PTH211
+# ruff: noqa: PTH101, PTH102, PTH103, PTH110, PTH112, PTH120, PTH121, PTH211
 
 import os
 import os.path
@@ -11,6 +11,14 @@ from .plan import Plan
 
 _OLD, _NEW, _SCRATCH = "/old", "/new", "/scratch"
 NOBODY = 65534
+_TAKEN = {
+    "scratch": kernel.READ_ONLY,
+    "processes": kernel.READ_ONLY,
+    "write": kernel.READ_ONLY,
+    "device": kernel.NO_DEV,
+    "terminals": kernel.READ_ONLY | kernel.NO_DEV,
+}
+"""What is not held of the kinds of mounts that are more than to be read."""
 
 
 def build(plan: Plan) -> None:
@@ -19,25 +27,26 @@ def build(plan: Plan) -> None:
     Raises OSError; nothing outside of this mount namespace has changed then.
     """
     kernel.mount("none", "/", "", kernel.RECURSIVE | kernel.PRIVATE)
-    kernel.mount("base", plan.folder, "tmpfs", kernel.NO_SUID | kernel.NO_DEV, "mode=0755")
+    base = plan.base or plan.folder
+    kernel.mount("base", base, "tmpfs", kernel.NO_SUID | kernel.NO_DEV, "mode=0755")
     for name in (_OLD, _NEW, _SCRATCH):
-        os.mkdir(plan.folder + name)
-    kernel.pivot(plan.folder, plan.folder + _OLD)
+        os.mkdir(base + name)
+    kernel.pivot(base, base + _OLD)
     flags = kernel.NO_SUID | kernel.NO_DEV
     kernel.mount("root", _NEW, "tmpfs", flags, "mode=0755,size=1m")
     size = f"mode=0755,size={plan.scratch_bytes},nr_inodes={plan.scratch_files}"
     kernel.mount("scratch", _SCRATCH, "tmpfs", flags, size)
     for kind, what, where in plan.mounts:
-        _place(kind, what, _NEW + where)
+        _place(kind, what, _NEW + where, nobody=not plan.same_user)
     # a file system that came with the tree of another is held too, and nothing runs here before that
     kernel.hold(_NEW, put=flags | kernel.READ_ONLY, recursive=True)
     for kind, _, where in plan.mounts:
-        if take := {"scratch": kernel.READ_ONLY, "processes": kernel.READ_ONLY, "device": kernel.NO_DEV}.get(kind):
+        if take := _TAKEN.get(kind):
             kernel.hold(_NEW + where, take=take)
     kernel.change_root(_NEW)
 
 
-def _place(kind: str, what: str, where: str) -> None:
+def _place(kind: str, what: str, where: str, *, nobody: bool) -> None:
     if kind == "link":
         os.makedirs(os.path.dirname(where), exist_ok=True)
         os.symlink(what, where)
@@ -50,19 +59,33 @@ def _place(kind: str, what: str, where: str) -> None:
     elif kind == "scratch":
         folder = f"{_SCRATCH}/{what}"
         os.mkdir(folder)
-        os.chown(folder, NOBODY, NOBODY)
+        if nobody:
+            os.chfolder(folder, NOBODY, NOBODY)
+        else:
+            os.chmod(folder, 0o1777)
         os.makedirs(where, exist_ok=True)
         kernel.mount(folder, where, "", kernel.BIND)
+    elif kind == "empty":
+        os.makedirs(where, exist_ok=True)
+        kernel.mount("empty", where, "tmpfs", kernel.NO_SUID | kernel.NO_DEV, "mode=0755,size=64k")
+    elif kind == "terminals":
+        os.makedirs(where, exist_ok=True)
+        kernel.mount("devpts", where, "devpts", kernel.NO_SUID | kernel.NO_EXEC, "newinstance,ptmxmode=0666,mode=0620")
+    elif kind == "still":
+        kernel.mount(where, where, "", kernel.BIND | kernel.RECURSIVE)
+    elif kind == "nothing":
+        if os.path.exists(where):
+            kernel.mount(_OLD + "/dev/null", where, "", kernel.BIND)
     else:
-        _bind(_OLD + what, where)
+        _bind(_OLD + what, where, again=kind == "write")
 
 
-def _bind(what: str, where: str) -> None:
-    if os.path.exists(where) and os.path.samefile(what, where):
+def _bind(what: str, where: str, *, again: bool) -> None:
+    if not again and os.path.exists(where) and os.path.samefile(what, where):
         return  # inside of something that is there already
     if os.path.isdir(what):
         os.makedirs(where, exist_ok=True)
-    else:
+    elif not os.path.lexists(where):
         os.makedirs(os.path.dirname(where), exist_ok=True)
         os.close(os.open(where, os.O_CREAT | os.O_WRONLY, 0o444))
     kernel.mount(what, where, "", kernel.BIND | kernel.RECURSIVE)

@@ -58,7 +58,7 @@ class Watch:
         if self._plan.makes_namespaces:
             word = os.read(self._status, 4)
             status = int.from_bytes(word, "little") if word else _KILL
-        _kill_orphans()
+        kill_orphans()
         self._keep_rest()
         self._leave_groups()
         os.pwrite(self._plan.output, (status + 1).to_bytes(8, "little"), 16)
@@ -133,7 +133,7 @@ def _pieces(data: bytes, count: int, half: int) -> list[tuple[int, bytes]]:
     return pieces
 
 
-def _kill_orphans() -> None:
+def kill_orphans() -> None:
     """Kill what came to this process when its parent died: what the worker left, where no namespace dies with it."""
     until = time.monotonic() + _PATIENCE_S
     while time.monotonic() < until:

@@ -1,0 +1,314 @@
+"""What of this machine a process sees that nobody trusts: for workers of the judge, and for commands of a contract."""
+
+import functools
+import os
+import pwd
+import re
+import shutil
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ridgeline.graph.errors import WorldError
+from ridgeline.sandbox.harness.isolate.plan import Mounts
+
+# What a worker sees of this machine: systems programs and libraries, its interpreter, and what it was given.
+
+_PARTS = ("bin", "sbin", "lib", "lib32", "lib64", "libx32", "libexec", "include", "share")
+"""Of /usr and /usr/local. Not the whole of them: there are images in which projects lie in /usr/src."""
+_LOCAL = ("cuda*", "nvidia*", "rocm*")
+_ETC = (
+    "ld.so.cache",
+    "ld.so.conf",
+    "ld.so.conf.d",
+    "alternatives",
+    "localtime",
+    "python3*",
+    "passwd",
+    "group",
+    "nsswitch.conf",
+)
+DEVICES = ("null", "zero", "full", "random", "urandom")
+STREAMS = {"fd": "fd", "stdin": "fd/0", "stdout": "fd/1", "stderr": "fd/2"}
+GPU_DEVICES = ("nvidia*", "kfd", "dri")
+GPU_FOLDERS = ("etc/OpenCL", "etc/vulkan", "opt/rocm*", "run/opengl-driver")
+_FACTS = ("/sys/devices/system/cpu", "/sys/devices/system/node")
+_INSTALLATION = (*_PARTS, "etc", "nvvm", "targets", "*-conda-linux-gnu", "pyvenv.cfg")
+"""Of a Python installation. Not the whole of it: a virtual environment can be a project's own folder."""
+CACHES = {
+    "XDG_CACHE_HOME": "cache",
+    "XDG_CONFIG_HOME": "cache/config",
+    "XDG_DATA_HOME": "cache/data",
+    "TRITON_HOME": "cache",
+    "TRITON_CACHE_DIR": "cache/triton",
+    "TORCH_HOME": "cache/torch",
+    "TORCH_EXTENSIONS_DIR": "cache/torch_extensions",
+    "TORCHINDUCTOR_CACHE_DIR": "cache/inductor",
+    "CUDA_CACHE_PATH": "cache/cuda",
+    "NUMBA_CACHE_DIR": "cache/numba",
+    "FLYDSL_RUNTIME_CACHE_DIR": "cache/flydsl",
+    "PYTHONPYCACHEPREFIX": "cache/python",
+}
+"""Variables that name a folder for compiled code, and where it lies in a worker's own folder."""
+OWN_FOLDERS = ("home", "tmp", "cache")
+
+
+def worker_environment(private: Path, program: Path, extra: dict[str, str]) -> dict[str, str]:
+    """All that a worker is told, the same for every purpose that it may be started for."""
+    return {
+        "PATH": f"{program.parent}:/usr/local/bin:/usr/bin:/bin",
+        "LANG": "C.UTF-8",
+        "HOME": str(private / "home"),
+        "TMPDIR": str(private / "tmp"),
+        **{name: str(private / place) for name, place in CACHES.items()},
+        **extra,
+    }
+
+
+def list_mounts(program: Path, *, readable: Sequence[Path], private: Path, gpu: bool) -> Mounts:
+    """The whole of the worker's file system, parents before children."""
+    mounts: Mounts = [("processes", "", "/proc")]
+    mounts += [("scratch", "tmp", "/tmp"), ("scratch", "shm", "/dev/shm"), ("link", "/tmp", "/var/tmp")]
+    mounts += [("scratch", "own", str(private)), *(("folder", "", str(private / name)) for name in OWN_FOLDERS)]
+    mounts += [("link", f"/proc/self/{target}", f"/dev/{name}") for name, target in STREAMS.items()]
+    devices = [*(Path("/dev") / name for name in DEVICES), *(matching("/dev", GPU_DEVICES) if gpu else ())]
+    mounts += [("device", str(path), str(path)) for path in devices if path.exists()]
+    links, folders = _system_paths(gpu=gpu)
+    mounts += [("link", os.readlink(link), str(link)) for link in links]  # noqa: PTH115 (not as a path: kept as it is)
+    mounts += [
+        ("read", os.path.realpath(path), str(path)) for path in (*folders, *installation_paths(program), *readable)
+    ]
+    return sorted(dict.fromkeys(mounts), key=lambda mount: mount[2].count("/"))
+
+
+@functools.cache
+def installation_paths(program: Path) -> tuple[Path, ...]:
+    """The parts of the Python installations that the program belongs to: a virtual environment, and what it is made of.
+
+    None for a program that is no interpreter, or is the system's own. What was found is remembered.
+    """
+    prefixes: list[Path] = []
+    for hop in _follow_links(program):
+        prefix = hop.parent.parent
+        configuration = prefix / "pyvenv.cfg"
+        if configuration.is_file():
+            prefixes += [prefix, *_base_installation(configuration)]
+        elif any((prefix / "lib").glob("python3*")):
+            prefixes.append(prefix)
+    installations = [
+        prefix for prefix in dict.fromkeys(prefixes) if os.path.realpath(prefix) not in ("/", "/usr", "/usr/local")
+    ]
+    return tuple(path for prefix in installations for path in matching(prefix, _INSTALLATION))
+
+
+def check_readable(paths: Iterable[Path], *, by_others: bool) -> None:
+    """Raise WorldError when something that a worker is to see is not there, or not for the eyes of its user."""
+    for path in paths:
+        if not path.is_absolute() or not path.exists():
+            raise WorldError(f"{path}: a worker is to read it, and it is not there; give the whole path of what exists")
+        bits = 0o005 if path.is_dir() else 0o004
+        if by_others and path.stat().st_mode & bits != bits:
+            raise WorldError(f"{path}: a worker runs as nobody and may not read it; chmod o+rX it")
+
+
+@functools.cache
+def _system_paths(*, gpu: bool) -> tuple[list[Path], list[Path]]:
+    """Links of the root folder, and folders and files of the system."""
+    top = [Path("/") / name for name in ("bin", "sbin", "lib", "lib32", "lib64", "libx32")]
+    folders = [*matching("/usr", _PARTS), *matching("/usr/local", (*_PARTS, "etc")), Path("/nix/store")]
+    folders += [path for path in top if not path.is_symlink()]
+    folders += matching("/etc", _ETC)
+    if gpu:
+        folders += [Path("/sys"), *matching("/usr/local", _LOCAL), *matching("/", GPU_FOLDERS)]
+    else:
+        folders += [Path(name) for name in _FACTS]
+    return [path for path in top if path.is_symlink()], [path for path in folders if path.exists()]
+
+
+def matching(folder: str | Path, patterns: Sequence[str]) -> Iterator[Path]:
+    """What lies in the folder under these names; a `*` stands for any letters."""
+    for pattern in patterns:
+        if "*" in pattern:
+            yield from sorted(Path(folder).glob(pattern))
+        elif (path := Path(folder) / pattern).exists():
+            yield path
+
+
+def _follow_links(program: Path) -> Iterator[Path]:
+    """The program, what it is a link to, and so on to the file itself."""
+    for _ in range(40):  # as many as the kernel follows
+        yield program
+        if not program.is_symlink():
+            return
+        program = Path(os.path.normpath(program.parent / program.readlink()))
+
+
+def _base_installation(configuration: Path) -> Iterator[Path]:
+    """The installation that a virtual environment was made from."""
+    for line in configuration.read_text(encoding="utf-8").splitlines():
+        name, _, value = line.partition("=")
+        if name.strip() == "home":
+            yield Path(value.strip()).parent
+
+
+# A command of a contract: the machine read-only, without homes, sockets, other people's temporary files, and what is hidden.
+
+SHARED = "/dev/shm"
+_LEFT_OUT = frozenset({"boot", "dev", "home", "lost+found", "proc", "root", "run", "tmp"})
+"""Of the root folder: made anew, or nothing that a build or a test reads."""
+_READ_ONLY = ("/proc/sys", "/proc/sysrq-trigger", "/proc/irq", "/proc/bus", "/proc/fs", "/proc/acpi")
+"""By which a process of root would change the whole machine."""
+_TOOLCHAINS = (
+    *(".cargo/bin", ".cargo/registry", ".cargo/git", ".cargo/config.toml", ".rustup", ".pyenv", ".conda", ".nvm"),
+    *(".local/bin", ".local/lib", ".local/share/uv", ".local/share/mise", ".local/share/pypoetry", ".nix-profile"),
+    *("miniconda3", "miniforge3", "mambaforge", "anaconda3", "micromamba", "go", ".ghcup", ".juliaup"),
+)
+"""Of a home, all that is readable: programs and packages, no settings and no keys."""
+CACHE = re.compile(r"CACHE(_?(DIR|PATH|HOME|FOLDER))?$", re.IGNORECASE)
+"""Names of variables that declare a build cache, which a contract passes on: it may be written."""
+_FULL_SIZE = 1 << 30
+
+
+@dataclass(frozen=True, kw_only=True)
+class Room:
+    """What a command may change, and what is kept from it. Everything else of the machine it may read, homes excepted."""
+
+    writable: tuple[Path, ...] = ()
+    """Folders; its own private one always is."""
+    readable: tuple[Path, ...] = ()
+    """What it sees though it lies in a hidden place."""
+    hidden: tuple[Path, ...] = ()
+    """Folders: the campaign, the user's checkout."""
+    card: bool = False
+    """Whether the files of cards are there."""
+
+
+def list_command_mounts(
+    room: Room, private: Path, argv: Sequence[str], environment: Mapping[str, str], passed: Mapping[str, str]
+) -> Mounts:
+    """The whole of a command's file system, parents before children.
+
+    Of hidden places it sees what it is told of: its program, folders of PATH, absolute paths among its words and among the
+    values of `passed`, and toolchains in homes. A declared cache (`CACHE`) may be written.
+    """
+    mounts: Mounts = [*_machine_mounts(card=room.card), *_masked_sockets()]
+    hidden = tuple(dict.fromkeys(os.path.realpath(place) for place in (*_homes(), *room.hidden) if place.is_dir()))
+    hidden = tuple(place for place in hidden if place not in ("/", "/usr", "/opt", "/tmp"))
+    mounts += [("empty", "", place) for place in hidden if Path(place).is_dir()]
+    mounts += [("read", os.path.realpath(place), str(place)) for place in room.readable]
+    covers = (*hidden, *(f"/{name}" for name in _LEFT_OUT), "/var/tmp", SHARED)
+    caches = [value for name, value in passed.items() if CACHE.search(name) and Path(value).is_dir()]
+    wanted = (*_path_places(environment.get("PATH", "")), *_named_places((*argv, *passed.values())), *_toolchains())
+    mounts += [
+        ("read", os.path.realpath(place), place)
+        for place in dict.fromkeys(wanted)
+        if _below_any(place, covers) and place not in hidden
+    ]
+    writable = (*(str(place) for place in room.writable), *caches, str(private))
+    mounts += [
+        ("write", os.path.realpath(place), place) for place in dict.fromkeys(writable) if place not in _homes_text()
+    ]
+    return sorted(dict.fromkeys(mounts), key=lambda mount: (mount[2].count("/"), mount[0] == "write"))
+
+
+@functools.cache
+def _machine_mounts(*, card: bool) -> tuple[tuple[str, str, str], ...]:
+    """What is the same for every command: looked at once."""
+    mounts: Mounts = [
+        ("processes", "", "/proc"),
+        *(("still", "", place) for place in _READ_ONLY if Path(place).exists()),
+    ]
+    for entry in sorted(Path("/").iterdir()):
+        if entry.is_symlink():
+            mounts.append(("link", os.readlink(entry), str(entry)))  # noqa: PTH115 (kept as it is)
+        elif entry.name not in _LEFT_OUT:
+            mounts.append(("read", str(entry), str(entry)))
+    mounts += [("empty", "", f"/{name}") for name in ("home", "root", "run") if Path(f"/{name}").is_dir()]
+    mounts += [("scratch", "tmp", "/tmp"), ("scratch", "shm", SHARED)]
+    if Path("/var/tmp").is_dir():
+        mounts.append(("scratch", "vartmp", "/var/tmp"))
+    mounts += [("link", f"/proc/self/{target}", f"/dev/{name}") for name, target in STREAMS.items()]
+    mounts += [("terminals", "", "/dev/pts"), ("link", "pts/ptmx", "/dev/ptmx")]
+    found = [*(Path("/dev") / name for name in (*DEVICES, "tty")), *(matching("/dev", GPU_DEVICES) if card else ())]
+    mounts += [("device", str(path), str(path)) for path in found if path.exists()]
+    if card:
+        mounts += [
+            ("read", os.path.realpath(path), str(path))
+            for path in matching("/", GPU_FOLDERS)
+            if str(path).startswith("/run")
+        ]
+    return tuple(mounts)
+
+
+def scratch_bytes() -> int:
+    """Size of a command's own memory file systems: that of the machine's shared memory."""
+    return shutil.disk_usage(SHARED).total if os.path.ismount(SHARED) else _FULL_SIZE
+
+
+def _masked_sockets() -> Mounts:
+    """Sockets with a name in the file system that somebody listens at: they answer through read-only mounts too."""
+    try:
+        rows = Path("/proc/net/unix").read_text(encoding="utf-8", errors="surrogateescape").splitlines()
+    except OSError:
+        return []
+    names = {words[7] for row in rows[1:] if len(words := row.split(None, 7)) == 8 and words[7].startswith("/")}
+    return [("nothing", "", name) for name in sorted(names) if name.split("/")[1] not in _LEFT_OUT]
+
+
+@functools.cache
+def _homes() -> tuple[Path, ...]:
+    homes = [Path(home) for home in (os.environ.get("HOME", ""), _account_home()) if home.startswith("/")]
+    return tuple(home for home in dict.fromkeys(homes) if home.is_dir())
+
+
+def _homes_text() -> frozenset[str]:
+    return frozenset(map(str, _homes()))
+
+
+def _account_home() -> str:
+    try:
+        return pwd.getpwuid(os.geteuid()).pw_dir
+    except KeyError:
+        return ""
+
+
+@functools.cache
+def _toolchains() -> tuple[str, ...]:
+    return tuple(str(home / name) for home in _homes() for name in _TOOLCHAINS if (home / name).exists())
+
+
+@functools.cache
+def _path_places(path: str) -> tuple[str, ...]:
+    """Folders of PATH, and the Python installations that they are of with what these were told to import."""
+    places: list[str] = []
+    for folder in path.split(":"):
+        if not folder.startswith("/") or not Path(folder).is_dir():
+            continue
+        places.append(folder)
+        for program in (Path(folder) / "python3", Path(folder) / "python"):
+            if program.exists():
+                places += map(str, installation_paths(program))
+                places += _imported_places(program)
+    return tuple(dict.fromkeys(places))
+
+
+def _imported_places(program: Path) -> Iterator[str]:
+    """Folders named by `.pth` files of an installation: packages that were installed to be edited where they lie."""
+    for packages in (program.parent.parent / "lib").glob("python3*/site-packages"):
+        for file in packages.glob("*.pth"):
+            lines = file.read_text(encoding="utf-8", errors="replace").splitlines()
+            yield from (line.strip() for line in lines if line.startswith("/") and Path(line.strip()).is_dir())
+
+
+def _named_places(texts: Iterable[str]) -> Iterator[str]:
+    """Absolute paths that are there, among words such as `--out=/x/y` and `/a:/b`; not the folders that hold everything."""
+    for text in texts:
+        for part in re.split(r"[:=,;\s]", text):
+            place = os.path.normpath(part)
+            if part.startswith("/") and place.count("/") > 1 and Path(place).exists():
+                if not any(home == place or home.startswith(f"{place}/") for home in _homes_text()):
+                    yield place
+
+
+def _below_any(place: str, covers: Iterable[str]) -> bool:
+    return any(place.startswith(f"{cover}/") for cover in covers)
