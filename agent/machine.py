@@ -15,7 +15,8 @@ from ridgeline.graph.values import Value
 from ridgeline.sandbox.devices.idle import Cards, gate_settings, judge, rank_idle, visible_cards
 from ridgeline.sandbox.devices.tools import PROGRAMS, is_installed, parse, series, tools_of
 from ridgeline.sandbox.devices.values import MIB, CardVerdict, GpuProcess, State, ToolAnswer, Vendor
-from ridgeline.sandbox.isolation.confinement import has_own_memory, has_own_table, network_isolation
+from ridgeline.sandbox.isolation.commands import has_own_table
+from ridgeline.sandbox.isolation.confinement import network_isolation
 from ridgeline.sandbox.isolation.process import run
 from ridgeline.sandbox.timing.observation import sources
 
@@ -151,7 +152,9 @@ def _counters() -> Finding:
 def _isolation() -> Finding:
     """Whether candidates run without a network here."""
     strong = network_isolation() == "namespaces"
-    visible = "files are as visible to them as to this user"
+    visible = "they change their own checkout only, and see neither home nor campaign"
+    if not has_own_table():
+        visible = "files are as visible to them as to this user"
     return Finding(
         name="sandbox",
         found=strong,
@@ -176,7 +179,7 @@ def _processes() -> Finding:
 
 
 def _memory() -> str:
-    return "so does its shared memory" if has_own_memory() else "what it leaves in /dev/shm stays there"
+    return "so does its shared memory" if has_own_table() else "what it leaves in /dev/shm stays there"
 
 
 def _keys(variable: Callable[[str], str | None]) -> Finding:

@@ -3,7 +3,6 @@
 import hashlib
 import json
 import platform
-import shutil
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -23,6 +22,7 @@ from ridgeline.graph.ports import Ports
 from ridgeline.graph.values import Artifact, Engine
 from ridgeline.sandbox.devices.gate import any_gate
 from ridgeline.sandbox.devices.machine import read_cpu
+from ridgeline.sandbox.isolation.directory_pool import discard_tree
 from ridgeline.sandbox.store.campaign_folder import ArtifactStore
 from ridgeline.sandbox.timing.comparator import Conduct, Metric, Runs, Versus, encode_pairs
 from ridgeline.sandbox.timing.interleaving import TimedPair
@@ -120,7 +120,7 @@ def gather_sides(sides: tuple[Side, Side], here: Path) -> Iterator[tuple[Pairing
         loaded = _contract(gathering, a, b)
         yield Pairing(versions=(a, b), loaded=loaded, notes=_notes(gathering, a, b, loaded.contract)), gathering, folder
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        discard_tree(folder)
 
 
 class VersionLab:

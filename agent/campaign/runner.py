@@ -5,7 +5,6 @@ import gc
 import json
 import logging
 import os
-import shutil
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -58,6 +57,7 @@ from ridgeline.graph.values import SCHEMA, Cost
 from ridgeline.prompts.render import render
 from ridgeline.sandbox.devices.lease import lease
 from ridgeline.sandbox.devices.machine import LocalDevice
+from ridgeline.sandbox.isolation.directory_pool import discard_tree
 from ridgeline.sandbox.store.durable import write_whole
 from ridgeline.sandbox.store.ledger import JsonlLedger
 from ridgeline.sandbox.workspace.repository import Repository, find_repository, release_stale_locks
@@ -103,7 +103,7 @@ def _take_back(campaign_dir: Path, repository: Path, new_folders: list[Path]) ->
         Repository(repository).git.attempt("update-ref", "-d", f"refs/heads/{opened.branch}", opened.base_commit)
     for inside in [*campaign_dir.iterdir()] if campaign_dir.is_dir() else []:
         if inside.is_dir() and not inside.is_symlink():
-            shutil.rmtree(inside, ignore_errors=True)
+            discard_tree(inside)
         else:
             inside.unlink(missing_ok=True)
     for folder in new_folders:

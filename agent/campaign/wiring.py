@@ -2,7 +2,6 @@
 
 import math
 import os
-import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -23,6 +22,7 @@ from ridgeline.graph.ports import Planner, Ports, Profiler
 from ridgeline.graph.values import Value
 from ridgeline.sandbox.devices.gate import CardGate, gate_of
 from ridgeline.sandbox.devices.machine import LocalDevice, SystemClock
+from ridgeline.sandbox.isolation.directory_pool import discard_tree
 from ridgeline.sandbox.isolation.process import HangWatchdog, run
 from ridgeline.sandbox.profiles.profilers.cpu import CpuProfiler
 from ridgeline.sandbox.store.campaign_folder import ArtifactStore, CampaignFiles, StopFile
@@ -234,7 +234,7 @@ def throwaway_ports(loaded: LoadedContract) -> Iterator[Ports]:
     try:
         yield connect(place, loaded.contract, "catalog")
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        discard_tree(folder)
         # the checked-out trees are gone: let git forget them too
         run(("git", "worktree", "prune"), cwd=repository, timeout_s=60)
 

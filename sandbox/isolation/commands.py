@@ -20,6 +20,7 @@ from typing import Literal
 from ridgeline.graph.errors import WorldError
 from ridgeline.sandbox.harness.isolate.plan import Mounts
 from ridgeline.sandbox.isolation import kill_tree
+from ridgeline.sandbox.isolation.kill_tree import StartedProcess
 from ridgeline.sandbox.isolation.rooms import Room, list_command_mounts
 
 logger = logging.getLogger(__name__)
@@ -37,7 +38,7 @@ class NotStarted(OSError):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Request:
+class CommandPlan:
     """One command, resolved: what runs, where, and in which room."""
 
     argv: Sequence[str]
@@ -46,13 +47,15 @@ class Request:
     mounts: Mounts
     scratch_bytes: int
     memory_mb: int | None
-    file_mb: int
+    file_mb: int | None
     cpu: int | None
     network: Network
 
     def pack(self, mode: Mode) -> bytes:
         """As `isolate.command` reads it."""
-        limits = [(resource.RLIMIT_CORE, 0), (resource.RLIMIT_FSIZE, self.file_mb * MIB)]
+        limits = [(resource.RLIMIT_CORE, 0)]
+        if self.file_mb is not None:
+            limits.append((resource.RLIMIT_FSIZE, self.file_mb * MIB))
         if self.memory_mb is not None:
             limits.append((resource.RLIMIT_AS, self.memory_mb * MIB))
         return marshal.dumps(
@@ -119,36 +122,36 @@ _servers: dict[tuple[int, int], _Server | None] = {}
 """By process and thread: keepers are children of the thread that started their server, where the load of others is told from theirs."""
 
 
-def start_command(request: Request, streams: tuple[int, int, int]) -> "Keeper | subprocess.Popen[bytes]":
+def start_command(plan: CommandPlan, streams: tuple[int, int, int]) -> StartedProcess:
     """Start it with these descriptors as its input, output and errors; it runs when this returns.
 
     Raises NotStarted where its program cannot be executed, WorldError where its room cannot be made.
     """
-    return _start(request, streams, find_mode())
+    return _start(plan, streams, find_mode())
 
 
-def _start(request: Request, streams: tuple[int, int, int], mode: Mode) -> "Keeper | subprocess.Popen[bytes]":
+def _start(plan: CommandPlan, streams: tuple[int, int, int], mode: Mode) -> StartedProcess:
     heard, report = os.pipe()
-    plan = os.memfd_create("plan")
-    os.write(plan, request.pack(mode))
+    memory = os.memfd_create("plan")
+    os.write(memory, plan.pack(mode))
     try:
-        keeper = _start_keeper([plan, report, *streams])
+        keeper = _start_keeper([memory, report, *streams])
     finally:
-        os.close(plan)
+        os.close(memory)
         os.close(report)
         with os.fdopen(heard, encoding="utf-8", errors="replace") as file:
             lines = file.read().splitlines()
     faults = [line for line in lines if line.startswith(("fault: ", "exec: "))]
-    if not faults:
+    if "ready" in lines and not faults:
         return keeper
-    keeper.wait()
-    kind, _, text = faults[0].partition(": ")
+    code = keeper.wait()
+    kind, _, text = (faults or [f"fault: its start ended with {code}"])[0].partition(": ")
     if kind == "exec":
-        raise NotStarted(text)
-    raise WorldError(f"{request.argv[0]}: the room of a command could not be made: {text}")
+        raise NotStarted(0, text)
+    raise WorldError(f"{plan.argv[0]}: the room of a command could not be made: {text}")
 
 
-def _start_keeper(descriptors: list[int]) -> "Keeper | subprocess.Popen[bytes]":
+def _start_keeper(descriptors: list[int]) -> StartedProcess:
     server = _find_server()
     if server is not None:
         try:
@@ -213,9 +216,9 @@ def find_mode() -> Mode:
     return "weak"
 
 
-def _probe(private: Path) -> Request:
-    mounts = list_command_mounts(Room(), private, (), {}, {})
-    return Request(
+def _probe(private: Path) -> CommandPlan:
+    mounts = list_command_mounts(Room(writable=(private,)), own_folders=(), argv=(), environment={}, passed={})
+    return CommandPlan(
         argv=(shutil.which("true") or "/bin/true",),
         cwd=private,
         environment={},
@@ -226,3 +229,15 @@ def _probe(private: Path) -> Request:
         cpu=None,
         network="none",
     )
+
+
+def has_own_table() -> bool:
+    """Whether commands have processes, files and shared memory of their own on this machine."""
+    return find_mode() != "weak"
+
+
+def check_processor(cpu: int | None) -> int | None:
+    """That processor. Raises WorldError where this process may not use it."""
+    if cpu is not None and cpu not in os.sched_getaffinity(0):
+        raise WorldError(f"processor {cpu} is not one that this process may use; choose another")
+    return cpu

@@ -4,13 +4,12 @@ On a journaling file system removing a folder takes milliseconds, more than many
 """
 
 import atexit
+import contextlib
 import os
-import shutil
 import stat
 import tempfile
 from collections import defaultdict
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 Shape = tuple[str, tuple[str, ...]]
@@ -19,20 +18,28 @@ Signs = tuple[tuple[int, int, int], ...]
 """Inode, mode and owner of a folder and of those in it."""
 
 _idle: dict[Shape, dict[Path, Signs]] = defaultdict(dict)
+_lent: set[Path] = set()
 
 
-@contextmanager
+@contextlib.contextmanager
 def fresh_folder(*inside: str) -> Iterator[Path]:
     """A folder of this user's own that holds nothing but the empty folders `inside`; what is put there goes with it."""
     shape = (tempfile.gettempdir(), inside)
     folder, signs = _take(shape)
+    _lent.add(folder)
     try:
         yield folder
     finally:
+        _lent.discard(folder)
         if _clean(folder, inside, signs):
             _idle[shape][folder] = signs
         else:
-            shutil.rmtree(folder, ignore_errors=True)
+            discard_tree(folder)
+
+
+def list_lent() -> tuple[Path, ...]:
+    """Folders that are in use by this process now."""
+    return tuple(_lent)
 
 
 def _take(shape: Shape) -> tuple[Path, Signs]:
@@ -41,7 +48,7 @@ def _take(shape: Shape) -> tuple[Path, Signs]:
         folder, signs = idle.popitem()
         if _clean(folder, shape[1], signs):  # somebody may have been there meanwhile
             return folder, signs
-        shutil.rmtree(folder, ignore_errors=True)
+        discard_tree(folder)
     folder = Path(tempfile.mkdtemp(prefix="ridgeline-"))
     for name in shape[1]:
         (folder / name).mkdir()
@@ -79,4 +86,115 @@ def _signs(folder: Path, inside: tuple[str, ...]) -> Signs:
 def _forget() -> None:
     for idle in _idle.values():
         for folder in idle:
-            shutil.rmtree(folder, ignore_errors=True)
+            discard_tree(folder)
+
+
+def discard_tree(folder: Path) -> None:
+    """As `remove_tree`; what cannot be removed stays."""
+    with contextlib.suppress(OSError):
+        remove_tree(folder)
+
+
+# Removing what code that nobody has read left behind, however it is nested, named and locked.
+
+
+def remove_tree(place: Path | str) -> None:
+    """Remove a file, a link, or a folder with all that is in it; nothing where nothing is.
+
+    Folders inside are moved up to the top one before they are emptied, so that no depth, no length of a path and no missing
+    permission of the owner stops it. Raises OSError where somebody else's rights do.
+    """
+    with contextlib.suppress(FileNotFoundError):
+        if not stat.S_ISDIR(os.lstat(place).st_mode):
+            os.unlink(place)  # noqa: PTH108 (a path as text)
+            return
+        _empty_folder(place)
+        os.rmdir(place)  # noqa: PTH106
+
+
+def _empty_folder(place: Path | str) -> None:
+    os.chmod(place, 0o700)  # noqa: PTH101
+    top = os.open(place, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    try:
+        waiting = _take_out(top, None, 0)
+        number = len(waiting)
+        while waiting:
+            name = waiting.pop()
+            folder = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=top)
+            try:
+                moved = _take_out(folder, top, number)
+            finally:
+                os.close(folder)
+            number += len(moved)
+            waiting += moved
+            os.rmdir(name, dir_fd=top)
+    finally:
+        os.close(top)
+
+
+def _take_out(folder: int, top: int | None, number: int) -> list[str]:
+    """Remove the files of a folder and move its folders to `top`, under names that begin at a number; these names."""
+    with os.scandir(folder) as entries:
+        found = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries]
+    names: list[str] = []
+    for name, is_folder in found:
+        if not is_folder:
+            os.unlink(name, dir_fd=folder)
+            continue
+        os.chmod(name, 0o700, dir_fd=folder)
+        fresh = name
+        if top is not None:
+            fresh = f".ridgeline-removes-{number + len(names)}"
+            os.rename(name, fresh, src_dir_fd=folder, dst_dir_fd=top)
+        names.append(fresh)
+    return names
+
+
+DEEPEST = 100
+"""Folders within folders: no build nests so many, and functions that call themselves for each fail at ten times as many."""
+
+
+def walk_tree(
+    top: Path | str, *, leave_out: frozenset[str] = frozenset()
+) -> Iterator[tuple[str, list[str], list[str]]]:
+    """Each folder by its path below `top`, with the names of its folders and of everything else; links are not followed.
+
+    What is nested deeper than `DEEPEST` is removed on the way. Names in `leave_out` are passed over. What cannot be read is empty.
+    """
+    waiting = [""]
+    while waiting:
+        folder = waiting.pop()
+        place = f"{top}/{folder}" if folder else str(top)
+        folders: list[str] = []
+        others: list[str] = []
+        with contextlib.suppress(OSError), os.scandir(place) as entries:
+            for entry in entries:
+                if entry.name not in leave_out:
+                    (folders if entry.is_dir(follow_symlinks=False) else others).append(entry.name)
+        if folder.count("/") >= DEEPEST:
+            for name in folders:
+                remove_tree(f"{place}/{name}")
+            folders = []
+        yield folder, folders, others
+        waiting += [f"{folder}/{name}" if folder else name for name in folders]
+
+
+def list_files(top: Path) -> list[Path]:
+    """Every plain file below a folder, in order of their paths; links are left out."""
+    places = (top / folder / name for folder, _, names in walk_tree(top) for name in names)
+    return sorted(place for place in places if stat.S_ISREG(os.lstat(place).st_mode))
+
+
+MOST_READ = 1 << 28
+"""Bytes: a longer file is no table and no report."""
+
+
+def read_left(place: Path) -> bytes | None:
+    """What is in a plain file that a command left; None for anything else, such as a link, which may lead anywhere."""
+    try:
+        handle = os.open(place, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError:
+        return None
+    with os.fdopen(handle, "rb") as file:
+        status = os.fstat(handle)
+        return file.read() if stat.S_ISREG(status.st_mode) and status.st_size <= MOST_READ else None

@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from typing import Protocol
 
 from ridgeline.sandbox.isolation.environment import MARK
 
@@ -20,7 +21,25 @@ GRACE_S = 1.0
 """Between asking and killing: long enough to remove a lock file, too short to matter to a campaign."""
 
 
-def wait_for_exit(process: subprocess.Popen[bytes], timeout_s: float) -> bool:
+class StartedProcess(Protocol):
+    """A child of this process, as `subprocess` has it or as `ridgeline.sandbox.isolation.commands` does."""
+
+    @property
+    def pid(self) -> int:
+        """Its process id."""
+        ...
+
+    @property
+    def returncode(self) -> int | None:
+        """Its exit code, or the negative number of the signal that ended it; None until it was collected."""
+        ...
+
+    def wait(self) -> int:
+        """Collect it: its exit code."""
+        ...
+
+
+def wait_for_exit(process: StartedProcess, timeout_s: float) -> bool:
     """Wait for the process without collecting it, so that its group's number cannot be given to anybody else.
 
     `Popen.wait` would poll in steps of up to 50 ms, which is longer than many kernels' benchmarks.
@@ -37,7 +56,7 @@ def wait_for_exit(process: subprocess.Popen[bytes], timeout_s: float) -> bool:
         os.close(watched)
 
 
-def end_session(process: subprocess.Popen[bytes], *, politely: bool) -> None:
+def end_session(process: StartedProcess, *, politely: bool) -> None:
     """Kill the process's whole session, with SIGTERM first when asked, and collect the process."""
     if politely:
         _signal(process.pid, signal.SIGTERM)
@@ -133,7 +152,7 @@ def _signal(group: int, number: signal.Signals) -> None:
         os.killpg(group, number)
 
 
-def _poll(process: subprocess.Popen[bytes], timeout_s: float) -> bool:
+def _poll(process: StartedProcess, timeout_s: float) -> bool:
     """Whether the process ended in time, on kernels without pidfd_open: looked at every 5 ms."""
     until = time.monotonic() + timeout_s
     while True:

@@ -17,10 +17,19 @@ from typing import BinaryIO, Literal, TypedDict, Unpack
 from ridgeline.graph.errors import ProgramMissing, WorldError
 from ridgeline.graph.evidence import Exit
 from ridgeline.sandbox.isolation import kill_tree
-from ridgeline.sandbox.isolation.confinement import confining_words, decode_exit, own_table_words, which
+from ridgeline.sandbox.isolation.commands import CommandPlan, NotStarted, check_processor, has_own_table, start_command
+from ridgeline.sandbox.isolation.confinement import confining_words, which
 from ridgeline.sandbox.isolation.directory_pool import fresh_folder
 from ridgeline.sandbox.isolation.environment import build_environment
-from ridgeline.sandbox.isolation.kill_tree import count_forks, end_session, processor_time_s, sweep, wait_for_exit
+from ridgeline.sandbox.isolation.kill_tree import (
+    StartedProcess,
+    count_forks,
+    end_session,
+    processor_time_s,
+    sweep,
+    wait_for_exit,
+)
+from ridgeline.sandbox.isolation.rooms import Room, list_command_mounts, scratch_bytes
 
 # Waits for a command in windows, and gives up one that hangs: one that neither prints nor computes.
 #
@@ -82,8 +91,6 @@ def watch(
 OUTPUT_BYTES = 64_000
 PRIVATE = ("home", "tmp")
 """Folders that each process has to itself."""
-ENDED = "ended"
-"""File beside them in which a shell says by which signal a process died."""
 FILE_MB = 4096
 """Largest file a command may write, its own output included: a runaway print must not fill the disk."""
 
@@ -107,8 +114,8 @@ class Command:
     stdin: bytes | None = None
     patience: HangWatchdog | None = None
     """How long it may do nothing before its time limit; None: as long as it likes."""
-    own_table: bool = False
-    """Whether it has a process table of its own, where this machine permits one: for code that nobody has read."""
+    room: Room | None = None
+    """What it sees and may change, for code that nobody has read; None: the machine as this user does."""
 
 
 class Options(TypedDict, total=False):
@@ -122,7 +129,7 @@ class Options(TypedDict, total=False):
     field: str
     stdin: bytes | None
     patience: HangWatchdog | None
-    own_table: bool
+    room: Room | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -201,9 +208,8 @@ def run_beside(
     tied = (tool, "--pdeathsig", "KILL") if (tool := shutil.which("setpriv")) else ()
     with tempfile.TemporaryDirectory(prefix="ridgeline-", ignore_cleanup_errors=True) as folder:
         environment = build_environment(Path(folder), mark=secrets.token_hex(16), extra=command.env)
-        words = (*tied, *_prepare_argv(command, environment))
         with output_file.open("wb") as out, Path(os.devnull).open("rb") as nothing:
-            process = _start(words, command, env=environment, stdin=nothing, out=out, err=None)
+            process = _start(command, Path(folder), env=environment, stdin=nothing, out=out, err=None, before=tied)
         try:
             yield
         finally:
@@ -227,14 +233,12 @@ def _execute(command: Command, *, private: Path, out: BinaryIO, err: BinaryIO | 
     """Exit code (None when killed for time) and wall seconds."""
     mark = secrets.token_hex(16)
     environment = build_environment(private, mark=mark, extra=command.env)
-    ended = private / ENDED
-    table = _table_words(command, ended, environment)
-    argv = _prepare_argv(command, environment, table)
+    in_table = command.room is not None and has_own_table()
     forks = None if _is_trusted(command) else count_forks()
-    earlier_children = kill_tree.children_before() if command.own_table and not table else None
+    earlier_children = kill_tree.children_before() if command.room is not None and not in_table else None
     with _open_stdin(command.stdin) as standard_input:
         began = time.monotonic()
-        process = _start(argv, command, env=environment, stdin=standard_input, out=out, err=err)
+        process = _start(command, private, env=environment, stdin=standard_input, out=out, err=err)
         how: Ending = "late"
         try:
             how = watch(
@@ -249,18 +253,12 @@ def _execute(command: Command, *, private: Path, out: BinaryIO, err: BinaryIO | 
             seconds = time.monotonic() - began
         finally:  # reached on Ctrl-C too: nothing that was started may go on by itself
             end_session(process, politely=how != "exited")
-            if not (_is_trusted(command) or table):  # with a table of its own nothing is left
+            if not (_is_trusted(command) or in_table):  # with a table of its own nothing is left
                 sweep(mark, ancestor=process.pid, forks=forks)
             kill_tree.end_since(earlier_children)
     if how == "hung" and command.patience is not None:
         os.write(out.fileno(), f"\n[{command.patience.text}]\n".encode())
-    if how != "exited":
-        return None, seconds
-    if not table:
-        return process.returncode, seconds
-    code, besides = decode_exit(process.returncode, ended)
-    os.write(out.fileno(), besides)
-    return code, seconds
+    return (process.returncode if how == "exited" else None), seconds
 
 
 @contextlib.contextmanager
@@ -287,27 +285,23 @@ def _memory_file() -> BinaryIO:
 
 
 def _start(
-    argv: tuple[str, ...],
     command: Command,
+    private: Path,
     *,
     env: Mapping[str, str],
     stdin: BinaryIO,
     out: BinaryIO,
     err: BinaryIO | None,
-) -> subprocess.Popen[bytes]:
+    before: tuple[str, ...] = (),
+) -> StartedProcess:
+    """Start the command, in its room if it has one, with these words `before` it. Raises ProgramMissing and WorldError."""
+    argv = (*before, *_prepare_argv(command, env))
     try:
-        return kill_tree.start_child(
-            lambda: subprocess.Popen(
-                argv,
-                cwd=command.cwd,
-                env=env,
-                stdin=stdin,
-                stdout=out,
-                stderr=err if err is not None else subprocess.STDOUT,
-                start_new_session=True,
-            )
-        )
-    except (FileNotFoundError, PermissionError, NotADirectoryError) as error:
+        if command.room is not None:
+            streams = stdin.fileno(), out.fileno(), (err or out).fileno()
+            return start_command(_plan(command, command.room, private, argv, env), streams)
+        return _start_unconfined(argv, command.cwd, env=env, stdin=stdin, out=out, err=err)
+    except (NotStarted, FileNotFoundError, PermissionError, NotADirectoryError) as error:
         if not command.cwd.is_dir():
             raise WorldError(f"{command.cwd}: is not a folder a command can run in") from error
         raise ProgramMissing(
@@ -319,7 +313,49 @@ def _start(
         ) from None
 
 
-def _prepare_argv(command: Command, env: Mapping[str, str], table: tuple[str, ...] = ()) -> tuple[str, ...]:
+def _start_unconfined(
+    argv: tuple[str, ...],
+    cwd: Path,
+    *,
+    env: Mapping[str, str],
+    stdin: BinaryIO,
+    out: BinaryIO,
+    err: BinaryIO | None,
+) -> "subprocess.Popen[bytes]":
+    return kill_tree.start_child(
+        lambda: subprocess.Popen(
+            argv,
+            cwd=cwd,
+            env=env,
+            stdin=stdin,
+            stdout=out,
+            stderr=err if err is not None else subprocess.STDOUT,
+            start_new_session=True,
+        )
+    )
+
+
+def _plan(command: Command, room: Room, private: Path, argv: tuple[str, ...], env: Mapping[str, str]) -> CommandPlan:
+    return CommandPlan(
+        argv=argv,
+        cwd=command.cwd,
+        environment=env,
+        mounts=list_command_mounts(
+            room,
+            own_folders=tuple(private / name for name in PRIVATE),
+            argv=argv,
+            environment=env,
+            passed=command.env or {},
+        ),
+        scratch_bytes=scratch_bytes(),
+        memory_mb=command.memory_mb,
+        file_mb=command.file_mb,
+        cpu=check_processor(command.cpu),
+        network="loopback" if command.network else "none",
+    )
+
+
+def _prepare_argv(command: Command, env: Mapping[str, str]) -> tuple[str, ...]:
     """The command with its program resolved and everything that confines it in front."""
     word = command.argv[0]
     name = str(command.cwd / word) if "/" in word and not word.startswith("/") else word
@@ -327,25 +363,13 @@ def _prepare_argv(command: Command, env: Mapping[str, str], table: tuple[str, ..
     if program is None:
         why = "is not executable" if "/" in word and Path(name).exists() else "not found"
         raise ProgramMissing(word, field=command.field, why=why)
-    confined = table or confining_words(
-        memory_mb=command.memory_mb, file_mb=command.file_mb, cpu=command.cpu, network=command.network
-    )
+    words: tuple[str, ...] = ()
+    if command.room is None:
+        words = confining_words(
+            memory_mb=command.memory_mb, file_mb=command.file_mb, cpu=command.cpu, network=command.network
+        )
     # without wrappers the name is kept as written: some programs look at how they were called
-    return (*confined, program if program.startswith("/") else str(Path(program).absolute()), *command.argv[1:])
-
-
-def _table_words(command: Command, ended: Path, env: Mapping[str, str]) -> tuple[str, ...]:
-    """What gives the command a process table of its own; empty where it is to have none, or this machine has none."""
-    if not command.own_table or command.file_mb is None:
-        return ()
-    return own_table_words(
-        exit_file=ended,
-        network=command.network,
-        memory_mb=command.memory_mb,
-        file_mb=command.file_mb,
-        cpu=command.cpu,
-        uses=(str(command.cwd.resolve()), *command.argv, *env.values()),
-    )
+    return (*words, program if program.startswith("/") else str(Path(program).absolute()), *command.argv[1:])
 
 
 def _is_trusted(command: Command) -> bool:

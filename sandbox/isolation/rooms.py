@@ -174,7 +174,7 @@ class Room:
     """What a command may change, and what is kept from it. Everything else of the machine it may read, homes excepted."""
 
     writable: tuple[Path, ...] = ()
-    """Folders; its own private one always is."""
+    """Folders; its own home and temporary folder always are."""
     readable: tuple[Path, ...] = ()
     """What it sees though it lies in a hidden place."""
     hidden: tuple[Path, ...] = ()
@@ -184,7 +184,12 @@ class Room:
 
 
 def list_command_mounts(
-    room: Room, private: Path, argv: Sequence[str], environment: Mapping[str, str], passed: Mapping[str, str]
+    room: Room,
+    *,
+    own_folders: Sequence[Path],
+    argv: Sequence[str],
+    environment: Mapping[str, str],
+    passed: Mapping[str, str],
 ) -> Mounts:
     """The whole of a command's file system, parents before children.
 
@@ -204,7 +209,7 @@ def list_command_mounts(
         for place in dict.fromkeys(wanted)
         if _below_any(place, covers) and place not in hidden
     ]
-    writable = (*(str(place) for place in room.writable), *caches, str(private))
+    writable = (*(str(place) for place in room.writable), *caches, *map(str, own_folders))
     mounts += [
         ("write", os.path.realpath(place), place) for place in dict.fromkeys(writable) if place not in _homes_text()
     ]
@@ -305,9 +310,9 @@ def _named_places(texts: Iterable[str]) -> Iterator[str]:
     for text in texts:
         for part in re.split(r"[:=,;\s]", text):
             place = os.path.normpath(part)
-            if part.startswith("/") and place.count("/") > 1 and Path(place).exists():
-                if not any(home == place or home.startswith(f"{place}/") for home in _homes_text()):
-                    yield place
+            all_of_it = place.count("/") < 2 or any(f"{home}/".startswith(f"{place}/") for home in _homes_text())
+            if part.startswith("/") and not all_of_it and Path(place).exists():
+                yield place
 
 
 def _below_any(place: str, covers: Iterable[str]) -> bool:

@@ -39,7 +39,6 @@ from ridgeline.sandbox.isolation.rooms import (
     worker_environment,
 )
 
-
 # The same isolation made by bubblewrap, for users who may not make namespaces themselves.
 
 

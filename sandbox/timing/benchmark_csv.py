@@ -18,7 +18,7 @@ from ridgeline.graph.values import Named, Value
 from ridgeline.sandbox.devices.gate import Bound
 from ridgeline.sandbox.devices.tools import CardWatch, smi_of
 from ridgeline.sandbox.devices.values import Conditions
-from ridgeline.sandbox.isolation.directory_pool import fresh_folder
+from ridgeline.sandbox.isolation.directory_pool import fresh_folder, read_left
 from ridgeline.sandbox.isolation.environment import select_variables
 from ridgeline.sandbox.timing.observation import CoreWatch
 from ridgeline.sandbox.workspace.commands import Commands, fill, pinned_core, pinned_to, summarize_exit
@@ -294,7 +294,7 @@ class Stopwatch:
                     timeout_s=contract.timeouts.benchmark_s,
                     timed=True,
                 )
-            data = path.read_bytes() if path.is_file() else None
+            data = read_left(path)
         return Run(exit=ran.exit, data=data, tampered=ran.tampered, conditions=_gather_conditions(core, card))
 
     def ask(self, question: Callable[[], T], *, commits: tuple[str, ...]) -> "JudgeAnswer[T]":
@@ -346,9 +346,19 @@ class _WatchedCommands(Commands):
         timed: bool = False,
         extra: Mapping[str, str] | None = None,
         profiler: bool = False,
+        commits: tuple[str, ...] = (),
     ) -> Exit:
         with self.watch:
-            return super().plain(field, argv, cwd=cwd, timeout_s=timeout_s, timed=timed, extra=extra, profiler=profiler)
+            return super().plain(
+                field,
+                argv,
+                cwd=cwd,
+                timeout_s=timeout_s,
+                timed=timed,
+                extra=extra,
+                profiler=profiler,
+                commits=commits,
+            )
 
 
 def _watch(commands: Commands, watch: CoreWatch) -> Commands:

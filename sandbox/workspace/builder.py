@@ -8,6 +8,7 @@ from ridgeline.graph.contract import Argv
 from ridgeline.graph.evidence import TOUCHED, BuildResult, Exit
 from ridgeline.graph.ports import Formatting
 from ridgeline.graph.values import FileEdit
+from ridgeline.sandbox.isolation.directory_pool import read_left
 from ridgeline.sandbox.workspace.checkouts import scratch_copy
 from ridgeline.sandbox.workspace.commands import Commands, summarize_exit
 
@@ -95,9 +96,9 @@ class ContractBuilder:
 
 def _edit(tree: Path, copy: Path, path: str) -> FileEdit | None:
     """What the formatter made of one file; None where it left the file alone or removed it."""
-    if not (copy / path).is_file():
+    after = read_left(copy / path)
+    if after is None:
         return None
-    after = (copy / path).read_bytes()
     return None if after == (tree / path).read_bytes() else FileEdit(path=path, text=after.decode("utf-8"))
 
 

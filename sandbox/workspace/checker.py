@@ -6,17 +6,17 @@ import io
 import math
 import operator
 import re
-import tempfile
+import secrets
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Literal
 
 from ridgeline.graph.contract import Argv, Correctness
 from ridgeline.graph.evidence import Exit, Printed, PrintedLine, TestResult
 from ridgeline.graph.judgment import JudgeFailed, Judgment
 from ridgeline.graph.ports import Judge
+from ridgeline.sandbox.isolation.directory_pool import fresh_folder, read_left
 from ridgeline.sandbox.workspace.builder import BuildBroken, ContractBuilder
 from ridgeline.sandbox.workspace.commands import Commands, GuardedRun, fill, summarize_exit, tail
 from ridgeline.sandbox.workspace.globs import matches
@@ -68,14 +68,14 @@ class ContractChecker:
             tree = self._builder.ensure_built(commit)
         except BuildBroken as error:
             return _unbuilt(commit, error)
-        with tempfile.TemporaryDirectory(prefix="ridgeline-") as folder:
-            path = Path(folder) / "test.csv"
+        with fresh_folder() as folder:
+            path = folder / f"{secrets.token_hex(8)}.csv"  # the folder may serve again, the name never
             with self._card():
                 ran = self._commands.run_guarded(
                     field, fill(command, {"csv": str(path)}), commits=(commit,), cwd=tree, timeout_s=timeout_s
                 )
             expects_csv = any("{csv}" in word for word in command)
-            data = path.read_bytes() if path.is_file() else None
+            data = read_left(path)
         kind, detail = self._judge(ran, data, expects_csv)
         result = _result(kind, commit, detail, ran.exit.seconds)
         return result.model_copy(update={"printed": self._read_printed(ran.exit, data)}) if result.passed else result

@@ -1,6 +1,5 @@
 """Checked-out commits to build and run in: the best version, a candidate, and one to spare, so that neither is lost."""
 
-import contextlib
 import functools
 import hashlib
 import json
@@ -8,7 +7,6 @@ import os
 import platform
 import shutil
 import stat
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -17,6 +15,7 @@ from pathlib import Path, PurePosixPath
 
 from ridgeline.graph.contract import Contract
 from ridgeline.graph.errors import WorldError
+from ridgeline.sandbox.isolation.directory_pool import fresh_folder, remove_tree, walk_tree
 from ridgeline.sandbox.store.durable import write_whole
 from ridgeline.sandbox.workspace.edits import LINK, MODULE
 from ridgeline.sandbox.workspace.git import Entry, Git
@@ -81,6 +80,26 @@ class Trees:
         if str(folder) == ".":
             return self.tree(_real(commit))
         return self._workspace.repository().line("rev-parse", "--verify", "--quiet", f"{_real(commit)}:{folder}")
+
+    def top(self, commit: str) -> Path:
+        """The whole checkout of that commit. Raises NoSuchBase for an unknown one."""
+        self.at(commit)
+        return self._dir / (self._holding(commit) or _slots(commit)[0])
+
+    @property
+    def hidden(self) -> tuple[Path, ...]:
+        """What no command may reach but its own checkout: the campaign, and the user's repository."""
+        return self._workspace.campaign_dir.absolute(), self._workspace.user_root.absolute()
+
+    @property
+    def git_dir(self) -> Path:
+        """What git needs to answer in a checkout."""
+        return self._workspace.repository().git_dir.absolute()
+
+    def around(self, folder: Path) -> Path | None:
+        """The checkout that a folder lies in; None for one elsewhere."""
+        inside = folder.absolute()
+        return next((self._dir / name for name in (*SLOTS, TWIN_SLOT) if inside.is_relative_to(self._dir / name)), None)
 
     def at(self, commit: str) -> Path:
         """The contract's folder of a checkout of that commit; built or not. Raises NoSuchBase for an unknown one."""
@@ -203,7 +222,7 @@ class Trees:
         if not worktree.git_dir.is_dir():
             return False
         # a candidate can point this file, which build scripts' own git calls follow, at the user's repository
-        (self._dir / slot / ".git").write_text(f"gitdir: {worktree.git_dir.resolve()}\n", encoding="utf-8")
+        write_whole(self._dir / slot / ".git", f"gitdir: {worktree.git_dir.resolve()}\n".encode(), synced=False)
         # nor may a branch move, wherever this slot's HEAD was pointed at: it is made to name a commit, as a new file
         write_whole(worktree.git_dir / "HEAD", f"{_real(commit)}\n".encode(), synced=False)
         steps = (("clean", "-q", "-ffdx"), ("reset", "-q", "--hard"))
@@ -211,11 +230,8 @@ class Trees:
 
     def _make(self, mirror: Git, slot: str, commit: str) -> None:
         place = self._dir / slot
-        if place.is_symlink():
-            place.unlink()
         for old in (place, mirror.git_dir / "worktrees" / slot):
-            if old.exists():
-                shutil.rmtree(old)
+            remove_tree(old)
         self._dir.mkdir(parents=True, exist_ok=True)
         mirror.run("worktree", "add", "-q", "--detach", "--force", str(place.resolve()), _real(commit))
 
@@ -274,9 +290,8 @@ class Standing:
     def of(cls, top: Path) -> "Standing":
         """What stands there now."""
         folders: dict[str, Folder] = {}
-        start = len(f"{top}/")
-        for folder, inside, names in os.walk(top):
-            folders[folder[start:]] = frozenset((*inside, *names))
+        for folder, inside, names in walk_tree(top):
+            folders[folder] = frozenset((*inside, *names))
         return cls(top, folders)
 
     @classmethod
@@ -308,7 +323,7 @@ class Standing:
             elif self._quiet.get(folder) != signs:
                 strays = [name for name in os.listdir(place) if name not in names]  # noqa: PTH208 (names are all)
                 for name in strays:
-                    _remove(f"{place}/{name}")
+                    remove_tree(f"{place}/{name}")
                 if not strays and time.time_ns() - signs[1] > SETTLED_NS:
                     self._quiet[folder] = signs
                 removals += [f"{folder}/{name}" if folder else name for name in strays]
@@ -329,23 +344,6 @@ def _signs(place: str) -> FolderSigns | None:
     except OSError:
         return None
     return (status.st_ino, status.st_ctime_ns) if stat.S_ISDIR(status.st_mode) else None
-
-
-def _remove(place: str) -> None:
-    """Raises OSError when somebody else's rights forbid it."""
-    if stat.S_ISDIR(os.lstat(place).st_mode):
-        shutil.rmtree(place, onerror=_open_folder)
-    else:
-        os.unlink(place)  # noqa: PTH108 (a path as text)
-
-
-def _open_folder(operation: Callable[[str], object], place: str, _: object) -> None:
-    """A folder that its owner may not write in keeps what is in it until he may."""
-    for folder in (os.path.dirname(place), place):  # noqa: PTH120 (a path as text)
-        with contextlib.suppress(OSError):
-            if not stat.S_ISLNK(os.lstat(folder).st_mode):
-                os.chmod(folder, 0o700)  # noqa: PTH101 (a path as text)
-    shutil.rmtree(place) if stat.S_ISDIR(os.lstat(place).st_mode) else operation(place)
 
 
 # Puts committed files back, byte for byte, wherever a run left something else.
@@ -413,9 +411,7 @@ def _put(root: Path, path: str, entry: Entry, data: bytes) -> None:
             folder.unlink()
         folder.mkdir(exist_ok=True)
     place = root / path
-    if place.is_dir() and not place.is_symlink():
-        shutil.rmtree(place)
-    place.unlink(missing_ok=True)  # a hard link elsewhere keeps its own contents
+    remove_tree(place)  # a hard link elsewhere keeps its own contents
     if entry.mode == LINK:
         place.symlink_to(os.fsdecode(data))
         return
@@ -445,8 +441,8 @@ def scratch_copy(tree: Path) -> Iterator[Path]:
     Git's own files are left out, so that nothing run there reaches the repository.
     """
     root = next((folder for folder in (tree, *tree.parents) if (folder / ".git").exists()), tree)
-    with tempfile.TemporaryDirectory(prefix="ridgeline-") as folder:
-        copy = Path(folder) / "tree"
+    with fresh_folder() as folder:
+        copy = folder / "tree"
         shutil.copytree(root, copy, symlinks=True, ignore=_git_own, copy_function=_copy)
         yield copy / tree.relative_to(root)
 
@@ -458,6 +454,8 @@ def _git_own(_: str, names: list[str]) -> list[str]:
 def _copy(source: str, target: str) -> None:
     """Contents, permissions and times: what a build looks at. Other attributes cost more than the copy."""
     status = os.stat(source)  # noqa: PTH116 (for every file of a tree, as the next)
+    if not stat.S_ISREG(status.st_mode):
+        return  # reading a pipe that a build left would wait for ever
     handle = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:
         data = memoryview(contents(source))

@@ -15,12 +15,16 @@ from ridgeline.sandbox.devices.gate import Bound, CardGate
 from ridgeline.sandbox.devices.idle import unbound
 from ridgeline.sandbox.devices.lease import lease
 from ridgeline.sandbox.devices.values import Kind, device_kind
+from ridgeline.sandbox.isolation.directory_pool import list_lent
 from ridgeline.sandbox.isolation.environment import select_variables
 from ridgeline.sandbox.isolation.process import HangWatchdog, run
+from ridgeline.sandbox.isolation.rooms import Room
 from ridgeline.sandbox.workspace.checkouts import Trees
 from ridgeline.sandbox.workspace.globs import matches
 from ridgeline.sandbox.workspace.signatures import Seals, discard
 
+HARNESS = Path(__file__).parents[1] / "harness"
+"""Programs of ours that profilers have a command start with."""
 BUILD_LINES = 8
 """Of a failed build, that one line shows: the compiler's error stands above what make says of it."""
 PLACEHOLDER = re.compile(r"\{(csv|shapes|a|b|blocks|seed)\}")
@@ -92,7 +96,9 @@ class Commands:
         other versions. Raises what `ridgeline.sandbox.isolation.process.run` raises: `ProgramMissing` and other broken-world errors.
         """
         with self.guard(commits) as guard:
-            ended = self.plain(field, argv, cwd=cwd, timeout_s=timeout_s, timed=timed, profiler=profiler)
+            ended = self.plain(
+                field, argv, cwd=cwd, timeout_s=timeout_s, timed=timed, profiler=profiler, commits=commits
+            )
         return GuardedRun(exit=ended, tampered=guard.tampered)
 
     @contextlib.contextmanager
@@ -148,8 +154,11 @@ class Commands:
         timed: bool = False,
         extra: Mapping[str, str] | None = None,
         profiler: bool = False,
+        commits: tuple[str, ...] = (),
     ) -> Exit:
-        """Run one command; `timed` pins it when the contract is single-threaded, `extra` adds to its environment.
+        """Run one command, which may change the checkouts of `commits` and the one it runs in.
+
+        `timed` pins it when the contract is single-threaded, `extra` adds to its environment.
 
         A `profiler` talks to the program over sockets of this machine and writes numbers as the C locale does.
         """
@@ -168,7 +177,19 @@ class Commands:
             cpu=pinned_core() if timed and self.contract.threads == 1 else None,
             field=field,
             patience=self.patience,
-            own_table=argv[:1] != (OURSELVES,),  # the judge shuts candidates in itself
+            room=None if argv[:1] == (OURSELVES,) else self._room(argv, cwd, commits),  # the judge has rooms of its own
+        )
+
+    def _room(self, argv: tuple[str, ...], cwd: Path, commits: tuple[str, ...]) -> Room:
+        """It changes its own checkouts, and folders for one use that it runs in or is told of; the rest is hidden or only read."""
+        lent = (folder for folder in list_lent() if any(str(folder) in word for word in (str(cwd), *argv)))
+        checkouts = (*(self.trees.top(commit) for commit in commits), self.trees.around(cwd))
+        writable = (*lent, *(folder.absolute() for folder in checkouts if folder is not None))
+        return Room(
+            writable=tuple(dict.fromkeys(writable)) or (cwd.absolute(),),
+            readable=(HARNESS, self.trees.git_dir),
+            hidden=self.trees.hidden,
+            card=self.kind != "cpu",
         )
 
     def _memory_mb(self, argv: tuple[str, ...]) -> int | None:

@@ -8,6 +8,7 @@ from pathlib import Path, PurePosixPath
 
 from ridgeline.graph.contract import Contract
 from ridgeline.graph.errors import BranchTaken, DetachedHead, DirtyTree, NoSuchBase, NotAGitRepository
+from ridgeline.sandbox.isolation.directory_pool import discard_tree, list_files
 from ridgeline.sandbox.workspace.git import Git, git
 from ridgeline.sandbox.workspace.globs import matches
 from ridgeline.sandbox.workspace.signatures import signs_of
@@ -180,7 +181,7 @@ def mirror_of(folder: Path, *, base: str, user: Repository, branch: str | None) 
     if not user.exists() or not user.git.has(base):
         raise NoSuchBase(f"{user.root}: has no commit {base}, and neither has {folder}; fetch it, or copy the mirror")
     fresh = folder.with_name(folder.name + ".new")
-    shutil.rmtree(fresh, ignore_errors=True)
+    discard_tree(fresh)
     fresh.parent.mkdir(parents=True, exist_ok=True)
     new = _empty(fresh, user)
     new.run("fetch", "-q", "--depth=1", "--no-tags", user.root.resolve().as_uri(), base)
@@ -189,7 +190,7 @@ def mirror_of(folder: Path, *, base: str, user: Repository, branch: str | None) 
         new.unpack(user.git.pack(tip, beyond=base))
         new.move(f"refs/heads/{branch}", new=tip, old=None)
     new.move("refs/ridgeline/base", new=base, old=None)
-    shutil.rmtree(folder, ignore_errors=True)
+    discard_tree(folder)
     fresh.rename(folder)
     return mirror
 
@@ -211,7 +212,7 @@ def release_stale_locks(folder: Path, *, user: Path, branch: str | None) -> None
 
     Only to be called while nobody else drives the campaign: its mirror and its branch are then nobody else's.
     """
-    for lock in folder.rglob("*.lock"):
+    for lock in (path for path in list_files(folder) if path.suffix == ".lock"):
         logger.warning("%s: left behind by a killed git; removed", lock)
         lock.unlink(missing_ok=True)
     if branch and user.is_dir() and (common := git("rev-parse", "--git-common-dir", cwd=user)).returncode == 0:

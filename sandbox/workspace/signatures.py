@@ -8,6 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from ridgeline.sandbox.isolation.directory_pool import walk_tree
+
 Signs = tuple[int, ...]
 """Kind and permissions, size, modification and change time in ns, inode. No process can set the change time back."""
 
@@ -113,11 +115,9 @@ def discard(tree: Path) -> None:
 def _files(tree: Path) -> list[str]:
     """Plain files below the tree, by their paths from there."""
     files: list[str] = []
-    start = len(f"{tree}/")
-    for folder, folders, names in os.walk(tree):
-        folders[:] = [name for name in folders if name not in OWN]
-        places = (f"{folder}/{name}" for name in names if name not in OWN)
-        files += [place[start:] for place in places if signs_of(place) is not None]
+    for folder, _, names in walk_tree(tree, leave_out=OWN):
+        paths = (f"{folder}/{name}" if folder else name for name in names)
+        files += [path for path in paths if signs_of(f"{tree}/{path}") is not None]
     return files
 
 

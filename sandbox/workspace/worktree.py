@@ -54,6 +54,11 @@ class GitWorkspace:
         return self._contract
 
     @property
+    def user_root(self) -> Path:
+        """The user's own checkout."""
+        return self._user.root
+
+    @property
     def campaign_dir(self) -> Path:
         """The campaign's folder."""
         return self._campaign_dir

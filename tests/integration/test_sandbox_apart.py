@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from ridgeline.sandbox.isolation import confinement
-from ridgeline.sandbox.isolation.confinement import decode_exit, has_own_memory, has_own_table
+from ridgeline.sandbox.isolation.commands import has_own_table
 from ridgeline.sandbox.isolation.process import run
+from ridgeline.sandbox.isolation.rooms import Room
 
-REMEMBERING = pytest.mark.skipif(not has_own_memory(), reason="this machine permits no shared memory of one's own")
 PERMITTED = pytest.mark.skipif(not has_own_table(), reason="this machine permits no process tables")
 SEMAPHORES = """
 import ctypes
@@ -29,13 +29,13 @@ DAEMON = f"(setsid sh -c 'exec env -i sleep {SLEEPER}' >/dev/null 2>&1 &); sleep
 
 
 def apart(text: str, cwd: Path, timeout_s: float = 20, **options):
-    return run(("sh", "-c", text), cwd=cwd, timeout_s=timeout_s, own_table=True, **options)
+    return run(("sh", "-c", text), cwd=cwd, timeout_s=timeout_s, room=Room(writable=(cwd,)), **options)
 
 
 def unnamed(text: str, cwd: Path, **options):
     """Likewise, from a file: what a command line says of shared memory leaves it the machine's."""
     (cwd / "script.sh").write_text(text)
-    return run(("sh", "script.sh"), cwd=cwd, timeout_s=20, own_table=True, **options)
+    return run(("sh", "script.sh"), cwd=cwd, timeout_s=20, room=Room(writable=(cwd,)), **options)
 
 
 def sleepers() -> list[int]:
@@ -77,33 +77,15 @@ def test_the_exit_code_is_the_commands_own(tmp_path, text, code):
     assert (ended.returncode, ended.timed_out, ended.output) == (code, False, "")
 
 
-@pytest.mark.parametrize(
-    ("code", "words", "ended"),
-    [
-        (0, "", (0, b"")),
-        (139, "Segmentation fault\n", (-11, b"")),
-        (126, "sh: 1: ./x: Permission denied\n", (126, b"sh: 1: ./x: Permission denied\n")),
-        (130, "", (-2, b"")),
-        (255, "", (255, b"")),
-        (-9, None, (-9, b"")),
-    ],
-)
-def test_what_the_shell_says_is_told_apart_from_what_it_reports(tmp_path, code, words, ended):
-    said = tmp_path / "ended"
-    if words is not None:
-        said.write_text(words)
-    assert decode_exit(code, said) == ended
-
-
 def test_output_input_limits_and_processor_are_as_without(tmp_path):
     cpu = max(os.sched_getaffinity(0))
     ask = "cat; echo out; echo err >&2; ulimit -c; ulimit -v; ulimit -f"
     assert apart(ask, tmp_path, memory_mb=500).output == f"out\nerr\n0\n{500 * 1024}\n{4096 * 2048}\n"
     assert apart("cat", tmp_path, stdin=b"told").output == "told"
     where = (sys.executable, "-S", "-c", "import os; print(sorted(os.sched_getaffinity(0)))")
-    assert run(where, cwd=tmp_path, timeout_s=20, cpu=cpu, own_table=True).output == f"[{cpu}]\n"
+    assert run(where, cwd=tmp_path, timeout_s=20, cpu=cpu, room=Room(writable=(tmp_path,))).output == f"[{cpu}]\n"
     take = (sys.executable, "-S", "-c", "x = bytearray(600 * 1024 * 1024)")
-    assert not run(take, cwd=tmp_path, timeout_s=20, memory_mb=300, own_table=True).ok
+    assert not run(take, cwd=tmp_path, timeout_s=20, memory_mb=300, room=Room(writable=(tmp_path,))).ok
 
 
 def test_at_its_time_limit_it_is_asked_to_end_and_then_killed(tmp_path):
@@ -132,7 +114,7 @@ def test_what_wiped_its_environment_and_left_its_session_ends_with_the_command(t
     assert none_sleeps()
 
 
-@REMEMBERING
+@PERMITTED
 @pytest.mark.feature("F080")
 def test_shared_memory_is_empty_when_a_command_starts_and_gone_when_it_ends(tmp_path):
     place = Path("/dev/shm") / f"ridgeline-test-{os.getpid()}"
@@ -147,13 +129,13 @@ def test_shared_memory_is_empty_when_a_command_starts_and_gone_when_it_ends(tmp_
         place.rmdir()
 
 
-@REMEMBERING
+@PERMITTED
 def test_with_the_network_it_is_its_own_as_well_and_as_large_as_the_machines(tmp_path):
     ended = unnamed("ls -A /dev/shm; df -k --output=size /dev/shm | tail -1", tmp_path, network=True, memory_mb=500)
     assert ended.output.split() == [str(shutil.disk_usage("/dev/shm").total // 1024)]
 
 
-@REMEMBERING
+@PERMITTED
 def test_processes_of_one_command_share_it(tmp_path):
     (tmp_path / "both.py").write_text(
         "from multiprocessing import Pool\nfrom multiprocessing.shared_memory import SharedMemory\n"
@@ -164,7 +146,7 @@ def test_processes_of_one_command_share_it(tmp_path):
     assert apart(f"{sys.executable} both.py", tmp_path).output == "7\n"
 
 
-@REMEMBERING
+@PERMITTED
 @pytest.mark.parametrize("given", ["folder", "setting", "word"])
 def test_what_lies_in_the_machines_shared_memory_stays_visible_to_a_command_that_is_given_it(tmp_path, given):
     with tempfile.TemporaryDirectory(dir="/dev/shm") as name:
@@ -173,7 +155,7 @@ def test_what_lies_in_the_machines_shared_memory_stays_visible_to_a_command_that
         here, env = (folder, {}) if given == "folder" else (tmp_path, {"DATA": name})
         words = ("sh", "-c", f"cat {name}/data") if given == "word" else ("sh", "script.sh")
         (here / "script.sh").write_text(f"cat {name}/data")
-        assert run(words, cwd=here, timeout_s=20, own_table=True, env=env).output == "there"
+        assert run(words, cwd=here, timeout_s=20, room=Room(writable=(here,)), env=env).output == "there"
 
 
 @PERMITTED
@@ -187,7 +169,8 @@ def test_a_killed_ridgeline_takes_all_of_it_along(tmp_path):
     daemon = f"(setsid sh -c 'exec env -i sleep {SLEEPER}' &); touch up; sleep 300"
     program = (
         "from pathlib import Path; from ridgeline.sandbox.isolation.process import run;"
-        f"run(('sh', '-c', {daemon!r}), cwd=Path({str(tmp_path)!r}), timeout_s=300, own_table=True)"
+        "from ridgeline.sandbox.isolation.rooms import Room;"
+        f"run(('sh', '-c', {daemon!r}), cwd=Path({str(tmp_path)!r}), timeout_s=300, room=Room(writable=(Path({str(tmp_path)!r}),)))"
     )
     if not has_own_table():
         pytest.skip("without process tables what left the session stays when ridgeline is killed")
@@ -204,16 +187,18 @@ def test_a_killed_ridgeline_takes_all_of_it_along(tmp_path):
 WEAK = """
 import sys
 from pathlib import Path
-from ridgeline.sandbox.isolation.confinement import has_own_table
+from ridgeline.sandbox.isolation import commands
 from ridgeline.sandbox.isolation.process import capture, run, run_beside
+from ridgeline.sandbox.isolation.rooms import Room
+commands.find_mode = lambda: "weak"
 here = Path(sys.argv[1])
-assert not has_own_table()
+assert not commands.has_own_table()
 with run_beside(("sleep", "300"), cwd=here, output_file=here / "said"):
-    ended = run(("sh", "-c", sys.argv[2]), cwd=here, timeout_s=20, own_table=True)
+    ended = run(("sh", "-c", sys.argv[2]), cwd=here, timeout_s=20, room=Room(writable=(here,)))
     assert (ended.returncode, ended.output) == (0, "done\\n"), ended
     listed = capture(("sh", "-c", "cat /proc/$PPID/task/*/children"), cwd=here, timeout_s=9).stdout.split()
-    assert len(listed) == 2, listed  # what runs beside it was not taken for an orphan
-assert run(("sh", "-c", "exit 3"), cwd=here, timeout_s=20, own_table=True).returncode == 3
+    assert len(listed) == 3, listed  # what runs beside it, and what starts commands, was not taken for an orphan
+assert run(("sh", "-c", "exit 3"), cwd=here, timeout_s=20, room=Room(writable=(here,))).returncode == 3
 """
 
 

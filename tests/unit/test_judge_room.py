@@ -11,7 +11,8 @@ from ridgeline.graph.errors import WorldError
 from ridgeline.sandbox.harness.isolate import filters
 from ridgeline.sandbox.harness.isolate.plan import Plan, packed, unpacked
 from ridgeline.sandbox.harness.isolate.watch import _pieces
-from ridgeline.sandbox.isolation.workers import WorkerLimits, check_readable, installation_paths, list_mounts
+from ridgeline.sandbox.isolation.rooms import check_readable, installation_paths, list_mounts
+from ridgeline.sandbox.isolation.workers import WorkerLimits
 
 
 def environment(folder: Path, *, home: Path) -> Path:

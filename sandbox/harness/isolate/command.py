@@ -114,6 +114,8 @@ def _inside(plan: Plan, status_here: int) -> None:
         for group in plan.groups:
             join(group)
         if not plan.makes_namespaces:
+            if plan.network == "none":
+                _leave_network(plan)
             _become(plan)
         kernel.unshare(_ASIDE | (0 if plan.network == "machine" else kernel.NEW_NETWORK))
         if plan.network == "loopback":
@@ -133,6 +135,13 @@ def _inside(plan: Plan, status_here: int) -> None:
         if ended == command:
             os.write(status_here, status.to_bytes(4, "little"))
             os._exit(0)  # and with it everything that is left in here
+
+
+def _leave_network(plan: Plan) -> None:
+    try:
+        kernel.unshare(kernel.NEW_NETWORK)
+    except OSError:
+        os.write(plan.report, b"missing: a network of its own\n")
 
 
 def _is_left(status_here: int) -> bool:
@@ -159,6 +168,7 @@ def _become(plan: Plan) -> None:
     try:
         for number in _CHANGED:
             kernel.default_signal(number)
+        os.write(plan.report, b"ready\n")
         os.execve(plan.argv[0], plan.argv, plan.environment)
     except OSError as error:
         os.write(plan.report, f"exec: {error.strerror}\n".encode())
@@ -172,7 +182,7 @@ def _lock(plan: Plan) -> None:
     if not plan.makes_namespaces:
         missing = _hold_files(plan)
         os.write(plan.report, "".join(f"missing: {word}\n" for word in missing).encode())
-    if filters.known():
+    if filters.is_supported():
         try:
             filters.apply(filters.command_program())
         except OSError:

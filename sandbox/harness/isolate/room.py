@@ -60,7 +60,7 @@ def _place(kind: str, what: str, where: str, *, nobody: bool) -> None:
         folder = f"{_SCRATCH}/{what}"
         os.mkdir(folder)
         if nobody:
-            os.chfolder(folder, NOBODY, NOBODY)
+            os.chown(folder, NOBODY, NOBODY)
         else:
             os.chmod(folder, 0o1777)
         os.makedirs(where, exist_ok=True)

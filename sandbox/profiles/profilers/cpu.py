@@ -3,7 +3,6 @@
 import math
 import os
 import re
-import tempfile
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
@@ -14,7 +13,7 @@ from ridgeline.graph.evidence import Exit, Machine, Profiled
 from ridgeline.graph.ports import Artifacts, Device
 from ridgeline.graph.values import Named, Value
 from ridgeline.sandbox.devices.lease import lease
-from ridgeline.sandbox.isolation.directory_pool import fresh_folder
+from ridgeline.sandbox.isolation.directory_pool import fresh_folder, list_files, read_left
 from ridgeline.sandbox.isolation.process import run
 from ridgeline.sandbox.workspace.builder import BuildBroken, ContractBuilder
 from ridgeline.sandbox.workspace.checkouts import scratch_copy
@@ -189,13 +188,13 @@ class Perf:
             self._events = _is_supported()
         if isinstance(self._events, Unavailable):
             return self._events
-        with tempfile.TemporaryDirectory(prefix="ridgeline-") as folder:
-            out = Path(folder) / "perf.csv"
+        with fresh_folder() as folder:
+            out = folder / "perf.csv"
             argv = ("perf", "stat", "-x", ",", "-o", str(out), "-e", ",".join(self._events), "--", *tree.argv)
             process = commands.plain("profile.command", argv, cwd=tree.path, timeout_s=TIMEOUT_S, timed=True)
             if not process.ok:
                 return Unavailable(why=f"perf: {summarize_exit(process)}")
-            text = out.read_text()
+            text = (read_left(out) or b"").decode(errors="replace")
         counters = parse_perf(text)
         if not counters:
             return Unavailable(why="perf: no event was counted")
@@ -287,7 +286,7 @@ def parse_remarks(output: str, sources: Iterable[str]) -> tuple[tuple[Named, ...
 
 
 def _files(folder: Path) -> list[str]:
-    return [path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()]
+    return [path.relative_to(folder).as_posix() for path in list_files(folder)]
 
 
 # Parses what valgrind's cachegrind and callgrind write; pure.
@@ -449,7 +448,7 @@ def _simulate(commands: Commands, tree: Tree, kernel: str | None) -> CounterRead
             return Unavailable(why="valgrind is not installed")
         if not process.ok:
             return Unavailable(why=_why(process))
-        report = out.read_bytes() if out.is_file() else b""
+        report = read_left(out) or b""
     try:
         costs = parse_cachegrind(report.decode("utf-8", errors="replace"))
     except Malformed as error:

@@ -6,7 +6,6 @@ decides acceptance, but the times of undisturbed launches: what was timed while 
 
 import re
 import sys
-import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from ridgeline.graph.evidence import Exit, Machine, Origin, Profiled
 from ridgeline.graph.kernel_profile import KernelProfile, Recording, Rung, Said, Vendor
 from ridgeline.graph.ports import Artifacts, Device
 from ridgeline.graph.values import Artifact, Named, Value
+from ridgeline.sandbox.isolation.directory_pool import fresh_folder, list_files
 from ridgeline.sandbox.isolation.environment import select_variables
 from ridgeline.sandbox.profiles.isa import tools
 from ridgeline.sandbox.profiles.isa.report import TIMEOUT_S, inspect
@@ -143,7 +143,7 @@ def look(contract: Contract, tree: Path, machine: Machine) -> CompilerFindings:
 
 
 def _files(contract: Contract, tree: Path) -> list[Path]:
-    candidates = (path for path in sorted(tree.rglob("*")) if path.suffix in LAUNCHED or is_compiled(path))
+    candidates = (path for path in list_files(tree) if path.suffix in LAUNCHED or is_compiled(path))
     return [
         path
         for path in candidates
@@ -450,11 +450,11 @@ class GpuProfiler:
         assert contract.profile is not None
         assert machine.kind != "cpu"
         kernel, peak = contract.profile.kernel, self._peak(machine)
-        with tempfile.TemporaryDirectory(prefix="ridgeline-") as folder:
+        with fresh_folder() as folder:
             session = GuardedSession(
                 program=contract.profile.command,
                 cwd=tree,
-                out=Path(folder),
+                out=folder,
                 env=select_variables(contract.pass_environment),
                 timeout_s=contract.timeouts.benchmark_s,
                 kernel=re.escape(kernel) if kernel is not None else None,
@@ -608,7 +608,7 @@ def archive_files(paths: Sequence[Path], root: Path) -> tuple[bytes | None, tupl
 
 def _written_files(path: Path) -> Iterator[Path]:
     if path.is_dir():
-        yield from (file for file in sorted(path.rglob("*")) if file.is_file() and not file.is_symlink())
+        yield from list_files(path)
     else:
         yield path
 
