@@ -19,6 +19,8 @@ from ridgeline.sandbox.workspace.commands import Commands, judge_of
 from ridgeline.sandbox.workspace.worktree import GitWorkspace
 from tests.builders import make_contract
 
+OUTSIDE = "TEST_CACHE_DIR"
+"""Variable of a declared build cache: the one folder outside its checkout that a command may change."""
 COLUMNS = ("label", "n", "Check", "GFLOPS", "GFLOPS_stddev", "Time (ms)")
 HEADER = ",".join(COLUMNS)
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.rooms import open_room, script_contract
+from tests.rooms import OUTSIDE, open_room, script_contract
 
 KERNEL = "#!/bin/sh\necho right\n"
 FILES = {
@@ -126,11 +126,14 @@ def test_a_test_that_breaks_is_no_wrong_number(room, script, kind):
 
 
 @pytest.mark.feature("F080")
-def test_a_hanging_test_is_killed_with_all_it_started(room, tmp_path: Path):
-    alive = tmp_path / "alive"
+def test_a_hanging_test_is_killed_with_all_it_started(room, tmp_path: Path, monkeypatch):
+    alive = tmp_path / "notes" / "alive"
+    alive.parent.mkdir()
+    monkeypatch.setenv(OUTSIDE, str(alive.parent))
     here = room(
         {"test.sh": f"#!/bin/sh\n(while true; do date +%N > {alive}; sleep 0.1; done) &\nsleep 60\n"},
         timeouts={"test_s": 1},
+        pass_environment=(OUTSIDE,),
     )
     began = time.monotonic()
     result = here.checker.check(here.base, purpose="p")

@@ -5,7 +5,6 @@ import json
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -14,7 +13,7 @@ from ridgeline.sandbox.profiles.profilers import gpu
 from ridgeline.sandbox.profiles.profilers.gpu_fallback import GpuProfiler
 from ridgeline.sandbox.profiles.readers.detect import read_recordings
 from tests import fake_torch, standins_campaign
-from tests.rooms import open_room, script_contract
+from tests.rooms import OUTSIDE, open_room, script_contract
 from tests.torch_traces import H100, called, copied, document, kernel, launches, nvidia
 
 PROGRAM = """import sys
@@ -160,11 +159,14 @@ def test_a_program_that_leaves_no_trace_is_told(profiled, program, word):
     assert any(word in note for note in seen.notes), seen.notes
 
 
-def test_a_program_that_is_not_python_is_not_run_again(profiled):
-    script = "#!/bin/sh\necho ran >> $FAKE_TORCH_TRACE.runs\necho kernel_time_us=5\n"
-    seen = profiled("", files={"program.sh": script}, profile={"command": ("./program.sh",)})
+def test_a_program_that_is_not_python_is_not_run_again(profiled, tmp_path, monkeypatch):
+    (tmp_path / "notes").mkdir()
+    monkeypatch.setenv(OUTSIDE, str(tmp_path / "notes"))
+    script = f"#!/bin/sh\necho ran >> ${OUTSIDE}/runs\necho kernel_time_us=5\n"
+    passed = {"pass_environment": (*PASSED, OUTSIDE), "profile": {"command": ("./program.sh",)}}
+    seen = profiled("", files={"program.sh": script}, **passed)
     assert "torch profiler: the program is none of Python's" in seen.notes
-    assert Path(os.environ["FAKE_TORCH_TRACE"] + ".runs").read_text() == "ran\n"
+    assert (tmp_path / "notes" / "runs").read_text() == "ran\n"
 
 
 @pytest.mark.parametrize(

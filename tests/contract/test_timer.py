@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ridgeline.graph.evidence import Benchmark, BenchmarkFailed, Comparison
-from tests.rooms import HEADER, open_room, script_contract
+from tests.rooms import HEADER, OUTSIDE, open_room, script_contract
 
 ROW = "small,8,PASS,1.5,0.01,0.20"
 LARGE = "large,64,PASS,3.0,0.02,0.40"
@@ -139,9 +139,12 @@ def test_a_row_cut_in_the_middle_is_not_parsed(room):
     assert result.reason == "schema_drift"
 
 
-def test_an_older_csv_is_never_read_for_a_new_one(room, tmp_path: Path):
-    first = tmp_path / "ran"
-    here = room(f"#!/bin/sh\n[ -e {first} ] && exit 0\ntouch {first}\necho '{HEADER}' > $1\necho '{ROW}' >> $1\n")
+def test_an_older_csv_is_never_read_for_a_new_one(room, tmp_path: Path, monkeypatch):
+    (tmp_path / "notes").mkdir()
+    monkeypatch.setenv(OUTSIDE, str(tmp_path / "notes"))
+    first = tmp_path / "notes" / "ran"
+    script = f"#!/bin/sh\n[ -e {first} ] && exit 0\ntouch {first}\necho '{HEADER}' > $1\necho '{ROW}' >> $1\n"
+    here = room(script, pass_environment=(OUTSIDE,))
     assert isinstance(once(here), Benchmark)
     again = once(here)
     assert isinstance(again, BenchmarkFailed)

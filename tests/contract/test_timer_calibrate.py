@@ -9,7 +9,7 @@ import pytest
 from ridgeline.graph.evidence import BenchmarkFailed, Comparison
 from ridgeline.sandbox.store.durable import cache_folder
 from ridgeline.sandbox.timing.timer import KEPT_S, Calibrations, ContractTimer
-from tests.rooms import Room, StillDevice, open_room, script_contract
+from tests.rooms import OUTSIDE, Room, StillDevice, open_room, script_contract
 
 BENCH = r"""
 #define _POSIX_C_SOURCE 200809L
@@ -62,7 +62,8 @@ class Desk:
     def __init__(self, make_repository, tmp_path: Path) -> None:
         self.now = time.time()
         self.cache = tmp_path / "cache"
-        self.ran = tmp_path / "ran"
+        self.ran = tmp_path / "notes" / "ran"
+        self.ran.parent.mkdir()
         self._make, self._root = make_repository, tmp_path
 
     def room(self, name="one", kernel=KERNEL, paired="", **fields) -> Room:
@@ -73,6 +74,7 @@ class Desk:
                 "kernel_source": ("kernel.c",),
                 "rebuild": {"required": True, "command": ("./build.sh",)},
                 "paired_command": COMMAND,
+                "pass_environment": (OUTSIDE,),
                 **fields,
             }
         )
@@ -95,8 +97,10 @@ class Desk:
 
 
 @pytest.fixture
-def desk(make_repository, tmp_path: Path) -> Desk:
-    return Desk(make_repository, tmp_path)
+def desk(make_repository, tmp_path: Path, monkeypatch) -> Desk:
+    desk = Desk(make_repository, tmp_path)
+    monkeypatch.setenv(OUTSIDE, str(desk.ran.parent))
+    return desk
 
 
 def test_a_version_is_timed_against_its_twin_from_another_checkout_and_build(desk):

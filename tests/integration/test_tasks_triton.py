@@ -17,9 +17,9 @@ from ridgeline.graph.rules.operations import amount, family, types
 from ridgeline.graph.target import Target
 from ridgeline.sandbox.devices.values import device_kind
 from ridgeline.sandbox.timing.interleaving import HEADER as PAIR_HEADER
-from ridgeline.sandbox.workspace.commands import Commands
 from tests.builders import make_machine
 from tests.catalog_briefs import brief
+from tests.rooms import open_room
 from tests.task_copies import whole
 
 NAMES = ("gemm_gelu_triton", "matmul_triton", "reverse_cumsum_triton", "softmax_triton")
@@ -192,9 +192,10 @@ def test_contract_runs_on_an_h100_as_it_is(task):
 
 
 @pytest.mark.parametrize("task", NAMES)
-def test_commands_get_no_limit_on_the_address_space(task, tmp_path):
+def test_commands_get_no_limit_on_the_address_space(task, make_repository, tmp_path):
     """CUDA reserves far more addresses than there is memory, so a limit on them would end every run."""
-    commands = Commands(contract=contract_of(task), trees=None)
-    ended = commands.plain("test_command", ("sh", "-c", "ulimit -v"), cwd=tmp_path, timeout_s=10)
+    files = dict.fromkeys(contract_of(task).kernel_source, "")
+    here = open_room(make_repository(files), tmp_path / "campaign", contract_of(task))
+    ended = here.commands.plain("test_command", ("sh", "-c", "ulimit -v"), cwd=tmp_path, timeout_s=10)
     assert ended.ok
     assert ended.output.strip() == "unlimited"
