@@ -24,6 +24,10 @@ FILE_NAME = "ridgeline.yaml"
 SECRET = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD|CREDENTIAL)", re.IGNORECASE)
 INTERPRETER = re.compile(r"python[\d.]*|bash|sh|perl|node")
 SCRIPT = re.compile(r"^[^{}-].*\.(py|sh|pl|js)$")
+MARK = "RIDGELINE FILL IN"
+"""Stands at each place of a written harness that only a person can fill."""
+LARGEST_HARNESS = 200_000
+"""Bytes of a file that is looked through for marks."""
 COMMANDS = (
     "test_command",
     "benchmark_command",
@@ -58,6 +62,7 @@ def load(path: Path) -> LoadedContract:
         raise UserErrors([f"{file.name}: {line}" for line in problems]) from None
     problems = [*_find_unmatched_globs(contract, file.parent), *_programs(contract, file.parent), *_formulas(contract)]
     problems += _wikis(contract, file.parent)
+    problems += _find_marked_places(contract, file.parent)
     if problems:
         raise UserErrors([f"{file.name}: {line}" for line in problems])
     warnings = tuple(f"{file.name}: {line}" for line in _secrets(contract))
@@ -154,6 +159,18 @@ def _matches(root: Path, glob: str) -> Iterator[Path]:
     if (root / glob).is_dir():
         return root.joinpath(glob).rglob("*")
     return root.glob(f"{glob}/*" if glob.endswith("**") else glob)
+
+
+def _find_marked_places(contract: Contract, root: Path) -> Iterator[str]:
+    """Places of a harness by `ridgeline init --function` that nobody filled yet."""
+    files = {match for glob in contract.protected for match in _matches(root, glob) if match.is_file()}
+    for file in sorted(files):
+        if file.stat().st_size > LARGEST_HARNESS or "build" in file.relative_to(root).parts:
+            continue
+        for number, line in enumerate(file.read_text(encoding="utf-8", errors="replace").splitlines(), start=1):
+            if MARK in line:
+                what = line.partition(MARK)[2].strip(" :*/")
+                yield f"{file.relative_to(root)}:{number}: is not filled in: {what}; write it, and remove the mark"
 
 
 def _programs(contract: Contract, root: Path) -> Iterator[str]:

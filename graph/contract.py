@@ -32,7 +32,7 @@ def _plain(argv: tuple[str, ...]) -> tuple[str, ...]:
 
 Argv = Annotated[tuple[str, ...], BeforeValidator(_split), Field(min_length=1)]
 Globs = Annotated[tuple[str, ...], BeforeValidator(_to_list)]
-Backend = Literal["TRITON", "CK", "HIPBLASLT", "TURBO", "FLYDSL", "HIP", "CUDA", "CUTEDSL", "C"]
+Backend = Literal["TRITON", "CK", "HIPBLASLT", "TURBO", "FLYDSL", "HIP", "CUDA", "CUTEDSL", "C", "PYTHON"]
 Mode = Literal["repo", "workspace"]
 
 

@@ -10,6 +10,8 @@ from ridgeline.agent import console
 from ridgeline.agent.errors import UserError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from ridgeline.agent.scaffold.rehearsal import Rehearsal
 
 Contract = Annotated[Path, typer.Argument(help="A ridgeline.yaml, or its folder.")]
@@ -21,6 +23,17 @@ Torch = Annotated[Path | None, typer.Option("--from-pytorch", help="Make a task 
 Kernelbench = Annotated[Path | None, typer.Option("--from-kernelbench", help="Make a task of a KernelBench problem.")]
 Entry = Annotated[str | None, typer.Option(help="Function or module of that file; default: Model, or the only one.")]
 Anyway = Annotated[bool, typer.Option("--anyway", help="Take a task in which a wrong kernel may be called right.")]
+Function = Annotated[str | None, typer.Option(help="Write test, benchmark and contract for this function of PATH.")]
+Shapes = Annotated[
+    list[str] | None, typer.Option("--shape", help="With --function: sizes to time, n=64,m=3; repeatable.")
+]
+Values = Annotated[
+    list[str] | None, typer.Option("--value", help="With --function: alpha=0.5, or index=0:100 for an array.")
+]
+Reference = Annotated[
+    Path | None,
+    typer.Option(help="With --function: Python with reference(inputs...): write a task, which the judge owns."),
+]
 Static = Annotated[bool, typer.Option("--static", help="Only validate; run nothing.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output, logs on standard error.")]
 
@@ -42,12 +55,25 @@ def init(
     from_kernelbench: Kernelbench = None,
     entry: Entry = None,
     anyway: Anyway = False,
+    function: Function = None,
+    shape: Shapes = None,
+    value: Values = None,
+    reference: Reference = None,
 ) -> None:
     """Write a commented ridgeline.yaml. With --task or --from-..., a whole task: kernel, reference and contract.
 
+    With --function, test and benchmark of one function of a file or folder: C, C++, CUDA, HIP, Triton or Python.
+
     Exit code 1 where a task was written in which a wrong kernel may be called right.
     """
-    _require_at_most_one(task=task, from_pytorch=from_pytorch, from_kernelbench=from_kernelbench)
+    _require_at_most_one(task=task, from_pytorch=from_pytorch, from_kernelbench=from_kernelbench, function=function)
+    if function is not None:
+        _write_harness(path, function, shapes=shape or (), values=value or (), reference=reference)
+        return
+    if orphan := next(
+        (name for name, text in (("shape", shape), ("value", value), ("reference", reference)) if text), ""
+    ):
+        raise UserError(f"--{orphan}: is for --function NAME; name the function")
     if (source := from_pytorch or from_kernelbench) is not None:
         _make_task(path, source, entry=entry, kernelbench=from_kernelbench is not None, anyway=anyway)
         return
@@ -79,6 +105,42 @@ def _make_task(path: Path, source: Path, *, entry: str | None, kernelbench: bool
             f"again, or in task.yaml until `ridgeline judge lint` finds nothing wrong; --anyway takes it as it is"
         )
         raise typer.Exit(1)
+
+
+def _write_harness(
+    path: Path, name: str, *, shapes: "Sequence[str]", values: "Sequence[str]", reference: Path | None
+) -> None:
+    """Write test, benchmark and contract of a function; leave with 1 where they do not run yet and no gap says why."""
+    import sys
+
+    from ridgeline.agent.scaffold.function import write as write_harness
+
+    def ask(question: str, usual: str) -> str:
+        return str(typer.prompt(question, default=usual, err=True))
+
+    is_terminal = sys.stdin.isatty() and sys.stderr.isatty()
+    written = write_harness(
+        path, name, shapes=shapes, values=values, reference=reference, ask=ask if is_terminal else None
+    )
+    signature = written.signature
+    console.say(f"{written.contract}: contract for {signature.name} ({signature.file.name}:{signature.line})")
+    console.say(f"{written.folder}: test and benchmark; shapes, arrays and values stand in problem.*")
+    timed = ", ".join(shape.label for shape in written.shapes if shape.timed)
+    console.say(f"timed: {timed}; {sum(not shape.timed for shape in written.shapes)} more shapes are tested")
+    for line in written.notes:
+        console.say(f"note: {line}")
+    for line in written.gaps:
+        console.say(f"not understood: {line}; fill the marked place")
+    target = quote(str(written.contract.parent if written.contract.name == "ridgeline.yaml" else written.contract))
+    if written.problem and not written.gaps:
+        console.complain(
+            f"{written.folder}: does not run yet: {written.problem}; correct it there, then `ridgeline check {target}`"
+        )
+        raise typer.Exit(1)
+    if written.gaps:
+        console.say(f"`ridgeline check {target}` names the {len(written.gaps)} places to fill")
+        return
+    console.say(f"built and tested; commit it, then `ridgeline check {target}` and `ridgeline run {target}`")
 
 
 def _require_at_most_one(**options: object) -> None:

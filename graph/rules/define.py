@@ -258,7 +258,7 @@ class _Resolver:
             return None
         if chosen := products[0] if products else default_gpu:
             return chosen
-        if backend == "C":
+        if VENDORS.get(backend) == "cpu":
             return "cpu"
         self._ask("target_gpu", "is missing; name the product, for example MI300X, or its architecture, or cpu")
         return None
@@ -375,6 +375,7 @@ LANGUAGES: Mapping[str, str] = MappingProxyType(
         "CUDA": "CUDA",
         "CUTEDSL": "CUTEDSL",
         "C": "C",
+        "PYTHON": "PYTHON",
     }
 )
 """Backend -> language of its sources."""
@@ -389,6 +390,7 @@ VENDORS: Mapping[str, str] = MappingProxyType(
         "CUDA": "nvidia",
         "CUTEDSL": "nvidia",
         "C": "cpu",
+        "PYTHON": "cpu",
     }
 )
 """Backends that run on devices of one maker only; Triton is in none."""
@@ -429,6 +431,7 @@ BACKEND_WORDS: Mapping[str, str] = MappingProxyType(
         "in c": "C",
         "c kernel": "C",
         "c code": "C",
+        "python": "PYTHON",
     }
 )
 """How an instruction names a backend. A single `c` is too common a name of a matrix to count."""

@@ -238,6 +238,7 @@ Kind = Literal["cpu", "nvidia", "amd"]
 
 OF_BACKEND: dict[Backend, Kind] = {
     "C": "cpu",
+    "PYTHON": "cpu",
     "CUDA": "nvidia",
     "CUTEDSL": "nvidia",
     "TRITON": "nvidia",

@@ -1,0 +1,441 @@
+"""From a function's name to a contract that runs: find it, propose shapes, write test and benchmark, try them."""
+
+import os
+import re
+import shutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+from ridgeline.agent.contract_file import FILE_NAME
+from ridgeline.agent.errors import UserError
+from ridgeline.agent.scaffold import interpreted, native
+from ridgeline.agent.scaffold.native import Plan, ShapePlan, class_of, fill_strides
+from ridgeline.agent.scaffold.signature import (
+    ITEM_BYTES,
+    LANGUAGES,
+    SMALL,
+    STRIDE,
+    Signature,
+    python_calls,
+    read_signature,
+)
+from ridgeline.graph.values import Value
+from ridgeline.sandbox.isolation.process import run
+
+SKIPPED = frozenset({".git", "build", "dist", "node_modules", ".venv", "venv", "__pycache__", "site-packages"})
+MAX_BYTES = 4_000_000
+GIT_S = 60.0
+LINEAR = (256, 4096, 65536)
+PLANE = ((64, 48), (320, 240), (1280, 720))
+VOLUME = ((16, 24, 32), (64, 64, 64), (96, 160, 128))
+ODD = (1, 7, 33, 255)
+"""Sizes that are tested and not timed: one, and some that no vector divides."""
+BACKENDS = {
+    "c": "C",
+    "c++": "C",
+    "cuda": "CUDA",
+    "hip": "HIP",
+    "python": "PYTHON",
+    "torch": "TRITON",
+    "triton": "TRITON",
+}
+INTERPRETED = frozenset({"python", "torch", "triton"})
+DTYPES = {"F32": "fp32", "F64": "fp64", "I8": "int8", "U8": "int8"}
+Ask = Callable[[str, str], str]
+"""A question and the answer that stands if nothing else is typed -> what a person answers."""
+
+
+class Written(Value):
+    """What was written, and how it went."""
+
+    contract: Path
+    folder: Path
+    """Of the harness."""
+    signature: Signature
+    shapes: tuple[ShapePlan, ...]
+    notes: tuple[str, ...]
+    gaps: tuple[str, ...]
+    """What could not be understood, one line each."""
+    problem: str
+    """Why it does not run yet; empty where it does."""
+
+
+def write(
+    path: Path,
+    name: str,
+    *,
+    shapes: Sequence[str] = (),
+    values: Sequence[str] = (),
+    reference: Path | None = None,
+    ask: Ask | None = None,
+) -> Written:
+    """Write a harness and a contract for the function `name` of a file, or of a file below a folder.
+
+    `shapes` and `values` as flags have them: `n=64,m=3`, `alpha=0.5`, `index=0:100`. Raises `UserError`.
+    """
+    if not path.exists():
+        raise UserError(f"{path}: no such file or folder; give the function's file, or the folder of its project")
+    root = _find_root(path)
+    file = _find_definition(path, name)
+    text = file.read_text(encoding="utf-8", errors="replace")
+    signature = read_signature(file.resolve(), text, name, calls=[*_find_calls(root, file, name)])
+    if signature is None:
+        raise UserError(f"--function: {file} does not define {name}; correct the name or the file")
+    settings = _parse_values(values, signature)
+    if reference is not None:
+        return _write_task(signature, reference, shapes)
+    folder = f"ridgeline_{signature.slug}"
+    contract = _free_contract(root, signature.slug)
+    if (root / folder).exists():
+        raise UserError(f"{root / folder}: exists already; edit it, or move it away first")
+    plan, notes = _plan(signature, root, folder, settings)
+    plan = plan.model_copy(update={"shapes": _choose_shapes(plan.signature, shapes, ask)})
+    is_interpreted = signature.language in INTERPRETED
+    trial = interpreted.try_out(plan, interpreted.find_python(root)) if is_interpreted else native.try_out(plan)
+    contract.write_text(_contract(trial.plan), encoding="utf-8")
+    return Written(
+        contract=contract,
+        folder=trial.plan.home,
+        signature=trial.plan.signature,
+        shapes=trial.plan.shapes,
+        notes=(*signature.notes, *notes, *trial.notes),
+        gaps=trial.plan.signature.gaps,
+        problem=trial.problem,
+    )
+
+
+# Where the function is, and who calls it.
+
+
+def _find_root(path: Path) -> Path:
+    """The repository around a path, else the folder: the contract lies there, because it names files below itself."""
+    folder = path if path.is_dir() else path.parent
+    git = run(("git", "rev-parse", "--show-toplevel"), cwd=folder, timeout_s=GIT_S)
+    return Path(git.output.strip()) if git.ok else folder.resolve()
+
+
+def _source_files(root: Path) -> Iterator[Path]:
+    for folder, folders, files in os.walk(root):
+        folders[:] = sorted(name for name in folders if name not in SKIPPED and not name.startswith("ridgeline_"))
+        for file in sorted(files):
+            path = Path(folder, file)
+            if path.suffix.lower() in LANGUAGES and path.stat().st_size <= MAX_BYTES:
+                yield path
+
+
+def _find_definition(path: Path, name: str) -> Path:
+    """The file that defines a function. Raises `UserError` where none or several do."""
+    if path.is_file():
+        if path.suffix.lower() not in LANGUAGES:
+            raise UserError(f"{path}: is no C, C++, CUDA, HIP or Python source; give the file that defines {name}")
+        return path
+    bare = re.split(r"::|\.", name.partition("<")[0])[-1].strip()
+    word = re.compile(rf"\b{re.escape(bare)}\s*\(")
+    homes = [file for file in _source_files(path) if word.search(text := _text(file)) and _defines(file, text, name)]
+    if not homes:
+        raise UserError(f"--function: no C, C++, CUDA, HIP or Python file in {path} defines {name}; correct the name")
+    plain = [file for file in homes if not re.search(r"test|bench|example", file.as_posix().removeprefix(str(path)))]
+    if len(plain or homes) > 1:
+        listed = ", ".join(str(file) for file in (plain or homes)[:4])
+        raise UserError(f"--function: {name} is defined in {listed}; give the file instead of the folder")
+    return (plain or homes)[0]
+
+
+def _defines(file: Path, text: str, name: str) -> bool:
+    try:
+        return read_signature(file, text, name) is not None
+    except UserError:
+        return True
+
+
+def _text(file: Path) -> str:
+    return file.read_text(encoding="utf-8", errors="replace")
+
+
+def _find_calls(root: Path, home: Path, name: str) -> Iterator[str]:
+    """What the project's callers write between the brackets."""
+    bare = re.split(r"::|\.", name.partition("<")[0])[-1].strip()
+    call = re.compile(rf"\b{re.escape(bare)}\s*(?:<[^;{{}}<>]*>)?\(([^;{{}}]*?)\)\s*[;,)+\-*/]")
+    python = home.suffix == ".py"
+    for file in _source_files(root):
+        if (file.suffix == ".py") == python and bare in (text := _text(file)):
+            yield from python_calls(text, bare) if python else call.findall(text)
+
+
+# Shapes and values.
+
+
+def _parse_sizes(text: str, signature: Signature) -> dict[str, int]:
+    """`n=64,m=3` as numbers. Raises `UserError`."""
+    sizes: dict[str, int] = {}
+    for part in text.split(","):
+        size, _, number = part.partition("=")
+        if size.strip() not in signature.sizes or not number.strip().isdigit():
+            example = ",".join(f"{size}=64" for size in signature.sizes)
+            raise UserError(f"--shape: {part!r} is no size of {signature.name}; write for example {example}")
+        sizes[size.strip()] = int(number)
+    filled = fill_strides(sizes, signature)
+    if missing := [size for size in signature.sizes if size not in filled]:
+        raise UserError(f"--shape: {text!r} lacks {', '.join(missing)}; give all of {', '.join(signature.sizes)}")
+    return filled
+
+
+def _parse_values(values: Sequence[str], signature: Signature) -> dict[str, str]:
+    names = {parameter.name for parameter in signature.parameters}
+    settings: dict[str, str] = {}
+    for text in values:
+        name, equals, value = text.partition("=")
+        if not equals or name not in names or not value:
+            raise UserError(f"--value: {text!r} sets no parameter of {signature.name}; write NAME=VALUE, or NAME=LOW:HIGH "
+                            f"for an array, with one of {', '.join(sorted(names))}")  # fmt: skip
+        settings[name] = value
+    return settings
+
+
+def _choose_shapes(signature: Signature, shapes: Sequence[str], ask: Ask | None) -> tuple[ShapePlan, ...]:
+    """The shapes that were asked for, else proposals, which a person at a terminal may change."""
+    proposals = _propose(signature)
+    if shapes:
+        return _as_plans([_parse_sizes(text, signature) for text in shapes], signature)
+    if ask is None:
+        return proposals
+    timed = [shape for shape in proposals if shape.timed]
+    usual = " ".join(",".join(f"{name}={size}" for name, size in shape.sizes.items()) for shape in timed)
+    answer = ask(f"Shapes of {signature.name} to time", usual).split()
+    if answer == usual.split():
+        return proposals
+    return _as_plans([_parse_sizes(text, signature) for text in answer], signature)
+
+
+def _as_plans(listed: Sequence[Mapping[str, int]], signature: Signature) -> tuple[ShapePlan, ...]:
+    timed = tuple(
+        ShapePlan(label=_label(sizes, signature), sizes=sizes, config_class=class_of(sizes, signature))
+        for sizes in listed
+    )
+    return tuple({shape.label: shape for shape in timed}.values())
+
+
+def _label(sizes: Mapping[str, int], signature: Signature) -> str:
+    free = [(name, sizes[name]) for name in signature.sizes if not STRIDE.fullmatch(name)]
+    return "_".join(f"{name}{size}" for name, size in (free or list(sizes.items())))
+
+
+def _propose(signature: Signature) -> tuple[ShapePlan, ...]:
+    """Several classes of sizes, and odd ones that are tested only."""
+    if signature.language in INTERPRETED:
+        return interpreted.default_shapes(signature.sizes)
+    if not signature.sizes:
+        return (ShapePlan(label="only", sizes={}),)
+    fixed = {name: SMALL[name.lower()] for name in signature.sizes if name.lower() in SMALL}
+    free = [name for name in signature.sizes if name not in fixed and not STRIDE.fullmatch(name)] or list(
+        signature.sizes
+    )
+    fixed = {name: size for name, size in fixed.items() if name not in free}
+    tables: Sequence[Sequence[int]] = {1: [(size,) for size in LINEAR], 2: PLANE, 3: VOLUME}.get(
+        len(free), [(size,) * len(free) for size in (8, 32, 64)]
+    )
+    timed = [fill_strides({**dict(zip(free, row, strict=True)), **fixed}, signature) for row in tables]
+    tested = [fill_strides({**dict.fromkeys(free, size), **fixed}, signature) for size in ODD]
+    plans = _as_plans([{name: sizes[name] for name in signature.sizes} for sizes in timed], signature)
+    odd = _as_plans([{name: sizes[name] for name in signature.sizes} for sizes in tested], signature)
+    labels = {shape.label for shape in plans}
+    return (*plans, *(shape.model_copy(update={"timed": False}) for shape in odd if shape.label not in labels))
+
+
+def _plan(signature: Signature, root: Path, folder: str, values: Mapping[str, str]) -> tuple[Plan, tuple[str, ...]]:
+    """The plan without shapes, and what to say about compiler and values."""
+    if signature.language in INTERPRETED:
+        mixes = interpreted.default_mixes(signature.parameters)
+        return Plan(signature=signature, root=root, folder=folder, shapes=(), mixes=mixes, values=values,
+                    compiler="", flags=()), ()  # fmt: skip
+    compiler, flags, note = native.find_flags(root, signature.file, signature.language)
+    plan = native.resolve_types(
+        Plan(signature=signature, root=root, folder=folder, shapes=(), mixes=(), values=values,
+             compiler=compiler, flags=flags)
+    )  # fmt: skip
+    floats = {"F32", "F64"} & {plan.signature.result_kind, *(array.kind for array in plan.signature.arrays)}
+    mixes = native.MIXES if floats else native.MIXES[:3]
+    return plan.model_copy(update={"mixes": mixes}), (note, *_say_scalars(plan))
+
+
+def _say_scalars(plan: Plan) -> Iterator[str]:
+    """Which plain values stand in every call, of those that nobody gave."""
+    for scalar in plan.signature.parameters:
+        if scalar.role == "scalar" and scalar.kind and scalar.name not in plan.values:
+            value = scalar.literal or ("0.5" if scalar.kind in ("F32", "F64") else "1")
+            whose = "as a caller has it" if scalar.literal else "assumed"
+            yield f"{scalar.name} is {value}, {whose}; another: --value {scalar.name}={value}"
+
+
+# The contract.
+
+
+def _free_contract(root: Path, slug: str) -> Path:
+    """`ridgeline.yaml`, or a file beside it where another function has that one."""
+    usual, special = root / FILE_NAME, root / f"ridgeline_{slug}.yaml"
+    if not usual.exists():
+        return usual
+    if special.exists():
+        raise UserError(f"{special}: exists already; edit it, or move it away first")
+    return special
+
+
+def _contract(plan: Plan) -> str:
+    signature = plan.signature
+    is_interpreted = signature.language in INTERPRETED
+    backend = BACKENDS[signature.language]
+    if is_interpreted:
+        python = interpreted.find_python(plan.root)
+        test, bench = (f"{python} -P -B {plan.folder}/{name}.py" for name in ("test", "bench"))
+        rebuild = "{required: false}"
+    else:
+        test, bench = f"{plan.folder}/build/test", f"{plan.folder}/build/bench"
+        rebuild = f"{{required: true, command: make -s -f {plan.folder}/Makefile all}}"
+    kinds = [array.kind for array in signature.arrays]
+    timed = [shape.label for shape in plan.shapes if shape.timed]
+    columns = ", ".join(("label", *signature.sizes, "class", "Check", "Time (ms)"))
+    on_processor = backend in ("C", "PYTHON")
+    return f"""\
+# {signature.name} of {os.path.relpath(signature.file, plan.root)}, written by `ridgeline init --function`.
+# Shapes, arrays and values stand in {plan.folder}/problem.{"py" if is_interpreted else "h"}.
+target_op: {signature.slug}
+target_backend: {backend}
+target_gpu: {"cpu" if on_processor else "null        # the product or architecture, for example H100 or gfx942"}
+dtype: {next((DTYPES[kind] for kind in kinds if kind in DTYPES), "fp32")}
+kernel_source: [{os.path.relpath(signature.file, plan.root)}]
+protected: ["{plan.folder}/**"]
+test_command: {test}
+benchmark_command: {bench} --csv {{csv}}
+quick_command: {bench} --csv {{csv}} --shapes {{shapes}}
+paired_command: {bench} --pair {{a}} {{b}} --csv {{csv}} --shapes {{shapes}} --blocks {{blocks}} --seed {{seed}}
+benchmark_output:
+  columns: [{columns}]
+  config_columns: [class]
+scoring:
+  primary_metric: Time (ms)
+  higher_is_better: false
+  time_ms: Time (ms)
+  engine: {"wall" if on_processor else "event"}
+execution_mode: repo
+rebuild: {rebuild}
+correctness: {{kind: exit, exit_patterns: [MISMATCH]}}
+profile: {{command: {bench} --profile {timed[-1] if timed else "all"}, kernel: {signature.slug}}}
+timeouts: {{test_s: 300, benchmark_s: 300}}
+# work: {{flops: "...", bytes: "{_least_bytes(signature)}"}}   # of one call, over the columns: how near the ceiling it is
+"""
+
+
+def _least_bytes(signature: Signature) -> str:
+    """What one call moves if it touches each element once."""
+    terms = [
+        "*".join((str(ITEM_BYTES.get(array.kind, 1)), *(extent for extent in array.extents if extent != "1")))
+        for array in signature.arrays
+    ]
+    return " + ".join(terms) or "..."
+
+
+# A task instead, where the judge can do all of it.
+
+DTYPE_NAMES = {"F32": "float32", "F64": "float64", "I8": "int8", "U8": "uint8", "I16": "int16", "I32": "int32",
+               "I64": "int64"}  # fmt: skip
+
+
+def find_unjudgeable(signature: Signature) -> str:
+    """Why the judge cannot call a function by a task, or nothing."""
+    if signature.language != "c":
+        return f"{signature.language} by this way; see `ridgeline init PATH --from-pytorch FILE`"
+    if signature.static or signature.result != "void":
+        return "it is static" if signature.static else f"it returns {signature.result}, and a task's outputs are arrays"
+    for parameter in signature.parameters:
+        if parameter.role in ("unread", "scalar"):
+            return f"{parameter.name} is a {parameter.type}, neither an array nor a size"
+        if parameter.is_array and (parameter.kind not in DTYPE_NAMES or parameter.text):
+            return f"{parameter.name} is a {parameter.type}, which tasks do not know"
+    if re.search(r'^\s*#\s*include\s*"', _text(signature.file), re.MULTILINE):
+        return "its file includes headers of the project, which a task's candidate does not get"
+    return ""
+
+
+def _write_task(signature: Signature, reference: Path, shapes: Sequence[str]) -> Written:
+    """A `task.yaml` beside the function's file. Raises `UserError` where the judge cannot call it."""
+    if why := find_unjudgeable(signature):
+        raise UserError(f"--reference: {signature.name} cannot be judged by a task: {why}; leave --reference out")
+    if not reference.is_file():
+        raise UserError(f"--reference: {reference}: no such file; give Python with `reference(inputs...)`")
+    folder = signature.file.parent
+    for name in ("task.yaml", FILE_NAME):
+        if (folder / name).exists():
+            raise UserError(f"{folder / name}: exists already; edit it, or move it away first")
+    if reference.resolve().parent != folder:
+        shutil.copy(reference, folder / reference.name)
+    plans = _choose_shapes(signature, shapes, None)
+    (folder / "task.yaml").write_text(_task(signature, reference.name, plans), encoding="utf-8")
+    (folder / FILE_NAME).write_text(_task_contract(signature, reference.name), encoding="utf-8")
+    from ridgeline.sandbox.judge.task_file import load_task
+
+    load_task(folder / "task.yaml")
+    return Written(contract=folder / FILE_NAME, folder=folder, signature=signature, shapes=plans,
+                   notes=("task.yaml: Ridgeline owns test and benchmark; try it with `ridgeline judge test task.yaml`",),
+                   gaps=(), problem="")  # fmt: skip
+
+
+def _task(signature: Signature, reference: str, shapes: Sequence[ShapePlan]) -> str:
+    def row(name: str, extents: Sequence[str], kind: str, rest: str) -> str:
+        return f"- {{name: {name}, shape: [{', '.join(extents)}], dtype: {DTYPE_NAMES[kind]}{rest}}}"
+
+    def rest(kind: str, role: str) -> str:
+        range_text = "" if kind in ("F32", "F64") else ", values: integers, low: 0, high: 100"
+        return range_text + (", constness: mutated" if role == "inout" else "")
+
+    inputs = [
+        row(array.name, array.extents, array.kind, rest(array.kind, array.role))
+        for array in signature.arrays
+        if array.role != "output"
+    ]
+    outputs = [row(array.name, array.extents, array.kind, "") for array in signature.arrays if array.role == "output"]
+    rows = [
+        f"- {{label: {shape.label}, dims: {{{', '.join(f'{name}: {size}' for name, size in shape.sizes.items())}}}, "
+        f"config_class: {shape.config_class}{'' if shape.timed else ', timed: false'}}}"
+        for shape in shapes
+    ]
+    lines = [
+        f"# {signature.name}, written by `ridgeline init --function`. Sound? `ridgeline judge lint task.yaml`.",
+        "task: 1",
+        f"name: {signature.slug}",
+        "language: c",
+        f"source: [{signature.file.name}]",
+        f"entry: {signature.name}",
+        f"reference: {reference}",
+        f"arguments: [{', '.join(parameter.name for parameter in signature.parameters)}]",
+        "inputs:",
+        *inputs,
+        *(["outputs:", *outputs] if outputs else []),
+        "shapes:",
+        *rows,
+        "library: forbidden",
+        "build: {flags: [-O2]}",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _task_contract(signature: Signature, reference: str) -> str:
+    judge = "ridgeline judge"
+    return f"""\
+# The harness is Ridgeline's own: see task.yaml.
+target_op: {signature.slug}
+target_backend: C
+target_gpu: cpu
+kernel_source: [{signature.file.name}]
+protected: [task.yaml, {reference}]
+test_command: {judge} test task.yaml
+benchmark_command: {judge} bench task.yaml --csv {{csv}}
+quick_command: {judge} bench task.yaml --csv {{csv}} --shapes {{shapes}}
+paired_command: {judge} pair task.yaml {{a}} {{b}} --csv {{csv}} --shapes {{shapes}} --blocks {{blocks}} --seed {{seed}}
+benchmark_output:
+  columns: [{", ".join(("label", *signature.sizes, "class", "Check", "Time (ms)"))}]
+  config_columns: [class]
+scoring: {{primary_metric: Time (ms), higher_is_better: false, time_ms: Time (ms)}}
+execution_mode: repo
+rebuild: {{required: false}}
+timeouts: {{test_s: 600, benchmark_s: 600}}
+"""

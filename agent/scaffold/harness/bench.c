@@ -1,0 +1,301 @@
+/* Times a build, or two builds against each other. One thread; where it runs is the caller's choice (taskset).
+ *
+ *   build/bench --csv FILE [--shapes a,b]                                        one row per shape
+ *   build/bench --pair A_DIR B_DIR --csv FILE --shapes a,b --blocks N --seed S   one row per timed slot
+ *   build/bench --profile LABEL                                                  a few calls, for a profiler
+ *
+ * Exits 1 when a timed call of --pair gave a wrong answer, 2 when it cannot run. */
+#include <sys/resource.h>
+
+#include "harness.h"
+
+#define SAMPLES 7
+#define TRIES 6
+#define PATIENCE 3.0   /* a measurement on a busy machine may take this many times what it takes on an idle one */
+#define SAMPLE_US 8e3
+#define VISIT_US 100.0 /* one side of --pair: longer visits meet different clocks */
+#define BLOCK_US 50e3  /* one block of one shape */
+#define MOST_PASSES 401
+#define PROFILED_CALLS 3
+
+typedef struct {
+    const char *csv, *shapes, *profile, *dirs[2];
+    int blocks;
+    uint64_t seed;
+} Options;
+
+typedef struct {
+    double us[4], ratio; /* per call, in the order they ran; sum of ln(b) less sum of ln(a) */
+    int first, shared;   /* side of the slots 0 and 3; whether another process took the core during any of them */
+} Pass;
+
+static Build original, exact;
+static double retry_until; /* on the clock of now_us */
+static int shared;         /* another process took the core during the last visit */
+
+static int selected(const Options *o, const char *label) {
+    if (o->shapes == NULL || strcmp(o->shapes, "all") == 0) {
+        return 1;
+    }
+    size_t len = strlen(label);
+    for (const char *at = o->shapes; at != NULL; at = strchr(at, ',')) {
+        at += *at == ',';
+        if (strncmp(at, label, len) == 0 && (at[len] == ',' || at[len] == '\0')) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+static long interruptions(void) {
+    struct rusage usage;
+    getrusage(RUSAGE_THREAD, &usage);
+    return usage.ru_nivcsw;
+}
+
+/* Gives one element of each input a new value: an answer remembered from an earlier call is a wrong answer. */
+static void touch(Case *c, uint64_t step) {
+    for (int i = 0; i < ARRAY_COUNT; i++) {
+        int64_t count = ARRAYS[i].elements(c->shape->sizes) - (ARRAYS[i].values == TEXT);
+        if (ARRAYS[i].role == OUTPUT || ARRAYS[i].values == OWN || count < 1) {
+            continue;
+        }
+        uint64_t rng = step + (uint64_t)i;
+        size_t at = (draw(&rng) % (uint64_t)count) * ARRAYS[i].bytes;
+        set_number(ARRAYS[i].kind, c->before[i] + at, number_of(&ARRAYS[i], ORDINARY, &rng));
+        memcpy(c->now[i].data + at, c->before[i] + at, ARRAYS[i].bytes);
+    }
+}
+
+/* Microseconds of one call; where calls change their inputs, the clock stands while they are put back. */
+static double time_calls(const Build *build, Case *c, int count, uint64_t *step) {
+    void *arrays[MAX_ARRAYS];
+    for (int i = 0; i < ARRAY_COUNT; i++) {
+        arrays[i] = build->place ? c->device[i] : c->now[i].data;
+    }
+    if (build->time_us) {
+        touch(c, (*step)++);
+        to_device(build, c);
+        return build->time_us(arrays, c->shape->sizes, count);
+    }
+    double us = 0.0, began = now_us();
+    for (int i = 0; i < count; i++) {
+        touch(c, (*step)++);
+        if (has_inout()) {
+            restore(c);
+            began = now_us();
+        }
+        build->call(arrays, c->shape->sizes);
+        if (has_inout()) {
+            us += now_us() - began;
+        }
+    }
+    return (has_inout() ? us : now_us() - began) / count;
+}
+
+/* When another process took the core meanwhile, it is timed again, at most TRIES times and until retry_until. */
+static double visit(const Build *build, Case *c, int count, uint64_t *step) {
+    double us = 0.0;
+    for (int attempt = 0; attempt < TRIES; attempt++) {
+        long before = interruptions();
+        us = time_calls(build, c, count, step);
+        shared = interruptions() != before;
+        if (!shared || now_us() > retry_until) {
+            break;
+        }
+    }
+    return us > 1e-4 ? us : 1e-4;
+}
+
+/* Whether a call right after a visit, on values that the visit left behind, is what the original gives. */
+static int is_right(const Build *build, Case *c, uint64_t *step) {
+    int which;
+    double error = 0.0;
+    touch(c, (*step)++);
+    for (int i = 0; i < ARRAY_COUNT; i++) {
+        memcpy(c->now[i].data, c->before[i], ARRAYS[i].role == OUTPUT ? 0 : c->now[i].bytes);
+    }
+    case_solve(c, &original, &exact);
+    run(build, c);
+    return case_compare(c, &exact, &which, &error) == NULL;
+}
+
+/* Microseconds of one warm call. */
+static double one_call_us(const Build *build, Case *c, uint64_t *step) {
+    visit(build, c, 1, step);
+    double once = visit(build, c, 1, step);
+    int more = once < 200.0 ? (int)(200.0 / (once + 0.05)) + 1 : 0;
+    return more > 1 ? visit(build, c, more, step) : once;
+}
+
+static int calls_for(double us, double call_us) {
+    double count = us / call_us;
+    return count < 1.0 ? 1 : count > 1e6 ? 1000000 : (int)ceil(count);
+}
+
+static Case open_shape(const Shape *shape, const Build *build, uint64_t *rng) {
+    Case c = case_open(shape, CENTRE, build, rng);
+    case_fill(&c, ORDINARY, rng);
+    retry_until = now_us() + PATIENCE * BLOCK_US;
+    return c;
+}
+
+static FILE *open_csv(const Options *o) {
+    FILE *out = fopen(o->csv, "w");
+    if (out == NULL) {
+        die("cannot write the file that --csv names");
+    }
+    return out;
+}
+
+static int run_benchmark(const Options *o) {
+    Build build = load(HERE "/build/libkernel.so", 1);
+    FILE *out = open_csv(o);
+    uint64_t rng = o->seed;
+    fprintf(out, "label,");
+    for (int i = 0; i < SIZE_COUNT; i++) {
+        fprintf(out, "%s,", SIZE_NAMES[i]);
+    }
+    fprintf(out, "class,Check,Time (ms)\n");
+    for (int i = 0; i < COUNT(SHAPES); i++) {
+        if (!SHAPES[i].timed || !selected(o, SHAPES[i].label)) {
+            continue;
+        }
+        Case c = open_shape(&SHAPES[i], &build, &rng);
+        double us[SAMPLES];
+        int count = calls_for(SAMPLE_US, one_call_us(&build, &c, &rng));
+        retry_until = now_us() + PATIENCE * SAMPLES * SAMPLE_US;
+        for (int sample = 0; sample < SAMPLES; sample++) {
+            us[sample] = visit(&build, &c, count, &rng);
+        }
+        fprintf(out, "%s,", SHAPES[i].label);
+        for (int size = 0; size < SIZE_COUNT; size++) {
+            fprintf(out, "%lld,", (long long)SHAPES[i].sizes[size]);
+        }
+        const char *check = is_right(&build, &c, &rng) ? "PASS" : "FAIL";
+        fprintf(out, "%s,%s,%.9f\n", SHAPES[i].config_class, check, median(us, SAMPLES) * 1e-3);
+        case_close(&c);
+    }
+    return fclose(out) ? 2 : 0;
+}
+
+static int by_ratio(const void *a, const void *b) { return ascending(&((const Pass *)a)->ratio, &((const Pass *)b)->ratio); }
+
+/* One block: as many short passes A B B A (or B A A B) as fit into BLOCK_US, of which the one with the median ratio is
+ * reported: an interruption spoils one pass only. An odd number, so that the median is a pass. */
+static Pass block_of(const Build builds[2], Case *c, int count, int passes, uint64_t *rng) {
+    static Pass all[MOST_PASSES];
+    retry_until = now_us() + PATIENCE * BLOCK_US;
+    for (int p = 0; p < passes; p++) {
+        all[p] = (Pass){.first = (int)(draw(rng) >> 63)};
+        uint64_t step = draw(rng);
+        for (int s = 0; s < 4; s++) {
+            int side = s == 0 || s == 3 ? all[p].first : !all[p].first;
+            all[p].us[s] = visit(&builds[side], c, count, &step);
+            all[p].shared |= shared;
+            all[p].ratio += side ? log(all[p].us[s]) : -log(all[p].us[s]);
+        }
+        passes = p % 2 == 0 && now_us() > retry_until ? p + 1 : passes;
+    }
+    qsort(all, (size_t)passes, sizeof *all, by_ratio);
+    return all[passes / 2];
+}
+
+/* One shape of --pair: both sides see the same values in the same arrays, and make the same number of calls. */
+static int pair_shape(const Options *o, const Build builds[2], const Shape *shape, uint64_t *rng, FILE *out) {
+    Case c = open_shape(shape, &builds[0], rng);
+    double a = one_call_us(&builds[0], &c, rng), b = one_call_us(&builds[1], &c, rng);
+    double slower = a > b ? a : b;
+    int count = calls_for(VISIT_US, slower);
+    int passes = calls_for(BLOCK_US, 8.0 * count * slower) * 2 - 1;
+    passes = passes > MOST_PASSES ? MOST_PASSES : passes;
+    for (int block = 0; block < o->blocks; block++) {
+        Pass pass = block_of(builds, &c, count, passes, rng);
+        for (int s = 0; s < 4; s++) {
+            int side = s == 0 || s == 3 ? pass.first : !pass.first;
+            fprintf(out, "%s,%d,%d,%c,%.6f,", shape->label, block, s, "ab"[side], pass.us[s]);
+            fprintf(out, "%.0f,%d\n", now_us(), pass.shared);
+        }
+        if (!is_right(&builds[0], &c, rng) || !is_right(&builds[1], &c, rng)) {
+            printf("MISMATCH label=%s block=%d: a call gave a wrong answer\n", shape->label, block);
+            return 1;
+        }
+    }
+    case_close(&c);
+    return 0;
+}
+
+static int run_pair(const Options *o) {
+    Build builds[2];
+    for (int side = 0; side < 2; side++) {
+        char path[4200];
+        if (snprintf(path, sizeof path, "%s/" HERE "/build/libkernel.so", o->dirs[side]) >= (int)sizeof path) {
+            die("a folder's name is too long");
+        }
+        builds[side] = load(path, 1);
+    }
+    FILE *out = open_csv(o);
+    uint64_t rng = o->seed;
+    fprintf(out, "label,block,slot,side,time_us,at_us,shared\n");
+    for (int i = 0; i < COUNT(SHAPES); i++) {
+        if (SHAPES[i].timed && selected(o, SHAPES[i].label) && pair_shape(o, builds, &SHAPES[i], &rng, out)) {
+            fclose(out);
+            return 1;
+        }
+    }
+    return fclose(out) ? 2 : 0;
+}
+
+static int run_profile(const Options *o) {
+    Build build = load(HERE "/build/libkernel.so", 1);
+    uint64_t rng = o->seed;
+    for (int i = 0; i < COUNT(SHAPES); i++) {
+        if (strcmp(o->profile, SHAPES[i].label) == 0) {
+            Case c = open_shape(&SHAPES[i], &build, &rng);
+            run(&build, &c);
+            retry_until = 0.0; /* the calls that a profiler counts are the calls that are timed */
+            printf("calls=%d\nkernel_time_us=%.3f\n", PROFILED_CALLS, visit(&build, &c, PROFILED_CALLS, &rng));
+            case_close(&c);
+            return 0;
+        }
+    }
+    die("no shape has the label that --profile names");
+    return 2;
+}
+
+static void read_options(Options *o, int argc, char **argv) {
+    for (int i = 1; i < argc; i++) {
+        int left = argc - i - 1;
+        if (left >= 1 && strcmp(argv[i], "--csv") == 0) {
+            o->csv = argv[++i];
+        } else if (left >= 1 && strcmp(argv[i], "--shapes") == 0) {
+            o->shapes = argv[++i];
+        } else if (left >= 1 && strcmp(argv[i], "--blocks") == 0) {
+            o->blocks = atoi(argv[++i]);
+        } else if (left >= 1 && strcmp(argv[i], "--seed") == 0) {
+            o->seed = strtoull(argv[++i], NULL, 10);
+        } else if (left >= 1 && strcmp(argv[i], "--profile") == 0) {
+            o->profile = argv[++i];
+        } else if (left >= 2 && strcmp(argv[i], "--pair") == 0) {
+            o->dirs[0] = argv[++i];
+            o->dirs[1] = argv[++i];
+        } else {
+            fprintf(stderr, "error: %s is unknown or lacks its value; see the head of bench.c\n", argv[i]);
+            exit(2);
+        }
+    }
+}
+
+int main(int argc, char **argv) {
+    Options o = {.blocks = 5, .seed = (uint64_t)getpid() ^ (uint64_t)now_us()};
+    read_options(&o, argc, argv);
+    original = load(HERE "/build/liboriginal.so", 1);
+    exact = load(HERE "/build/libexact.so", 0);
+    if (o.profile != NULL) {
+        return run_profile(&o);
+    }
+    if (o.csv == NULL) {
+        die("--csv FILE is missing");
+    }
+    return o.dirs[0] != NULL ? run_pair(&o) : run_benchmark(&o);
+}

@@ -1,0 +1,208 @@
+"""What test.py and bench.py share: values of arguments, loading a version of the function, and what counts as equal.
+
+Nothing here depends on the function; problem.py says what it takes.
+"""
+
+import copy
+import importlib
+import importlib.util
+import math
+import random
+import sys
+import types
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+sys.dont_write_bytecode = True
+HERE = Path(__file__).resolve().parent
+ORDINARY = "ordinary"
+LETTERS = "abcdefghijklmnopqrstuvwxyz"
+OWN = frozenset({"harness", "problem", "__main__"})
+"""Modules of this folder: never those of a version."""
+REFUSALS = (ArithmeticError, AssertionError, AttributeError, LookupError, RuntimeError, TypeError, ValueError)
+"""What a function raises for values that it does not take."""
+SPECIAL = {"nan": math.nan, "infinity": math.inf, "subnormal": 5e-324}
+
+
+class Shape(NamedTuple):
+    """Sizes of one call; what is not `timed` is tested only."""
+
+    label: str
+    config_class: str
+    timed: bool
+    sizes: Mapping[str, int]
+
+
+def sibling(name: str) -> types.ModuleType:
+    """A module of this folder from its source alone."""
+    module = sys.modules[name] = types.ModuleType(name)
+    module.__file__ = str(HERE / f"{name}.py")
+    exec(compile((HERE / f"{name}.py").read_bytes(), module.__file__, "exec"), module.__dict__)
+    return module
+
+
+def text(rng: random.Random, count: int, mix: str) -> str:
+    """Letters; one letter for `zeros`, any character for `extremes`."""
+    if mix == "zeros":
+        return "a" * count
+    if mix == "extremes":
+        return "".join(chr(rng.choice((rng.randrange(1, 128), rng.randrange(0x100, 0xD7FF)))) for _ in range(count))
+    return "".join(rng.choices(LETTERS, k=count))
+
+
+def octets(rng: random.Random, count: int, mix: str) -> bytes:
+    """Bytes; 0 for `zeros`, 0 and 255 for `extremes`."""
+    if mix == "zeros":
+        return bytes(count)
+    return bytes(rng.choices((0, 255), k=count)) if mix == "extremes" else rng.randbytes(count)
+
+
+def wholes(rng: random.Random, count: int, mix: str, low: int = -1000, high: int = 1000) -> list[int]:
+    """Whole numbers from low to high - 1."""
+    if mix == "zeros":
+        return [max(low, 0)] * count
+    if mix == "extremes":
+        return rng.choices((low, high - 1), k=count)
+    return [rng.randrange(low, high) for _ in range(count)]
+
+
+def reals(rng: random.Random, count: int, mix: str) -> list[float]:
+    """Normal numbers; of very different size for `extremes`; one NaN or infinity among them, or all subnormal."""
+    if mix == "zeros":
+        return [0.0] * count
+    numbers = [rng.gauss(0.0, 1.0) for _ in range(count)]
+    if mix == "extremes":
+        return [number * 2.0 ** rng.randrange(-20, 21) for number in numbers]
+    if mix == "subnormal":
+        return [number * 1e-310 for number in numbers]
+    if mix in SPECIAL and count:
+        numbers[rng.randrange(count)] = SPECIAL[mix]
+    return numbers
+
+
+def array(rng: random.Random, shape: Sequence[int], mix: str, dtype: str = "float64") -> Any:
+    """The same as a NumPy array."""
+    import numpy as np
+
+    if dtype.startswith(("int", "uint", "bool")):
+        numbers: list[Any] = list(wholes(rng, math.prod(shape), mix, 0, 2 if dtype == "bool" else 100))
+    else:
+        numbers = reals(rng, math.prod(shape), mix)
+    return np.array(numbers).astype(dtype).reshape(shape)
+
+
+def tensor(rng: random.Random, shape: Sequence[int], mix: str, dtype: str = "float32") -> Any:
+    """The same as a tensor on the GPU, or on the processor where there is none."""
+    import torch
+
+    place = "cuda" if torch.cuda.is_available() else "cpu"
+    wide = torch.from_numpy(array(rng, shape, mix, dtype if dtype.startswith(("int", "bool")) else "float64"))
+    return wide.to(device=place, dtype=getattr(torch, dtype))
+
+
+def load(root: Path, file: str, function: str, *, text_from: Path | None = None) -> Callable[..., Any]:
+    """The function of the version in `root`. With `text_from`, the source is that file's, its surroundings are root's.
+
+    Two versions may be loaded in one process: each finds its own siblings, and leaves no module behind.
+    """
+    path = (root / file).resolve()
+    top = path.parent
+    while (top / "__init__.py").exists():
+        top = top.parent
+    name = ".".join(path.relative_to(top).with_suffix("").parts)
+    _forget(root)
+    sys.path.insert(0, str(top))
+    try:
+        module = _module(name, text_from) if text_from else importlib.import_module(name)
+    finally:
+        sys.path.remove(str(top))
+    value: Any = module
+    for part in function.split("."):
+        value = getattr(value, part)
+    _forget(root)
+    return value
+
+
+def _module(name: str, file: Path) -> types.ModuleType:
+    """A module of that name from another file, in the package that its name says."""
+    package = name.rpartition(".")[0]
+    if package:
+        importlib.import_module(package)
+    spec = importlib.util.spec_from_file_location(name, file)
+    if spec is None or spec.loader is None:
+        raise ImportError(name)
+    module = sys.modules[name] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def _forget(root: Path) -> None:
+    base = str(root.resolve())
+    for name, module in list(sys.modules.items()):
+        file = getattr(module, "__file__", None) or next(iter(getattr(module, "__path__", ())), None)
+        if name not in OWN and file and str(file).startswith(base) and "site-packages" not in str(file):
+            del sys.modules[name]
+
+
+def difference(value: Any, right: Any, tolerance: float) -> str:
+    """Why a result is not the original's, or nothing. Floats may differ by `tolerance` of the larger of them."""
+    if hasattr(right, "detach"):
+        value, right = getattr(value, "detach", lambda: value)(), right.detach()
+        value, right = (side.double().cpu().numpy() if hasattr(side, "cpu") else side for side in (value, right))
+    if type(value) is not type(right) and not (_is_number(value) and _is_number(right)):
+        return f"is a {type(value).__name__}, the original gives a {type(right).__name__}"
+    if hasattr(right, "dtype") and hasattr(right, "shape"):
+        return _array_difference(value, right, tolerance)
+    if isinstance(right, float):
+        return _number_difference(float(value), right, tolerance)
+    if isinstance(right, dict):
+        if value.keys() != right.keys():
+            return "has other keys"
+        return next((why for key in right if (why := difference(value[key], right[key], tolerance))), "")
+    if isinstance(right, list | tuple):
+        if len(value) != len(right):
+            return f"has {len(value)} elements, the original gives {len(right)}"
+        pairs = zip(value, right, strict=True)
+        return next((why for item, aim in pairs if (why := difference(item, aim, tolerance))), "")
+    return "" if value == right else f"is {str(value)[:60]!r}, the original gives {str(right)[:60]!r}"
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _number_difference(value: float, right: float, tolerance: float) -> str:
+    same = value == right or (math.isnan(value) and math.isnan(right))
+    if same or abs(value - right) <= tolerance * max(abs(value), abs(right)) + 1e-320:
+        return ""
+    return f"is {value!r}, the original gives {right!r}"
+
+
+def _array_difference(value: Any, right: Any, tolerance: float) -> str:
+    import numpy as np
+
+    if value.shape != right.shape or value.dtype != right.dtype:
+        return f"is {value.dtype}{value.shape}, the original gives {right.dtype}{right.shape}"
+    if right.dtype.kind not in "fc":
+        return "" if np.array_equal(value, right) else "differs from the original"
+    finite = np.isfinite(right)
+    with np.errstate(all="ignore"):
+        scale = float(np.sqrt(np.mean(np.square(right[finite], dtype=np.float64)))) if finite.any() else 0.0
+        is_near = np.abs(value - right) <= tolerance * (np.abs(right) + scale)
+    agrees = (value == right) | (np.isnan(value) & np.isnan(right)) | (is_near & finite)
+    return "" if agrees.all() else "a number is further from the original's than the tolerance"
+
+
+def copy_arguments(arguments: Sequence[Any]) -> tuple[Any, ...]:
+    """The same arguments again, which a call cannot have changed."""
+    return tuple(value.clone() if hasattr(value, "detach") else copy.deepcopy(value) for value in arguments)
+
+
+def run(function: Callable[..., Any], arguments: Sequence[Any]) -> tuple[Any, ...]:
+    """What a call gives, or the type of what it raises, and what it made of its arguments."""
+    values = copy_arguments(arguments)
+    try:
+        return (function(*values), *values)
+    except REFUSALS as error:  # the original may refuse values: the other version must refuse them too
+        return (type(error).__name__, *values)

@@ -1,0 +1,154 @@
+/* Does a build what the original does? `build/test [--seed N]`: new values in every run, PASS lines and exit code 0, or
+ * MISMATCH and 1. `--survey` calls the original alone, each shape and kind of values in a process of its own, and prints
+ * CRASH, DIFFERS (from itself) or OK with the microseconds of a call. */
+#include <signal.h>
+#include <sys/wait.h>
+
+#include "harness.h"
+
+static const char *const NAMES[] = {"ordinary", "zeros", "extremes", "nan", "infinity", "subnormal"};
+static char now_running[256];
+static double largest;
+static int calls;
+
+static void on_fault(int number) {
+    static const char why[] = " (access outside the arrays, or the function crashed)\n";
+    ssize_t ignored = write(STDOUT_FILENO, now_running, strlen(now_running));
+    ignored += write(STDOUT_FILENO, why, sizeof why - 1);
+    (void)ignored;
+    (void)number;
+    _exit(1);
+}
+
+static void check_call(const Build builds[3], Case *c, Mix mix, uint64_t *rng) {
+    case_fill(c, mix, rng);
+    snprintf(now_running, sizeof now_running, "MISMATCH label=%s values=%s: the original:", c->shape->label, NAMES[mix]);
+    case_solve(c, &builds[1], &builds[2]);
+    snprintf(now_running, sizeof now_running, "MISMATCH label=%s values=%s:", c->shape->label, NAMES[mix]);
+    run(&builds[0], c);
+    int which = 0;
+    const char *why = case_compare(c, &builds[2], &which, &largest);
+    if (why != NULL) {
+        printf("MISMATCH label=%s values=%s array=%s: %s\n", c->shape->label, NAMES[mix], ARRAYS[which].name, why);
+        exit(1);
+    }
+    calls++;
+}
+
+/* All kinds of values through the same arrays, so that an answer kept by address is found out. */
+static void check_shape(const Build builds[3], const Shape *shape, uint64_t *rng) {
+    Placement first = EDGES ? START : CENTRE, last = EDGES ? END : CENTRE;
+    for (Placement placement = first; placement <= last; placement++) {
+        Case c = case_open(shape, placement, &builds[0], rng);
+        for (int mix = 0; mix < COUNT(MIXES); mix++) {
+            check_call(builds, &c, MIXES[mix], rng);
+        }
+        case_close(&c);
+    }
+    printf("PASS label=%s\n", shape->label);
+}
+
+/* In a child: 0 when two calls of the original on the same values agree, 3 when not; a crash is a signal. */
+static void survey_call(const Build *original, const Shape *shape, Mix mix, Placement placement, uint64_t *rng) {
+    static const Build NO_EXACT;
+    int which;
+    double error = 0.0;
+    alarm(20);
+    Case c = case_open(shape, placement, original, rng);
+    case_fill(&c, mix, rng);
+    case_solve(&c, original, &NO_EXACT);
+    run(original, &c);
+    if (case_compare(&c, &NO_EXACT, &which, &error) != NULL) {
+        printf("DIFFERS %s %s %s\n", shape->label, NAMES[mix], ARRAYS[which].name);
+        exit(3);
+    }
+    restore(&c);
+    double began = now_us();
+    run(original, &c);
+    printf("OK %s %s %d %.3f\n", shape->label, NAMES[mix], (int)placement, now_us() - began);
+    exit(0);
+}
+
+static int survey(const Build *original, uint64_t *rng) {
+    for (int shape = 0; shape < COUNT(SHAPES); shape++) {
+        for (int mix = 0; mix < COUNT(MIXES); mix++) {
+            for (Placement placement = CENTRE; placement <= END; placement++) {
+                int status;
+                pid_t child;
+                fflush(stdout);
+                if ((child = fork()) == 0) {
+                    survey_call(original, &SHAPES[shape], MIXES[mix], placement, rng);
+                }
+                if (child < 0 || waitpid(child, &status, 0) < 0) {
+                    die("cannot start a process");
+                }
+                if (WIFSIGNALED(status)) {
+                    const char *how = WTERMSIG(status) == SIGALRM ? "SLOW" : "CRASH";
+                    printf("%s %s %s %d %d\n", how, SHAPES[shape].label, NAMES[MIXES[mix]], (int)placement, WTERMSIG(status));
+                }
+            }
+        }
+    }
+    return 0;
+}
+
+/* The double version agrees with the original on ordinary values, as far as rounding lets it: else it is none. */
+static int try_exact(const Build builds[3], uint64_t *rng) {
+    for (int shape = 0; shape < COUNT(SHAPES); shape++) {
+        Case c = case_open(&SHAPES[shape], CENTRE, &builds[1], rng);
+        case_fill(&c, ORDINARY, rng);
+        case_solve(&c, &builds[1], &builds[2]);
+        for (int i = 0; i < ARRAY_COUNT; i++) {
+            double squares = 0.0, off = 0.0;
+            int64_t count = ARRAYS[i].elements(c.shape->sizes);
+            for (int64_t e = 0; ARRAYS[i].kind == F32 && ARRAYS[i].role != INPUT && e < count; e++) {
+                double right = get_number(F32, c.right[i] + (size_t)e * 4);
+                squares += right * right;
+                off += (right - c.exact[i][e]) * (right - c.exact[i][e]);
+            }
+            if (!(off <= 1e-6 * squares)) {
+                printf("APART %s %s\n", SHAPES[shape].label, ARRAYS[i].name);
+                return 1;
+            }
+        }
+        case_close(&c);
+    }
+    return 0;
+}
+
+static uint64_t fresh_seed(void) {
+    uint64_t seed;
+    FILE *random = fopen("/dev/urandom", "rb");
+    if (random == NULL || fread(&seed, sizeof seed, 1, random) != 1) {
+        die("cannot read /dev/urandom; give --seed");
+    }
+    fclose(random);
+    return seed;
+}
+
+int main(int argc, char **argv) {
+    uint64_t seed = argc == 3 && strcmp(argv[1], "--seed") == 0 ? strtoull(argv[2], NULL, 10) : fresh_seed();
+    setvbuf(stdout, NULL, _IOLBF, 0);
+    Build original = load(HERE "/build/liboriginal.so", 1);
+    if (argc == 2 && strcmp(argv[1], "--load") == 0) {
+        return 0;
+    }
+    if (argc == 2 && strcmp(argv[1], "--survey") == 0) {
+        return survey(&original, &seed);
+    }
+    Build builds[3] = {load(HERE "/build/libkernel.so", 1), original, load(HERE "/build/libexact.so", 0)};
+    if (argc == 2 && strcmp(argv[1], "--try-exact") == 0) {
+        return try_exact(builds, &seed);
+    }
+    printf("seed %llu\n", (unsigned long long)seed);
+    signal(SIGSEGV, on_fault);
+    signal(SIGBUS, on_fault);
+    signal(SIGFPE, on_fault);
+    signal(SIGILL, on_fault);
+    signal(SIGABRT, on_fault);
+    for (int i = 0; i < COUNT(SHAPES); i++) {
+        check_shape(builds, &SHAPES[i], &seed);
+    }
+    printf("PASS %d calls, largest error %.2f of what is allowed\n", calls, largest);
+    return 0;
+}

@@ -1,0 +1,152 @@
+"""The harness of a Python function, one that works on PyTorch tensors or launches Triton kernels too."""
+
+import os
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+from ridgeline.agent.contract_file import MARK
+from ridgeline.agent.scaffold.native import TEMPLATES, TEST_S, Plan, ShapePlan, Trial
+from ridgeline.agent.scaffold.signature import Parameter
+from ridgeline.sandbox.isolation.process import run
+
+FILES = ("harness.py", "test.py", "bench.py")
+MIXES = ("ordinary", "zeros", "extremes", "nan", "infinity", "subnormal")
+SLOWEST_US = 100_000.0
+REAL = frozenset({"reals", "array", "tensor"})
+"""Kinds of values that may hold a NaN."""
+FORMS = {
+    "text": "harness.text(rng, {count}, mix)",
+    "texts": "[harness.text(rng, 12, mix) for _ in range({count})]",
+    "octets": "harness.octets(rng, {count}, mix)",
+    "reals": "harness.reals(rng, {count}, mix)",
+    "wholes": "harness.wholes(rng, {count}, mix{bounds})",
+    "array": 'harness.array(rng, ({extents},), mix, "float64")',
+    "tensor": 'harness.tensor(rng, ({extents},), mix, "float32")',
+}
+"""How values of each kind are made, in problem.py."""
+
+
+def write_files(plan: Plan, *, mutates: bool = False) -> None:
+    """Write the harness, over what an earlier try wrote."""
+    plan.home.mkdir(parents=True, exist_ok=True)
+    for name in FILES:
+        shutil.copy(TEMPLATES / name, plan.home / name)
+    shutil.copy(plan.signature.file, plan.home / "original.py")
+    (plan.home / "problem.py").write_text(_problem(plan, mutates), encoding="utf-8")
+
+
+def _problem(plan: Plan, mutates: bool) -> str:
+    signature = plan.signature
+    shapes = [
+        f'    harness.Shape("{shape.label}", "{shape.config_class}", {shape.timed}, {dict(shape.sizes)}),'
+        for shape in plan.shapes
+    ]
+    marks = [f"    # {MARK}: {gap}" for gap in signature.gaps]
+    values = [f"        {_value(parameter, plan)},  # {parameter.name}" for parameter in signature.parameters]
+    names = ", ".join(f'"{name}"' for name in signature.sizes)
+    return "\n".join(
+        [
+            f'"""What {signature.name} takes: its sizes and values. Written by `ridgeline init`; yours to edit."""',
+            "",
+            "import random",
+            "from collections.abc import Mapping",
+            "from typing import Any",
+            "",
+            "import harness",
+            "",
+            f'SOURCE = "{os.path.relpath(signature.file, plan.root)}"',
+            f'FUNCTION = "{signature.name}"',
+            f"SIZE_NAMES = ({names},)",
+            f"MUTATES = {mutates}  # whether a call changes its arguments: then each call gets new ones",
+            f"TOLERANCE = {'1e-5' if any(one.kind == 'tensor' for one in signature.parameters) else '1e-9'}"
+            "  # of floats: reordered sums are allowed, other results are not",
+            "# kinds of values that the test tries; `ordinary` ones are timed",
+            f"MIXES = ({', '.join(repr(mix) for mix in plan.mixes)},)",
+            "# label, class (shapes that take the same path), timed (else only tested), sizes",
+            "SHAPES = (",
+            *shapes,
+            ")",
+            "",
+            "",
+            "def arguments(rng: random.Random, sizes: Mapping[str, int], mix: str) -> tuple[Any, ...]:",
+            '    """New arguments of one call."""',
+            *marks,
+            "    return (",
+            *values,
+            "    )",
+            "",
+        ]
+    )
+
+
+def _value(parameter: Parameter, plan: Plan) -> str:
+    if parameter.role in ("scalar", "unread"):
+        return plan.values.get(parameter.name) or parameter.literal or "None"
+    extents = ", ".join(f'sizes["{name}"]' for name in parameter.extents)
+    low, _, high = plan.values.get(parameter.name, "").partition(":")
+    bounds = f", {low}, {high}" if high else ""
+    return FORMS[parameter.kind].format(count=extents.split(",")[0], extents=extents, bounds=bounds)
+
+
+def default_mixes(parameters: Sequence[Parameter]) -> tuple[str, ...]:
+    """Kinds of values worth a try: special numbers only where there are floats."""
+    return MIXES if any(parameter.kind in REAL for parameter in parameters) else MIXES[:3]
+
+
+def try_out(plan: Plan, python: str) -> Trial:
+    """Let the original run on every shape and kind of values, and leave out what it does not take."""
+    write_files(plan)
+    if plan.signature.gaps:
+        return Trial(plan=plan)
+    test = (python, "-P", "-B", f"{plan.folder}/test.py")
+    survey = run((*test, "--survey"), cwd=plan.root, timeout_s=TEST_S)
+    rows = [line.split(maxsplit=5) for line in survey.output.splitlines()]
+    rows = [row for row in rows if row and row[0] in ("OK", "RAISES", "DIFFERS")]
+    if not survey.ok:
+        return Trial(plan=plan, problem=(survey.output.strip().splitlines() or ["took too long"])[-1][:300])
+    notes: list[str] = []
+    if raised := [row for row in rows if row[0] == "RAISES"]:
+        why = f"raises {raised[0][5]} on {raised[0][1]}: give other values in {plan.folder}/problem.py"
+        return Trial(plan=plan, problem=why)
+    if any(row[0] == "DIFFERS" and row[2] == "ordinary" for row in rows):
+        return Trial(plan=plan, problem="two calls on the same values differ; what else does it read?")
+    left = sorted({row[2] for row in rows if row[0] == "DIFFERS"})
+    notes += [f"differs from itself on values `{name}`: left out of the test" for name in left]
+    times = {row[1]: float(row[3]) for row in rows if row[2] == "ordinary"}
+    timed = [shape.label for shape in plan.shapes if shape.timed and times[shape.label] <= SLOWEST_US]
+    timed = timed or [min(times, key=lambda label: times[label])]
+    slow = [shape.label for shape in plan.shapes if shape.timed and shape.label not in timed]
+    notes += [f"a call takes over {SLOWEST_US / 1000:.0f} ms on {', '.join(slow)}: left out"] if slow else []
+    mutates = any(row[4] == "1" for row in rows)
+    notes += ["a call changes its arguments: each timed call gets new ones"] if mutates else []
+    shapes = tuple(
+        shape.model_copy(update={"timed": shape.label in timed}) for shape in plan.shapes if shape.label not in slow
+    )
+    plan = plan.model_copy(update={"shapes": shapes, "mixes": tuple(mix for mix in plan.mixes if mix not in left)})
+    write_files(plan, mutates=mutates)
+    tested = run(test, cwd=plan.root, timeout_s=TEST_S)
+    notes.append("right is what the original gives")
+    problem = "" if tested.ok else (tested.output.strip().splitlines() or ["fails"])[-1][:300]
+    return Trial(plan=plan, notes=tuple(notes), problem=problem)
+
+
+def default_shapes(names: Sequence[str]) -> tuple[ShapePlan, ...]:
+    """Sizes for a function that is interpreted: a call takes micro- to milliseconds."""
+    sizes = {1: (16, 100, 600), 2: (8, 32, 128)}.get(len(names), (4, 8, 16))
+    classes = ("small", "medium", "large")
+    label = names[0]
+    timed = [
+        ShapePlan(label=f"{label}{size}", sizes=dict.fromkeys(names, size), config_class=sort)
+        for size, sort in zip(sizes, classes, strict=True)
+    ]
+    tested = [ShapePlan(label=f"{label}{size}", sizes=dict.fromkeys(names, size), timed=False) for size in (0, 1, 7)]
+    return (*timed, *tested)
+
+
+def find_python(root: Path) -> str:
+    """The Python of the project's own environment, else the one that PATH has."""
+    for name in (".venv", "venv"):
+        if (root / name / "bin" / "python").is_file():
+            return str(root / name / "bin" / "python")
+    return "python3"

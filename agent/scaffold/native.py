@@ -1,0 +1,611 @@
+"""The harness of a function in C, C++, CUDA or HIP: its files as text, and trying them on the original."""
+
+import json
+import os
+import re
+import shlex
+import shutil
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+from ridgeline.agent.contract_file import MARK
+from ridgeline.agent.errors import UserError
+from ridgeline.agent.scaffold.signature import ITEM_BYTES, QUALIFIERS, STRIDE, Parameter, Signature
+from ridgeline.graph.values import Value
+from ridgeline.sandbox.isolation.process import run
+
+TEMPLATES = Path(__file__).parent / "harness"
+BUILD_S, TEST_S = 120.0, 300.0
+CLASSES = ((1 << 15, "small"), (1 << 20, "medium"))
+"""Configuration classes by the bytes of all arrays: what fits a first cache, what fits a second, what does not."""
+COMPILERS: Mapping[str, tuple[str, ...]] = {
+    "c": ("cc", "gcc", "clang"), "c++": ("c++", "g++", "clang++"), "cuda": ("nvcc",), "hip": ("hipcc",),
+}  # fmt: skip
+UNITS = {"c": "unit.c", "c++": "unit.cpp", "cuda": "unit.cu", "hip": "unit.hip"}
+FILES = ("harness.h", "test.c", "bench.c", "Makefile")
+SLOWEST_US = 20_000.0
+"""A call that takes longer makes a round slow without making it more certain: such a shape is only tested."""
+MIXES = ("ORDINARY", "ZEROS", "EXTREMES", "NOT_A_NUMBER", "INFINITE", "SUBNORMAL")
+MIX_NAMES = dict(zip(("ordinary", "zeros", "extremes", "nan", "infinity", "subnormal"), MIXES, strict=True))
+KEPT_FLAGS = re.compile(r"-(?:D|U|I|std=|f|m|O|W|g|isystem|include|iquote|x)")
+PLAIN_TYPES = {
+    1: ("float", "double"),
+    2: ("char", "signed char", "short", "int", "long", "long long"),
+    3: ("unsigned char", "unsigned short", "unsigned", "unsigned long", "unsigned long long", "_Bool"),
+}
+SLACKS = (1, 2, 4, 8)
+"""How many times longer the arrays are made, one after the other, while the original touches what lies beyond them."""
+UNDEFINED = re.compile(r"undefined (?:reference to|symbol:?) [`'\"]?(\w+)")
+
+
+class ShapePlan(Value):
+    """Sizes of one call."""
+
+    label: str
+    sizes: Mapping[str, int]
+    timed: bool = True
+    config_class: str = "all"
+
+
+class Plan(Value):
+    """Everything that the files say."""
+
+    signature: Signature
+    root: Path
+    """The contract's folder."""
+    folder: str
+    """Of the harness, below it."""
+    shapes: tuple[ShapePlan, ...]
+    mixes: tuple[str, ...]
+    values: Mapping[str, str] = {}
+    """Plain values, and ranges `low:high` of arrays, that the user gave."""
+    compiler: str
+    flags: tuple[str, ...]
+    extra: tuple[str, ...] = ()
+    """Other sources that the function needs to be linked, from the contract's folder."""
+    slack: int = 1
+    """Every array has so many times the elements that its sizes say: the original reads further."""
+    edges: bool = True
+    """Whether arrays lie against pages that fault."""
+    exact: bool = False
+    """Whether the original was also built in double."""
+    item_bytes: Mapping[str, int] = {}
+    """Bytes of one element of arrays of structs."""
+
+    @property
+    def home(self) -> Path:
+        return self.root / self.folder
+
+    @property
+    def source(self) -> str:
+        """The function's file, from the harness."""
+        return os.path.relpath(self.signature.file, self.home)
+
+
+def write_files(plan: Plan) -> None:
+    """Write the harness, over what an earlier try wrote."""
+    signature, home = plan.signature, plan.home
+    home.mkdir(parents=True, exist_ok=True)
+    for name in FILES:
+        shutil.copy(TEMPLATES / name, home / name)
+    unit = (TEMPLATES / "unit.c").read_text(encoding="utf-8")
+    (home / UNITS[signature.language]).write_text(unit, encoding="utf-8")
+    if signature.language in ("cuda", "hip"):
+        shutil.copy(TEMPLATES / "device.h", home / "device.h")
+    original = signature.file.read_text(encoding="utf-8", errors="surrogateescape")
+    (home / f"original{signature.file.suffix}").write_text(original, encoding="utf-8", errors="surrogateescape")
+    (home / "problem.h").write_text(_problem(plan), encoding="utf-8")
+    (home / "call.h").write_text(_call(plan), encoding="utf-8")
+    (home / "flags.mk").write_text(_flags(plan), encoding="utf-8")
+    if plan.exact:
+        (home / f"exact{signature.file.suffix}").write_text(widen(original), encoding="utf-8", errors="surrogateescape")
+        (home / "exact_call.h").write_text(widen(_call(plan)), encoding="utf-8")
+    (home / ".gitignore").write_text("build/\n", encoding="utf-8")
+
+
+def _problem(plan: Plan) -> str:
+    """Shapes, arrays and tolerance, as C."""
+    signature = plan.signature
+    functions, rows, structs = [], [], []
+    listed = [*signature.arrays, *_result_array(signature)]
+    for array in listed:
+        functions.append(_elements(array, plan))
+        rows.append(f'    {{"{array.name}", {_kind(array)}, {array.role.upper()}, {_values(array, plan)}, '
+                    f"elements_{array.name}, {_bytes(array, plan)}}},")  # fmt: skip
+        if not array.kind:
+            structs.append(array.name)
+    names = ", ".join(f'"{size}"' for size in signature.sizes)
+    shapes = [
+        f'    {{"{shape.label}", "{shape.config_class}", {int(shape.timed)}, '
+        f"{{{', '.join(str(shape.sizes[size]) for size in signature.sizes)}}}}},"
+        for shape in plan.shapes
+    ]
+    sizes = [f"#define SIZE_{size} sizes[{place}]" for place, size in enumerate(signature.sizes)]
+    return "\n".join(
+        [
+            f"/* What {signature.name} takes: its sizes, its arrays, their values. Written by `ridgeline init`; yours to edit. */",
+            "",
+            f"#define SIZE_COUNT {len(signature.sizes)}",
+            f"static UNUSED const char *const SIZE_NAMES[] = {{{names}}};",
+            *sizes,
+            "",
+            "/* How many elements each array has. */",
+            *functions,
+            "",
+            "/* {name, kind, role, values, low, high, elements, bytes of one}: values are ANY, RANGE from low to below high,",
+            " * TEXT (letters, then a zero), or OWN, which fill_own() makes. */",
+            "static UNUSED const Array ARRAYS[] = {",
+            *rows,
+            "};",
+            "",
+            "/* {label, class, timed?, {sizes}}: a class is a set of shapes that take the same path; what is not timed is tested. */",
+            "static UNUSED const Shape SHAPES[] = {",
+            *shapes,
+            "};",
+            "",
+            "/* Kinds of values that the test tries; those that end the original are left out. */",
+            f"static UNUSED const Mix MIXES[] = {{{', '.join(plan.mixes)}}};",
+            f"#define EDGES {int(plan.edges)} /* 1: arrays also lie against pages that fault */",
+            "#define TOLERANCE 1e-5 /* of a number and of its array, where there is no build in double to say better */"
+            if any(array.kind == "F32" for array in listed)
+            else "#define TOLERANCE 1e-12 /* of a number and of its array */",
+            "",
+            _fill_own(structs),
+        ]
+    )
+
+
+def _fill_own(structs: Sequence[str]) -> str:
+    head = (
+        "static UNUSED void fill_own(const Array *array, char *data, const int64_t *sizes, Mix mix, uint64_t *rng) {\n"
+    )
+    marks = "".join(f"    /* {MARK}: {name}: values of its structs, new ones in every call */\n" for name in structs)
+    body = "    (void)mix;\n    memset(data, 0, (size_t)array->elements(sizes) * array->bytes);\n    (void)rng;\n}\n"
+    return head + marks + body
+
+
+def _result_array(signature: Signature) -> Iterator[Parameter]:
+    """What the function returns, as an array of one."""
+    if signature.result_kind and "*" not in signature.result:
+        yield Parameter(name="result", type=signature.result, kind=signature.result_kind, role="output", extents=("1",))
+
+
+def _elements(array: Parameter, plan: Plan) -> str:
+    product = (
+        " * ".join(f"SIZE_{extent}" if extent in plan.signature.sizes else extent for extent in array.extents) or "1"
+    )
+    product += f" * {plan.slack}" if plan.slack > 1 and array.name != "result" else ""
+    product += " + 1" if array.text else ""
+    mark = "" if array.kind else f" /* {MARK}: {array.name}: how many {array.type} there are */"
+    unused = "" if "sizes" in product or "SIZE_" in product else "(void)sizes; "
+    return f"static int64_t elements_{array.name}(const int64_t *sizes) {{ {unused}return {product}; }}{mark}"
+
+
+def _kind(array: Parameter) -> str:
+    return array.kind or "RAW"
+
+
+def _bytes(array: Parameter, plan: Plan) -> int:
+    return ITEM_BYTES[array.kind] if array.kind else plan.item_bytes.get(array.name, 1)
+
+
+def _values(array: Parameter, plan: Plan) -> str:
+    """Values, low and high."""
+    low, _, high = plan.values.get(array.name, "").partition(":")
+    if high:
+        return f"RANGE, {float(low)!r}, {float(high)!r}"
+    return "TEXT, 0, 0" if array.text else "ANY, 0, 0" if array.kind else "OWN, 0, 0"
+
+
+def _call(plan: Plan) -> str:
+    """One call of the function with the harness's arrays."""
+    signature = plan.signature
+    lines = [f"/* How {signature.name} is called. Written by `ridgeline init`; yours to edit. */"]
+    device = signature.language in ("cuda", "hip")
+    lines += ["#include <stdint.h>", *(['#include "device.h"'] if device else []), ""]
+    linkage = "" if signature.language == "c" else 'extern "C" '
+    export = f'{linkage}__attribute__((visibility("default"))) void'
+    arguments = [_argument(parameter, plan) for parameter in signature.parameters]
+    lines += [line for parameter in signature.parameters for line in _stand_in(parameter, plan)]
+    gaps = [gap for gap in signature.gaps if gap.startswith("global ")]
+    marks = [f"    /* {MARK}: {gap}: set it up here, the same in every build */" for gap in gaps]
+    integer = "long long" if device else "int64_t"
+    launch = f"<<<{_launch(plan)}>>>" if signature.kernel else ""
+    call = f"{signature.name}{launch}({', '.join(arguments)})"
+    place = len(signature.arrays)
+    if signature.result_kind and "*" not in signature.result:
+        call = f"*({signature.result} *)arrays[{place}] = {call}"
+    lines += [
+        f"{export} ridgeline_prepare(void) {{",
+        *marks,
+        "}",
+        "",
+        f"{export} ridgeline_call(void **arrays, const {integer} *sizes) {{",
+        *([f"    /* {MARK}: launch: the grid and the block that callers of {signature.name} use */"]
+          if signature.kernel else []),
+        "    (void)arrays;\n    (void)sizes;",
+        f"    {call};",
+        "}",
+    ]  # fmt: skip
+    return "\n".join(lines) + "\n"
+
+
+def _launch(plan: Plan) -> str:
+    """A launch of one thread for each element of the longest array, in blocks of 256."""
+    sizes = plan.signature.sizes
+    longest = max(plan.signature.arrays, key=lambda array: len(array.extents), default=None)
+    names = longest.extents if longest else sizes
+    product = " * ".join(f"sizes[{sizes.index(name)}]" if name in sizes else name for name in names) or "1"
+    return f"(unsigned)(({product} + 255) / 256), 256"
+
+
+def _argument(parameter: Parameter, plan: Plan) -> str:
+    signature = plan.signature
+    if parameter.is_array:
+        return f"({parameter.type})arrays[{signature.arrays.index(parameter)}]"
+    if parameter.role == "size":
+        return f"({_plain(parameter.type)})sizes[{signature.sizes.index(parameter.name)}]"
+    if parameter.role == "scalar" and parameter.kind:
+        default = "0.5" if parameter.kind in ("F32", "F64") else "1"
+        return f"({_plain(parameter.type)}){plan.values.get(parameter.name) or parameter.literal or default}"
+    return f"FILL_{parameter.name}"
+
+
+def _plain(spelled: str) -> str:
+    return " ".join(word for word in spelled.split() if word not in QUALIFIERS - {"struct"})
+
+
+def _stand_in(parameter: Parameter, plan: Plan) -> Iterator[str]:
+    """A place for what no array stands for."""
+    if parameter.is_array or parameter.role == "size" or (parameter.role == "scalar" and parameter.kind):
+        return
+    nothing = "0" if plan.signature.language == "c" else "nullptr"
+    value = "{}" if parameter.role == "scalar" else nothing
+    spelled = f"({parameter.type}){value}" if parameter.role == "scalar" else value
+    yield f"/* {MARK}: {parameter.name}: {parameter.type}: make one above, and name it here */"
+    yield f"#define FILL_{parameter.name} {spelled}"
+    yield ""
+
+
+def _flags(plan: Plan) -> str:
+    signature = plan.signature
+    nvcc = signature.language == "cuda"
+    beside = os.path.relpath(signature.file.parent, plan.root)
+    pic = ["-shared", "-Xcompiler", "-fPIC"] if nvcc else ["-shared", "-fPIC", "-Wl,-Bsymbolic"]
+    if signature.language == "c++" and "clang" not in plan.compiler:
+        pic.append("-fno-gnu-unique")
+    lines = {
+        "COMPILER": plan.compiler,
+        "FLAGS": shlex.join(plan.flags),
+        "PICFLAGS": " ".join(pic),
+        "LINKED": "" if nvcc else "-lm",
+        "BESIDE": f"-I {beside}" if nvcc else f"-iquote {beside}",
+        "UNIT": UNITS[signature.language],
+        "SOURCE": plan.source,
+        "ORIGINAL": f"original{signature.file.suffix}",
+        "EXACT": f"exact{signature.file.suffix}" if plan.exact else "",
+        "EXTRA": " ".join(plan.extra),
+    }
+    head = (
+        "# How the function is compiled: the project's own flags where they were found. Other sources it needs: EXTRA."
+    )
+    return "\n".join([head, *(f"{name} = {value}".rstrip() for name, value in lines.items())]) + "\n"
+
+
+FLOAT_CALLS = re.compile(
+    r"\b(sqrt|exp|exp2|log|log2|log10|log1p|expm1|pow|sin|cos|tan|tanh|atan|atan2|fabs|fmax|fmin|floor|ceil|round|rint"
+    r"|erf|fma|cbrt|hypot|trunc|fmod|ldexp|copysign)f\b"
+)
+
+
+def widen(text: str) -> str:
+    """The same C with double for every float: what rounding did to the original can be told from it."""
+    wide = re.sub(r"\bfloat\b", "double", text)
+    wide = FLOAT_CALLS.sub(r"\1", wide)
+    wide = re.sub(r"\bFLT_(MAX|MIN|EPSILON)\b", r"DBL_\1", wide)
+    return re.sub(r"\b(\d+\.\d*(?:[eE][+-]?\d+)?|\.\d+(?:[eE][+-]?\d+)?|\d+[eE][+-]?\d+)[fF]\b", r"\1", wide)
+
+
+# The project's compiler and flags.
+
+
+def find_flags(root: Path, source: Path, language: str) -> tuple[str, tuple[str, ...], str]:
+    """Compiler, flags for a run in `root`, and a note where they come from. Raises `UserError` without a compiler."""
+    compiler = next((name for name in COMPILERS[language] if shutil.which(name)), None)
+    for database in (root / "compile_commands.json", *sorted(root.glob("*/compile_commands.json"))):
+        words = _database_words(database, source)
+        if words:
+            flags = tuple(_relative_flags(words, database.parent, root))
+            program = Path(words[0]).name
+            return (words[0] if shutil.which(words[0]) else compiler or program), flags, f"flags of {database.name}"
+    if compiler is None and language in ("c", "c++"):
+        raise UserError(f"--function: no compiler for {language} here; install {' or '.join(COMPILERS[language])}")
+    include = sorted(_include_folders(root, source))
+    options = " ".join(flag for folder in include for flag in ("-I", folder))
+    flags = ("-O2", *(flag for folder in include for flag in ("-I", folder)))
+    note = "no compile_commands.json: compiled with -O2" + (f" {options}" if options else "")
+    return compiler or COMPILERS[language][0], flags, note
+
+
+def _database_words(database: Path, source: Path) -> list[str]:
+    """The words of the command that compiles a file; empty where the database has none."""
+    try:
+        entries = json.loads(database.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return []
+    for entry in entries if isinstance(entries, list) else []:
+        file = Path(entry.get("directory", "."), entry.get("file", ""))
+        if file.resolve() == source.resolve():
+            words: list[str] = entry.get("arguments") or shlex.split(entry.get("command", ""))
+            return [*words, "", entry.get("directory", ".")]
+    return []
+
+
+def _relative_flags(words: Sequence[str], _: Path, root: Path) -> Iterator[str]:
+    """Flags that say what the code means; folders of the project from its root, so that another checkout has its own."""
+    directory = Path(words[-1])
+    listed = words[1:-2]
+    after = ""
+    for word in listed:
+        if after:
+            yield after
+            yield _relative(word, directory, root)
+            after = ""
+        elif word in ("-I", "-isystem", "-include", "-iquote"):
+            after = word
+        elif word.startswith("-I"):
+            yield f"-I{_relative(word[2:], directory, root)}"
+        elif KEPT_FLAGS.match(word) and not word.startswith("-Werror"):
+            yield word
+
+
+def _relative(path: str, directory: Path, root: Path) -> str:
+    absolute = (directory / path).resolve()
+    return os.path.relpath(absolute, root) if absolute.is_relative_to(root) else str(absolute)
+
+
+def _include_folders(root: Path, source: Path) -> Iterator[str]:
+    """Folders of the project that hold a header which its own folder does not."""
+    text = source.read_text(encoding="utf-8", errors="replace")
+    for name in re.findall(r'^\s*#\s*include\s*["<]([^">]+)[">]', text, re.MULTILINE):
+        if not (source.parent / name).is_file():
+            for header in list(root.rglob(Path(name).name))[:20]:
+                if header.as_posix().endswith(f"/{name}") and ".git" not in header.parts:
+                    yield os.path.relpath(Path(str(header)[: -len(name)]), root)
+                    break
+
+
+# Trying the files on the original.
+
+
+class Trial(Value):
+    """What came of building and surveying the harness."""
+
+    plan: Plan
+    notes: tuple[str, ...] = ()
+    problem: str = ""
+    """Why the harness does not run yet; empty where it does."""
+
+
+def try_out(plan: Plan) -> Trial:
+    """Build, let the original run on every shape and kind of values, and leave out what it does not take."""
+    notes: list[str] = []
+    write_files(plan)
+    for _ in range(4):
+        built = _make(plan)
+        missing = sorted(set(UNDEFINED.findall(built)) - {"ridgeline_call"}) if built else []
+        sources = [source for name in missing if (source := _definition_of(plan, name)) is not None]
+        fresh = sorted(set(sources) - set(plan.extra))
+        if not built or not fresh:
+            break
+        plan = plan.model_copy(update={"extra": (*plan.extra, *fresh)})
+        notes.append(f"linked with {', '.join(fresh)}, which the function needs")
+        write_files(plan)
+    if built:
+        return Trial(plan=plan, notes=tuple(notes), problem=_first_error(built))
+    if plan.signature.gaps or plan.signature.language in ("cuda", "hip"):
+        return Trial(plan=plan, notes=tuple(notes))
+    return _survey(plan, notes)
+
+
+def _make(plan: Plan) -> str:
+    """Build everything; what the build said where it failed, else nothing."""
+    shutil.rmtree(plan.home / "build", ignore_errors=True)
+    build = run(("make", "-s", "-f", f"{plan.folder}/Makefile", "all"), cwd=plan.root, timeout_s=BUILD_S)
+    if not build.ok:
+        return build.output or "make failed"
+    if plan.signature.language in ("cuda", "hip"):
+        return ""
+    loaded = run((f"{plan.folder}/build/test", "--load"), cwd=plan.root, timeout_s=TEST_S)
+    return loaded.output if "undefined symbol" in loaded.output else ""
+
+
+def _first_error(text: str) -> str:
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return next((line for line in lines if re.search(r"error|undefined", line)), lines[-1] if lines else "")[:300]
+
+
+def _definition_of(plan: Plan, name: str) -> str | None:
+    """The source of the project that defines a function, from the root."""
+    pattern = re.compile(rf"^[^\n;=#]*\b{re.escape(name)}\s*\([^;]*?\)[^;{{]*\{{", re.MULTILINE | re.DOTALL)
+    for path in _sources(plan.root, (".c",) if plan.signature.language == "c" else (".c", ".cc", ".cpp", ".cxx")):
+        if path.resolve() == plan.signature.file.resolve() or path.is_relative_to(plan.home):
+            continue
+        text = path.read_text(encoding="utf-8", errors="replace")
+        if f"{name}" in text and pattern.search(text) and not re.search(r"\bint\s+main\s*\(", text):
+            return os.path.relpath(path, plan.root)
+    return None
+
+
+def _sources(root: Path, suffixes: Iterable[str]) -> Iterator[Path]:
+    skipped = {".git", "build", "node_modules", ".venv", "agent"}
+    for path in sorted(root.rglob("*")):
+        if path.suffix in suffixes and path.is_file() and not skipped & set(path.relative_to(root).parts[:-1]):
+            yield path
+
+
+def resolve_types(plan: Plan) -> Plan:
+    """Kinds of what is a plain number under a name that no table has, bytes of what is none: as the compiler says."""
+    signature = plan.signature
+    if signature.language in ("cuda", "hip"):
+        return plan
+    unknown = [parameter for parameter in signature.parameters if not parameter.kind and parameter.role != "unread"]
+    kinds = {
+        parameter.name: probe_type(plan, re.sub(r"\*|\bconst\b", "", parameter.type).strip()) for parameter in unknown
+    }
+    plain = {name: kind[0] for name, kind in kinds.items() if kind and kind[0] != "RAW"}
+    parameters = tuple(
+        parameter.model_copy(update={"kind": plain[parameter.name]}) if parameter.name in plain else parameter
+        for parameter in signature.parameters
+    )
+    gaps = [
+        f"{parameter.name}: is a {parameter.type}, no plain number"
+        for parameter in parameters
+        if not parameter.kind and parameter.role != "unread"
+    ]
+    result = signature.result_kind
+    if not result and signature.result != "void" and "*" not in signature.result:
+        measured = probe_type(plan, signature.result)
+        result = measured[0] if measured and measured[0] != "RAW" else ""
+    if signature.result != "void" and not result:
+        gaps.append(f"result: is a {signature.result}, which is not compared")
+    update = {"parameters": parameters, "gaps": (*signature.gaps, *gaps), "result_kind": result}
+    items = {name: kind[1] for name, kind in kinds.items() if kind and kind[0] == "RAW"}
+    return plan.model_copy(update={"signature": signature.model_copy(update=update), "item_bytes": items})
+
+
+def probe_type(plan: Plan, name: str) -> tuple[str, int] | None:
+    """Kind and bytes of a type as the compiler has it in the function's source; None where that does not compile.
+
+    An array of 8 * bytes + 1 (float), + 2 (signed), + 3 (unsigned) or + 4 (anything else) elements says it in its size.
+    """
+    source = f'#include "{plan.signature.file.resolve()}"\n'
+    if plan.signature.language == "c":
+        cases = ", ".join(f"{number}: {code}" for code, numbers in PLAIN_TYPES.items() for number in numbers)
+        text = f"{source}char ridgeline_type[8 * sizeof({name}) + _Generic(*({name} *)0, {cases}, default: 4)];\n"
+    else:
+        sort = f"std::is_floating_point<{name}>::value ? 1 : !std::is_integral<{name}>::value ? 4 : std::is_signed<{name}>::value ? 2 : 3"
+        text = f'{source}#include <type_traits>\nextern "C" {{ char ridgeline_type[8 * sizeof({name}) + ({sort})]; }}\n'
+    with tempfile.TemporaryDirectory(prefix="ridgeline-") as folder:
+        file = Path(folder) / ("probe.c" if plan.signature.language == "c" else "probe.cpp")
+        file.write_text(text, encoding="utf-8")
+        argv = (plan.compiler, *plan.flags, "-w", "-O0", "-fno-lto", "-c", str(file), "-o", f"{folder}/probe.o")
+        compiled = run(argv, cwd=plan.root, timeout_s=BUILD_S)
+        if not compiled.ok:
+            return None
+        symbols = run(("nm", "-P", f"{folder}/probe.o"), cwd=plan.root, timeout_s=BUILD_S)
+    size = re.search(r"^ridgeline_type \w \w+ (\w+)", symbols.output, re.MULTILINE)
+    return _kind_of_size(int(size[1], 16)) if size else None
+
+
+def _kind_of_size(size: int) -> tuple[str, int]:
+    count, code = divmod(size, 8)
+    letter = {1: "F", 2: "I", 3: "U"}.get(code)
+    kind = f"{letter}{8 * count}"
+    return (kind, count) if letter and kind in ITEM_BYTES else ("RAW", count)
+
+
+def _survey(plan: Plan, notes: list[str]) -> Trial:
+    """Leave out what ends the original, time what is left, and see whether it can be had in double."""
+    for slack in SLACKS:
+        widened = plan.model_copy(update={"slack": slack})
+        write_files(widened)
+        if errors := _make(widened):
+            return Trial(plan=plan, notes=tuple(notes), problem=_first_error(errors))
+        survey = run((f"{plan.folder}/build/test", "--survey"), cwd=plan.root, timeout_s=TEST_S)
+        rows = [line.split() for line in survey.output.splitlines()]
+        if not survey.ok:
+            return Trial(plan=plan, notes=tuple(notes), problem=_first_error(survey.output))
+        ended = {(row[1], row[2]) for row in rows if row[0] in ("CRASH", "SLOW") and row[3] == "0"}
+        outside = {row[1] for row in rows if row[0] == "CRASH" and row[3] != "0"} - {label for label, _ in ended}
+        if not outside:
+            break
+    problem_file = f"{plan.folder}/problem.h"
+    if outside:
+        notes.append(
+            f"the original touches memory beyond its arrays, whatever their size: guards are off; see {problem_file}"
+        )
+    elif slack > 1:
+        notes.append(
+            f"the original reads further than its sizes say: arrays are {slack} times as long; see elements_ in {problem_file}"
+        )
+        plan = widened
+    differs = {(row[1], row[2]) for row in rows if row[0] == "DIFFERS"}
+    mixes = [mix for name, mix in MIX_NAMES.items() if mix in plan.mixes]
+    plain_ended = {label for label, name in ended if name == "ordinary"}
+    shapes = [shape for shape in plan.shapes if shape.label not in plain_ended]
+    notes += [f"the original crashes, or takes 20 s, on {label}: left out" for label in sorted(plain_ended)]
+    left = {name for label, name in ended | differs if label not in plain_ended and name != "ordinary"}
+    notes += [f"the original crashes or differs from itself on values `{name}`: left out" for name in sorted(left)]
+    if not shapes:
+        why = "the original crashes on every shape; give others with --shape, or correct problem.h and call.h"
+        return Trial(plan=plan, notes=tuple(notes), problem=why)
+    if unsteady := sorted(label for label, name in differs if name == "ordinary"):
+        why = f"two calls of the original on the same values differ ({', '.join(unsteady)}); what else does it read?"
+        return Trial(plan=plan, notes=tuple(notes), problem=why)
+    times = {row[1]: float(row[4]) for row in rows if row[0] == "OK" and row[2] == "ordinary" and row[3] == "0"}
+    timed = [shape for shape in shapes if times.get(shape.label, 0.0) <= SLOWEST_US] or [
+        min(shapes, key=lambda shape: times.get(shape.label, 0.0))
+    ]
+    slow = [shape.label for shape in shapes if shape.timed and shape not in timed]
+    if slow:
+        notes.append(f"a call takes over {SLOWEST_US / 1000:.0f} ms on {', '.join(slow)}: tested, not timed")
+    plan = plan.model_copy(
+        update={
+            "shapes": tuple(shape.model_copy(update={"timed": shape.timed and shape in timed}) for shape in shapes),
+            "mixes": tuple(mix for mix in mixes if mix not in {MIX_NAMES[name] for name in left}),
+            "edges": not outside,
+        }
+    )
+    return _final(_with_exact(plan), notes)
+
+
+def _with_exact(plan: Plan) -> Plan:
+    """The plan with a build in double, where that compiles and agrees with the original as rounding lets it."""
+    kinds = {array.kind for array in (*plan.signature.arrays, *_result_array(plan.signature))}
+    if "F32" not in kinds or plan.signature.language not in ("c", "c++"):
+        return plan
+    exact = plan.model_copy(update={"exact": True})
+    write_files(exact)
+    agrees = not _make(exact) and run(
+        (f"{plan.folder}/build/test", "--try-exact"), cwd=plan.root, timeout_s=TEST_S
+    ).ok  # fmt: skip
+    if not agrees:
+        for name in (f"exact{plan.signature.file.suffix}", "exact_call.h"):
+            (plan.home / name).unlink(missing_ok=True)
+    return exact if agrees else plan
+
+
+def _final(plan: Plan, notes: list[str]) -> Trial:
+    write_files(plan)
+    if errors := _make(plan):
+        return Trial(plan=plan, notes=tuple(notes), problem=_first_error(errors))
+    tested = run((f"{plan.folder}/build/test",), cwd=plan.root, timeout_s=TEST_S)
+    floats = any(array.kind in ("F32", "F64") for array in (*plan.signature.arrays, *_result_array(plan.signature)))
+    oracle = "itself in double, within four times its own rounding" if plan.exact else "the original" + (
+        " within TOLERANCE of problem.h" if floats else ", byte for byte"
+    )  # fmt: skip
+    notes.append(f"right is what the original gives: compared with {oracle}")
+    return Trial(plan=plan, notes=tuple(notes), problem="" if tested.ok else _first_error(tested.output))
+
+
+def class_of(shape: Mapping[str, int], signature: Signature) -> str:
+    """Configuration class of a shape by the bytes that its arrays take."""
+    total = 0
+    for array in signature.arrays:
+        count = 1
+        for extent in array.extents:
+            count *= shape.get(extent, int(extent) if extent.isdigit() else 1)
+        total += count * ITEM_BYTES.get(array.kind, 1)
+    return next((name for limit, name in CLASSES if total <= limit), "large")
+
+
+def fill_strides(sizes: Mapping[str, int], signature: Signature) -> dict[str, int]:
+    """A stride that was not given is the length of a row."""
+    across = next((sizes[name] for name in sizes if re.fullmatch(r"\w*(?:width|cols|columns)|w|nx|n", name)), 1)
+    channels = sizes.get("channels", 1)
+    return {
+        **sizes,
+        **{name: across * channels for name in signature.sizes if name not in sizes and STRIDE.fullmatch(name)},
+    }

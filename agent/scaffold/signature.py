@@ -1,0 +1,647 @@
+"""What a function takes and gives, read from its source: C, C++, CUDA and HIP by their tokens and tree, Python by `ast`."""
+
+import ast
+import doctest
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Literal
+
+from ridgeline.agent.errors import UserError
+from ridgeline.graph.values import Value
+from ridgeline.sandbox.audit.c_source import CFunction, CSource
+
+Language = Literal["c", "c++", "cuda", "hip", "python", "torch", "triton"]
+Role = Literal["input", "output", "inout", "size", "scalar", "unread"]
+LANGUAGES: Mapping[str, Language] = {
+    ".c": "c", ".cc": "c++", ".cpp": "c++", ".cxx": "c++", ".h": "c", ".hh": "c++", ".hpp": "c++", ".inl": "c++",
+    ".cu": "cuda", ".cuh": "cuda", ".hip": "hip", ".py": "python",
+}  # fmt: skip
+"""By extension; a header is C++ where it holds what is none of C, and a Python file may use torch or Triton."""
+OF_CPP = re.compile(r"\b(?:template\s*<|namespace\b|class\s+\w+\s*[{:]|std::|constexpr\b)")
+KINDS: Mapping[str, str] = {
+    "float": "F32", "double": "F64", "char": "I8", "signed char": "I8", "unsigned char": "U8", "bool": "U8",
+    "_Bool": "U8", "short": "I16", "unsigned short": "U16", "int": "I32", "signed": "I32", "unsigned": "U32",
+    "unsigned int": "U32", "long": "I64", "unsigned long": "U64", "long long": "I64", "unsigned long long": "U64",
+    "int8_t": "I8", "uint8_t": "U8", "int16_t": "I16", "uint16_t": "U16", "int32_t": "I32", "uint32_t": "U32",
+    "int64_t": "I64", "uint64_t": "U64", "size_t": "U64", "ptrdiff_t": "I64", "ssize_t": "I64", "intptr_t": "I64",
+    "uintptr_t": "U64", "void": "U8", "std::byte": "U8",
+}  # fmt: skip
+"""How the harness stores an element, by its type as 64-bit Linux has it; `void` is taken for bytes."""
+ITEM_BYTES = {
+    "F32": 4,
+    "F64": 8,
+    "I8": 1,
+    "U8": 1,
+    "I16": 2,
+    "U16": 2,
+    "I32": 4,
+    "U32": 4,
+    "I64": 8,
+    "U64": 8,
+    "RAW": 1,
+}
+QUALIFIERS = frozenset(
+    {"const", "volatile", "restrict", "__restrict__", "__restrict", "register", "static", "inline", "extern", "struct",
+     "__inline", "__inline__", "__forceinline__", "__device__", "__host__", "__global__", "constexpr", "typename",
+     "enum", "local", "ZEXPORT", "noexcept"}
+)  # fmt: skip
+SIZE_NAME = re.compile(
+    r"(?:n|m|k|w|h|len|length|size|count|num|width|height|rows?|cols?|columns?|channels|depth|batch|dim|dims|nx|ny|nz"
+    r"|stride|pitch|radius|ksize|taps|order|samples|elements)(?:_?\d)?"
+    r"|(?:n|num|nb|len)_?[a-z]\w*|\w+_?(?:len|length|size|count|width|height|stride|pitch|rows|cols|dim|n)",
+    re.IGNORECASE,
+)
+STRIDE = re.compile(r"\w*(?:stride|pitch|step)\w*|ld[abc]?", re.IGNORECASE)
+ACROSS = re.compile(r"\w*(?:width|cols|columns)\w*|w|nx", re.IGNORECASE)
+"""Sizes along a row, which a stride takes the place of."""
+SMALL: Mapping[str, int] = {"channels": 3, "radius": 2, "ksize": 3, "taps": 8, "order": 4, "depth": 4}
+"""Sizes that are small numbers wherever they stand."""
+CHANGES = frozenset({"=", "+=", "*=", "&=", "|=", "^=", ">>=", "<<=", "%=", "/="})
+"""After a name that is no size: nobody computes with the length itself, except to count it down."""
+COMPARES = frozenset({"<", "<=", ">", ">=", "!="})
+
+
+class Parameter(Value):
+    """One parameter as the harness sees it."""
+
+    name: str
+    type: str = ""
+    """As it is written, without the name: what a call casts to."""
+    kind: str = ""
+    """Of an array's elements, or of a plain number; empty for what is neither."""
+    role: Role
+    extents: tuple[str, ...] = ()
+    """Sizes whose product is the number of elements, or numbers; empty for one."""
+    text: bool = False
+    """Letters, with a zero at the end in C."""
+    literal: str | None = None
+    """A value that a caller or a default gives."""
+    why: str = ""
+    """What could not be understood about it."""
+
+    @property
+    def is_array(self) -> bool:
+        return self.role in ("input", "output", "inout")
+
+
+class Signature(Value):
+    """A function and where it lies."""
+
+    name: str
+    """As a call writes it: with its namespace and template arguments."""
+    file: Path
+    line: int
+    language: Language
+    result: str = "void"
+    result_kind: str = ""
+    parameters: tuple[Parameter, ...]
+    static: bool = False
+    kernel: bool = False
+    """A `__global__` function, or one that Triton compiles: a call needs a launch."""
+    sizes: tuple[str, ...] = ()
+    """Every size, those that the harness adds too."""
+    notes: tuple[str, ...] = ()
+    """What was assumed."""
+    gaps: tuple[str, ...] = ()
+    """What could not be understood, one line each: the user fills a marked place."""
+
+    @property
+    def arrays(self) -> tuple[Parameter, ...]:
+        return tuple(parameter for parameter in self.parameters if parameter.is_array)
+
+    @property
+    def slug(self) -> str:
+        """A name for files."""
+        return (
+            re.sub(r"\W+", "_", self.name.rpartition("::")[2].partition("<")[0].rpartition(".")[2]).strip("_").lower()
+        )
+
+
+def language_of(file: Path, text: str) -> Language | None:
+    """By extension and text; None for what holds no function that is known here."""
+    language = LANGUAGES.get(file.suffix.lower())
+    if language == "c" and file.suffix != ".c" and OF_CPP.search(text):
+        return "c++"
+    if language == "python":
+        triton = re.search(r"^\s*(?:import triton|from triton)", text, re.MULTILINE)
+        return (
+            "triton"
+            if triton
+            else "torch"
+            if re.search(r"^\s*(?:import|from) torch\b", text, re.MULTILINE)
+            else language
+        )
+    return language
+
+
+def read_signature(file: Path, text: str, name: str, *, calls: Sequence[str] = ()) -> Signature | None:
+    """The function of that name; None where the file does not define it. `calls`: what callers write between brackets.
+
+    Raises `UserError` for one that no harness can call.
+    """
+    language = language_of(file, text)
+    if language in ("python", "torch", "triton"):
+        return _read_python(file, text, name, language, calls)
+    return None if language is None else _read_c(file, text, name, language, calls)
+
+
+# C, C++, CUDA and HIP.
+
+
+def _read_c(file: Path, text: str, name: str, language: Language, calls: Sequence[str]) -> Signature | None:
+    bare, _, instance = name.partition("<")
+    source = CSource(text)
+    bare_name = bare.rpartition("::")[2].strip()
+    functions = [function for function in source.functions if function.name.rpartition("::")[2] == bare_name]
+    if not functions:
+        return None
+    function = functions[-1]  # of several under conditions of the preprocessor the last is the plain one
+    before = tuple(word for word in function.before)
+    arguments = tuple(word.strip() for word in instance.rstrip("> ").split(",") if word.strip())
+    template = _template_names(before)
+    types, notes = _instantiate(template, arguments, bare_name)
+    spelled = bare.strip() if "::" in bare else "::".join((*_namespaces(source, function), bare_name))
+    if template:
+        spelled = f"{spelled}<{', '.join(types[parameter] for parameter in template)}>"
+        before = before[before.index(">") + 1 :] if ">" in before else before
+    if len(functions) > 1:
+        notes = (*notes, f"{bare_name} is defined {len(functions)} times in {file.name}; the one in line "
+                 f"{source.tokens[function.at].line} is read")  # fmt: skip
+    return _CReading(source, function, types, calls).signature(
+        name=spelled, file=file, language=language, before=before, notes=notes
+    )
+
+
+def _template_names(before: tuple[str, ...]) -> list[str]:
+    """Names of a template's parameters, those with a default too."""
+    if before[:1] != ("template",):
+        return []
+    head = before[2 : _closing_angle(before)]
+    names: list[str] = []
+    for place, word in enumerate(head):
+        ends = place + 1 == len(head) or head[place + 1] in (",", "=")
+        if ends and re.fullmatch(r"[A-Za-z_]\w*", word) and (place == 0 or head[place - 1] != "="):
+            names.append(word)
+    return names
+
+
+def _closing_angle(words: tuple[str, ...]) -> int:
+    depth = 0
+    for place, word in enumerate(words):
+        depth += {"<": 1, ">": -1, ">>": -2}.get(word, 0)
+        if place and depth <= 0 and word in (">", ">>"):
+            return place
+    return len(words)
+
+
+def _instantiate(template: list[str], arguments: tuple[str, ...], name: str) -> tuple[dict[str, str], tuple[str, ...]]:
+    """What each template parameter stands for: what was asked, else float."""
+    if not template:
+        return {}, ()
+    types = dict(zip(template, (*arguments, *("float" for _ in template[len(arguments) :])), strict=False))
+    if len(arguments) == len(template):
+        return types, ()
+    instance = ", ".join(types[parameter] for parameter in template)
+    return types, (f"{name} is a template: {name}<{instance}> is timed; name another with --function '{name}<...>'",)
+
+
+def _namespaces(source: CSource, function: CFunction) -> list[str]:
+    """Names of the namespaces around a function, outermost first. Raises `UserError` for a member of a class."""
+    names: list[str] = []
+    at = function.at
+    depth = 0
+    for step in range(at, -1, -1):
+        word = source.text(step)
+        depth += {"}": 1, "{": -1}.get(word, 0)
+        if depth >= 0:
+            continue
+        depth = 0
+        before = [source.text(place) for place in range(max(0, step - 8), step)]
+        if "namespace" in before:
+            names.insert(0, before[-1] if before[-1] != "namespace" else "")
+        elif {"class", "struct"} & set(before):
+            raise UserError(
+                f"--function: {function.name} is a member of a class; write a free function that makes the object and "
+                "calls it, and name that one"
+            )
+    return [name for name in names if name]
+
+
+class _CReading:
+    """One function's parameters with what its body says of them."""
+
+    def __init__(self, source: CSource, function: CFunction, types: Mapping[str, str], calls: Sequence[str]) -> None:
+        self.source, self.function, self.types = source, function, types
+        self.body = [token.text for token in source.tokens[function.begin : function.end]]
+        self.words = [self._split(part) for part in self._parts()]
+        self.names = [name for _, name in self.words]
+        self.calls = [arguments for call in calls if len(arguments := _split_arguments(call)) == len(self.words)]
+
+    def _parts(self) -> list[tuple[str, ...]]:
+        """Words of each parameter; commas within brackets belong to one."""
+        parts: list[list[str]] = [[]]
+        depth = 0
+        for token in self.function.head:
+            depth += {"(": 1, "<": 1, "[": 1, ")": -1, ">": -1, "]": -1}.get(token.text, 0)
+            if token.text == "," and depth == 0:
+                parts.append([])
+            else:
+                parts[-1].append(token.text)
+        listed = [tuple(part) for part in parts if part]
+        return [] if listed in ([("void",)], []) else listed
+
+    def _split(self, words: tuple[str, ...]) -> tuple[tuple[str, ...], str]:
+        """Type and name of a parameter."""
+        words = words[: words.index("=")] if "=" in words else words
+        if "(" in words:
+            inner = words[words.index("(") + 1 : words.index(")")]
+            return words, next((word for word in reversed(inner) if re.fullmatch(r"[A-Za-z_]\w*", word)), "callback")
+        bracket = words.index("[") if "[" in words else len(words)
+        head = words[:bracket]
+        return (*head[:-1], *words[bracket:]), head[-1]
+
+    def signature(
+        self, *, name: str, file: Path, language: Language, before: tuple[str, ...], notes: tuple[str, ...]
+    ) -> Signature:
+        parameters = [self._parameter(place) for place in range(len(self.words))]
+        sizes = [parameter.name for parameter in parameters if parameter.role == "size"]
+        if not sizes and any(parameter.is_array for parameter in parameters):
+            sizes = ["n"]
+            notes = (*notes, "no parameter is a size: `n` is the harness's own, the number of elements of each array")
+        shaped = [
+            parameter.model_copy(update={"extents": self._extents(parameter, sizes)})
+            if parameter.is_array and not parameter.extents
+            else parameter
+            for parameter in parameters
+        ]
+        result = " ".join(self._spell(word) for word in before if word not in QUALIFIERS - {"const"} and _is_type(word))
+        kernel = "__global__" in before
+        gaps = [f"{parameter.name}: {parameter.why}" for parameter in shaped if parameter.why]
+        if kernel:
+            gaps.append("launch: a kernel needs a grid and a block")
+        gaps += [f"global {word}: is changed elsewhere" for word in self._unset_globals()]
+        return Signature(
+            name=name,
+            file=file,
+            line=self.source.tokens[self.function.at].line,
+            language=language,
+            result=result or "void",
+            result_kind=self.kind_of(result) if result and result != "void" else "",
+            parameters=tuple(shaped),
+            static="static" in before or "local" in before,
+            kernel=kernel,
+            sizes=tuple(sizes),
+            notes=notes,
+            gaps=tuple(gaps),
+        )
+
+    def _spell(self, word: str) -> str:
+        return self.types.get(word, word)
+
+    def kind_of(self, spelled: str) -> str:
+        """How elements of a type are stored; empty where its name says nothing."""
+        words = [self._spell(word) for word in spelled.split() if word not in QUALIFIERS]
+        joined = " ".join(words).replace(" :: ", "::").removeprefix("std::")
+        short = joined if joined in KINDS else re.sub(r"\b(?:int|signed) ?(?!\w)", "", joined).strip() or joined
+        return KINDS.get(joined, KINDS.get(short, ""))
+
+    def _parameter(self, place: int) -> Parameter:
+        words, name = self.words[place]
+        spelled = " ".join(self._spell(word) for word in words).replace(" :: ", "::")
+        if "(" in words:
+            return Parameter(name=name, type=spelled, role="unread", why=f"is a callback ({spelled})")
+        stars = words.count("*") + words.count("[") + words.count("&")
+        element = " ".join(word for word in spelled.split() if word not in ("*", "&", "[", "]") and not word.isdigit())
+        kind = self.kind_of(element)
+        if stars > 1 or "&" in words or "std::" in spelled.replace("std::size_t", "").replace("std::ptrdiff_t", ""):
+            return Parameter(
+                name=name, type=spelled, role="unread", why=f"is a {spelled}, which no plain array stands for"
+            )
+        if stars:
+            return self._array(name, words, spelled, kind)
+        if "struct" in words:
+            return Parameter(name=name, type=spelled, role="scalar")
+        literal = self._literal(place)
+        if kind not in ("F32", "F64") and self._is_size(name):  # a type that only the compiler knows may be a size too
+            return Parameter(name=name, type=spelled, kind=kind, role="size")
+        return Parameter(name=name, type=spelled, kind=kind, role="scalar", literal=literal)
+
+    def _array(self, name: str, words: tuple[str, ...], spelled: str, kind: str) -> Parameter:
+        constant = "const" in words[: words.index("*") if "*" in words else len(words)]
+        role: Role = "input" if constant else "output" if self._only_written(name) else "inout"
+        fixed = tuple(word for word in words if word.isdigit())
+        pointer = re.sub(r"\s*\[.*", " *", spelled) if "[" in words else spelled
+        pointer = re.sub(r"\b(?:restrict|__restrict__|__restrict)\b", "", pointer).strip()
+        is_text = "char" in words and "unsigned" not in words and not self._integers()
+        return Parameter(name=name, type=pointer, kind=kind, role=role, extents=fixed, text=is_text)
+
+    def _integers(self) -> bool:
+        """Whether any parameter is a whole number: then text has a length, and needs no zero at its end."""
+        return any(
+            not {"*", "[", "(", "&"} & set(words) and self.kind_of(" ".join(words)) not in ("", "F32", "F64")
+            for words, _ in self.words
+        )
+
+    def _literal(self, place: int) -> str | None:
+        """A plain number that some caller writes there."""
+        numbers = (arguments[place] for arguments in self.calls)
+        return next((text for text in numbers if re.fullmatch(r"-?[\d.]+(?:[eE]-?\d+)?[fFuUlL]*|0[xX]\w+", text)), None)
+
+    def _is_size(self, name: str) -> bool:
+        """By its name, or because the body compares something with it, or counts it down."""
+        if SIZE_NAME.fullmatch(name):
+            return True
+        if any(word == name and after in CHANGES for word, after in zip(self.body, self.body[1:], strict=False)):
+            return False
+        triples = zip(self.body, self.body[1:], self.body[2:], strict=False)
+        bounds = any(
+            name in (a, b) and sign in COMPARES and _is_variable(b if a == name else a) for a, sign, b in triples
+        )
+        return bounds or any(name in pair and "--" in pair for pair in zip(self.body, self.body[1:], strict=False))
+
+    def _only_written(self, name: str) -> bool:
+        """Whether every use is an element that a plain `=` sets."""
+        places = [at for at, word in enumerate(self.body) if word == name]
+        return bool(places) and all(self._is_set(at) for at in places)
+
+    def _is_set(self, at: int) -> bool:
+        if self.body[at + 1 : at + 2] == ["["]:
+            end = _close(self.body, at + 1)
+            return self.body[end + 1 : end + 2] == ["="]
+        return self.body[at - 1] == "*" and self.body[at - 2] in (";", "{", "}") and self.body[at + 1] == "="
+
+    def _extents(self, parameter: Parameter, sizes: Sequence[str]) -> tuple[str, ...]:
+        """The sizes that its subscripts reach, by the bounds of the loops they count; all of them where none does."""
+        if len(sizes) == 1:
+            return tuple(sizes)
+        used = {size for name in self._subscripts(parameter.name) for size in self._reach(name, sizes)}
+        if strides := [size for size in used if STRIDE.fullmatch(size)]:
+            used = {
+                size for size in used if size in strides[:1] or not (STRIDE.fullmatch(size) or ACROSS.fullmatch(size))
+            }
+            used |= {size for size in sizes if re.fullmatch(r"\w*(?:height|rows)\w*|h|ny", size, re.IGNORECASE)}
+        reached = [size for size in sizes if size in used]
+        plain = [size for size in sizes if not STRIDE.fullmatch(size) and size not in ("radius", "ksize", "order")]
+        return tuple(reached or plain or sizes)
+
+    def _subscripts(self, name: str) -> set[str]:
+        """Names in the subscripts of an array and of pointers made of it."""
+        names: set[str] = set()
+        aliases = {name}
+        for _ in range(2):
+            for at, word in enumerate(self.body):
+                if word == "=" and self.body[at - 2 : at - 1] == ["*"]:
+                    end = next((i for i in range(at, len(self.body)) if self.body[i] in (";", ",")), len(self.body))
+                    if aliases & set(self.body[at + 1 : end]):
+                        aliases.add(self.body[at - 1])
+                        names |= set(self.body[at + 1 : end])
+        for at, word in enumerate(self.body):
+            if word in aliases and self.body[at + 1 : at + 2] in (["["], ["+"]):
+                end = _close(self.body, at + 1) if self.body[at + 1] == "[" else at + 8
+                names |= set(self.body[at + 1 : end])
+        return names
+
+    def _reach(self, name: str, sizes: Sequence[str], depth: int = 2) -> set[str]:
+        """Sizes that a name stands for: itself, or what it is compared with or made of."""
+        if name in sizes:
+            return {name}
+        reached: set[str] = set()
+        for at, word in enumerate(self.body[:-1]):
+            if word == name and self.body[at + 1] in (COMPARES | {"="}):
+                end = next((i for i in range(at, len(self.body)) if self.body[i] in (";", ")", "&&", "||")), at)
+                inner = set(self.body[at + 2 : end])
+                reached |= inner & set(sizes)
+                if depth and self.body[at + 1] == "=":
+                    names = {word_ for word_ in inner - {name} if re.fullmatch(r"[A-Za-z_]\w*", word_)}
+                    reached |= {size for word_ in names for size in self._reach(word_, sizes, depth - 1)}
+        return reached
+
+    def _unset_globals(self) -> list[str]:
+        """Variables at file scope without `const` and without a value that the body uses."""
+        used = {word for word in self.body if re.fullmatch(r"[A-Za-z_]\w*", word)} - set(self.names)
+        names: list[str] = []
+        for at, token in enumerate(self.source.tokens[:-1]):
+            outside = token.text in used and self.source.scopes[at] != "inner"
+            if not outside or self.source.text(at + 1) not in (";", "[") or self.source.in_macro(at):
+                continue
+            end = (
+                _close([item.text for item in self.source.tokens], at + 1) + 1
+                if self.source.text(at + 1) == "["
+                else at + 1
+            )
+            before = [self.source.text(i) for i in range(max(0, at - 6), at)]
+            statement = before[max((i for i, word in enumerate(before) if word in (";", "}")), default=-1) + 1 :]
+            if self.source.text(end) == ";" and statement and "const" not in statement and "typedef" not in statement:
+                names.append(token.text)
+        return sorted(set(names))
+
+
+def _is_variable(word: str) -> bool:
+    """Not a number, and not a constant by its capital letters."""
+    return re.fullmatch(r"[A-Za-z_]\w*", word) is not None and not word.isupper()
+
+
+def _is_type(word: str) -> bool:
+    return re.fullmatch(r"[A-Za-z_]\w*|\*|::", word) is not None and not word.startswith("__") and not word.isupper()
+
+
+def _close(words: Sequence[str], at: int) -> int:
+    """Where the bracket at a place is closed."""
+    depth = 0
+    for place in range(at, len(words)):
+        depth += {"[": 1, "(": 1, "]": -1, ")": -1}.get(words[place], 0)
+        if depth == 0:
+            return place
+    return len(words) - 1
+
+
+def _split_arguments(text: str) -> list[str]:
+    """What stands between the commas of a call."""
+    parts, depth = [""], 0
+    for letter in text:
+        depth += {"(": 1, "[": 1, "{": 1, ")": -1, "]": -1, "}": -1}.get(letter, 0)
+        if letter == "," and depth == 0:
+            parts.append("")
+        else:
+            parts[-1] += letter
+    return [part.strip() for part in parts]
+
+
+# Python.
+
+ANNOTATED: Mapping[str, str] = {
+    "str": "text", "bytes": "octets", "bytearray": "octets", "float": "real", "int": "whole", "bool": "flag",
+    "list[float]": "reals", "List[float]": "reals", "Sequence[float]": "reals", "Iterable[float]": "reals",
+    "list[int]": "wholes", "List[int]": "wholes", "Sequence[int]": "wholes", "Iterable[int]": "wholes",
+    "np.ndarray": "array", "numpy.ndarray": "array", "ndarray": "array", "NDArray": "array",
+    "torch.Tensor": "tensor", "Tensor": "tensor", "Sequence[str]": "text", "list[str]": "texts",
+}  # fmt: skip
+"""Kind of values by annotation; `|None` and what stands in brackets of an array type do not matter."""
+DIMENSIONS = ("n", "m", "k", "p")
+
+
+def _read_python(file: Path, text: str, name: str, language: Language, calls: Sequence[str]) -> Signature | None:
+    try:
+        tree = ast.parse(text)
+    except SyntaxError as error:
+        raise UserError(f"{file}:{error.lineno}: is no Python ({error.msg}); correct that line") from None
+    body: Sequence[ast.stmt] = tree.body
+    *outer, bare = name.split(".")
+    for part in outer:
+        body = next((node.body for node in body if isinstance(node, ast.ClassDef) and node.name == part), [])
+    function = next((node for node in body if isinstance(node, ast.FunctionDef) and node.name == bare), None)
+    if function is None:
+        return None
+    if outer and not any(ast.unparse(item) == "staticmethod" for item in function.decorator_list):
+        raise UserError(
+            f"--function: {name} is a method; write a function that makes the object and calls it, and name that one"
+        )
+    decorators = [ast.unparse(item) for item in function.decorator_list]
+    jitted = any("triton" in decorator or decorator.startswith("jit") for decorator in decorators)
+    if jitted:
+        host = _launcher(tree, bare)
+        if host is not None:
+            read_host = _read_python(file, text, host, language, calls)
+            assert read_host is not None
+            note = f"{bare} is compiled by Triton; {host}, which launches it, is timed"
+            return read_host.model_copy(update={"notes": (note, *read_host.notes)})
+    return _PythonReading(function, [*calls, *_doctest_calls(function, bare)]).signature(file, name, language, jitted)
+
+
+def _launcher(tree: ast.Module, kernel: str) -> str | None:
+    """The function of the file that launches a kernel, `kernel[grid](...)`."""
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef) and any(
+            isinstance(inner, ast.Subscript) and isinstance(inner.value, ast.Name) and inner.value.id == kernel
+            for inner in ast.walk(node)
+        ):
+            return node.name
+    return None
+
+
+def _doctest_calls(function: ast.FunctionDef, name: str) -> Iterator[str]:
+    """What the examples of its docstring call it with."""
+    try:
+        examples = doctest.DocTestParser().get_examples(ast.get_docstring(function) or "")
+    except ValueError:
+        return
+    for example in examples:
+        yield from python_calls(example.source, name)
+
+
+def python_calls(text: str, name: str) -> list[str]:
+    """The arguments of every call of that name, as they are written; none where the text is no Python."""
+    try:
+        tree = ast.parse(text)
+    except (SyntaxError, ValueError):
+        return []
+    bare = name.rpartition(".")[2]
+    calls: list[str] = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and not node.keywords:
+            called = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+            if called == bare:
+                calls.append(", ".join(ast.unparse(argument) for argument in node.args))
+    return calls
+
+
+class _PythonReading:
+    """One Python function's parameters."""
+
+    def __init__(self, function: ast.FunctionDef, calls: Sequence[str]) -> None:
+        self.function = function
+        self.examples = [*filter(None, (_literals(call) for call in calls))]
+        self.shapes = {
+            node.value.value.id: [name.id for name in node.targets[0].elts if isinstance(name, ast.Name)]
+            for node in ast.walk(function)
+            if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Tuple)
+            if isinstance(node.value, ast.Attribute)
+            and node.value.attr == "shape"
+            and isinstance(node.value.value, ast.Name)
+        }
+
+    def signature(self, file: Path, name: str, language: Language, jitted: bool) -> Signature:
+        arguments = self.function.args
+        listed = [*arguments.posonlyargs, *arguments.args]
+        required = listed[: len(listed) - len(arguments.defaults)]
+        optional = listed[len(required) :]
+        useful = {"text", "octets", "reals", "wholes", "array", "tensor"}
+        extra = [
+            argument
+            for argument in optional
+            if argument.annotation and _kind_of_annotation(argument.annotation) in useful and not required
+        ]
+        parameters = [self._parameter(place, argument, language) for place, argument in enumerate((*required, *extra))]
+        sizes = dict.fromkeys(size for parameter in parameters for size in parameter.extents)
+        gaps = [f"{parameter.name}: {parameter.why}" for parameter in parameters if parameter.why]
+        gaps += [f"{argument.arg}: must be given by name" for argument, default in
+                 zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True) if default is None]  # fmt: skip
+        gaps += ["launch: a kernel of Triton needs a function that launches it"] if jitted else []
+        left = [argument.arg for argument in optional if argument not in extra]
+        return Signature(
+            name=name,
+            file=file,
+            line=self.function.lineno,
+            language=language,
+            parameters=tuple(parameters),
+            kernel=jitted,
+            sizes=tuple(sizes) or ("n",),
+            notes=(f"{', '.join(left)}: left at the default",) if left else (),
+            gaps=tuple(gaps),
+        )
+
+    def _parameter(self, place: int, argument: ast.arg, language: Language) -> Parameter:
+        kind = _kind_of_annotation(argument.annotation) if argument.annotation else ""
+        examples = [example[place] for example in self.examples if len(example) > place]
+        kind = kind or next(filter(None, map(_kind_of_value, examples)), "")
+        kind = kind or ("tensor" if language in ("torch", "triton") and not SIZE_NAME.fullmatch(argument.arg) else "")
+        kind = kind or ("array" if argument.arg in self.shapes else "")
+        literal = next((repr(value) for value in examples if isinstance(value, int | float)), None)
+        if kind in ("real", "whole", "flag"):
+            why = "" if literal is not None else "is a plain value that no caller in the repository gives"
+            return Parameter(name=argument.arg, kind=kind, role="scalar", literal=literal, why=why)
+        if not kind:
+            return Parameter(
+                name=argument.arg, role="unread", why="has no annotation, and no caller gives a plain value"
+            )
+        names = tuple(self.shapes.get(argument.arg, ())) or ("n",)
+        return Parameter(name=argument.arg, kind=kind, role="input", extents=names, text=kind == "text")
+
+
+def _kind_of_annotation(annotation: ast.expr) -> str:
+    """Kind of values by an annotation; empty for one that is not known."""
+    text = ast.unparse(annotation).strip("'\"").replace("typing.", "")
+    text = re.sub(r"\s*\|\s*None|^Optional\[(.*)\]$", r"\1", text)
+    return ANNOTATED.get(text, ANNOTATED.get(text.partition("[")[0], ""))
+
+
+def _literals(call: str) -> tuple[object, ...] | None:
+    """The arguments of a call as values; what is no literal is None there."""
+    try:
+        tree = ast.parse(f"f({call})", mode="eval").body
+    except SyntaxError:
+        return None
+    assert isinstance(tree, ast.Call)
+    values: list[object] = []
+    for argument in tree.args:
+        try:
+            values.append(ast.literal_eval(argument))
+        except (ValueError, TypeError):
+            values.append(None)
+    return tuple(values)
+
+
+def _kind_of_value(value: object) -> str:
+    """Kind of values that an example is one of."""
+    if isinstance(value, bool):
+        return "flag"
+    for sort, kind in ((str, "text"), (bytes, "octets"), (int, "whole"), (float, "real")):
+        if isinstance(value, sort):
+            return kind
+    if isinstance(value, list | tuple) and value:
+        if all(isinstance(item, int) for item in value):
+            return "wholes"
+        if all(isinstance(item, int | float) for item in value):
+            return "reals"
+    return ""

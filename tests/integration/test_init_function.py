@@ -1,0 +1,303 @@
+"""From a function's name to a contract that runs: real compilers, real processes, wrong versions that must be found."""
+
+import csv
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from ridgeline.agent.contract_file import load
+from ridgeline.sandbox.timing.interleaving import WATCHED_HEADER
+
+LIBRARY = {
+    "src/image.h": "typedef unsigned char pixel;\npixel clip(int value);\n",
+    "src/clip.c": '#include "image.h"\npixel clip(int value) { return value < 0 ? 0 : value > 255 ? 255 : value; }\n',
+    "src/filter.c": """#include "image.h"
+#ifndef GAIN
+#error the project's flags are missing
+#endif
+static void smooth(const pixel *src, pixel *dst, int width, int height, int stride) {
+    for (int y = 0; y < height; y++)
+        for (int x = 0; x < width; x++) {
+            int left = x ? x - 1 : 0, right = x + 1 < width ? x + 1 : x;
+            dst[y * stride + x] = clip((src[y * stride + left] + 2 * src[y * stride + x] + src[y * stride + right]) * GAIN / 4);
+        }
+}
+void all(const pixel *src, pixel *dst) { smooth(src, dst, 640, 480, 640); }
+""",
+}
+DOT = """
+float dot(const float *a, const float *b, int n) {
+    float sum = 0;
+    for (int i = 0; i < n; i++) sum += a[i] * b[i];
+    return sum;
+}
+"""
+EDIT = {
+    "words/__init__.py": "",
+    "words/order.py": "def longer_first(a, b):\n    return (a, b) if len(a) >= len(b) else (b, a)\n",
+    "words/edit.py": '''from .order import longer_first
+
+
+def distance(a, b):
+    """
+    >>> distance("kitten", "sitting")
+    3
+    """
+    a, b = longer_first(a, b)
+    row = list(range(len(b) + 1))
+    for i, x in enumerate(a):
+        new = [i + 1]
+        for j, y in enumerate(b):
+            new.append(min(row[j + 1] + 1, new[j] + 1, row[j] + (x != y)))
+        row = new
+    return row[-1]
+''',
+}
+pytestmark = pytest.mark.skipif(shutil.which("gcc") is None, reason="no gcc on this machine")
+
+
+def command(*argv: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(argv, cwd=cwd, capture_output=True, text=True, timeout=120, check=False)
+
+
+def paired(root: Path, tmp_path: Path) -> list[dict[str, str]]:
+    """The rows of the contract's paired command on two copies of the folder."""
+    contract = load(root).contract
+    assert contract.paired_command is not None
+    quick = next(iter(labels(root)))
+    values = {"a": str(root), "b": str(shutil.copytree(root, tmp_path / "b")), "csv": str(tmp_path / "pair.csv"),
+              "shapes": quick, "blocks": "2", "seed": "1"}  # fmt: skip
+    done = command(*(word.format(**values) for word in contract.paired_command), cwd=root)
+    assert done.returncode == 0, done.stdout + done.stderr
+    with (tmp_path / "pair.csv").open() as file:
+        reader = csv.DictReader(file)
+        rows = list(reader)
+        assert tuple(reader.fieldnames or ()) == WATCHED_HEADER
+    return rows
+
+
+def labels(root: Path) -> list[str]:
+    """The shapes that the contract's benchmark times; all of them pass."""
+    contract = load(root).contract
+    file = root / "bench.csv"
+    done = command(*(word.format(csv=str(file)) for word in contract.benchmark_command), cwd=root)
+    assert done.returncode == 0, done.stdout + done.stderr
+    with file.open() as handle:
+        reader = csv.DictReader(handle)
+        rows = list(reader)
+    file.unlink()
+    assert tuple(reader.fieldnames or ()) == contract.benchmark_output.columns
+    assert {row["Check"] for row in rows} == {"PASS"}
+    return [row["label"] for row in rows]
+
+
+def verdict(root: Path) -> str:
+    """What the contract's test says of the sources as they are: its last line, after a build that must succeed."""
+    contract = load(root).contract
+    if contract.rebuild.command:
+        made = command(*contract.rebuild.command, cwd=root)
+        assert made.returncode == 0, made.stderr
+    done = command(*contract.test_command, cwd=root)
+    assert (done.returncode == 0) == ("MISMATCH" not in done.stdout)
+    return (done.stdout + done.stderr).splitlines()[-1]
+
+
+def test_a_static_function_of_a_library_with_its_flags_headers_and_other_sources(cli, make_repository, git, tmp_path):
+    root = make_repository(LIBRARY)
+    entry = {
+        "directory": str(root / "src"),
+        "file": "filter.c",
+        "command": "cc -O2 -DGAIN=1 -Werror -c filter.c -o x.o",
+    }
+    (root / "compile_commands.json").write_text(json.dumps([entry]))
+    done = cli("init", root, "--function", "smooth")
+    assert done.code == 0, done.err
+    assert "note: flags of compile_commands.json" in done.out
+    assert "note: linked with src/clip.c, which the function needs" in done.out
+    assert "byte for byte" in done.out
+    flags = (root / "ridgeline_smooth" / "flags.mk").read_text()
+    assert "FLAGS = -O2 -DGAIN=1\n" in flags, "neither the output nor -Werror is the harness's"
+    rows = paired(root, tmp_path)
+    assert [row["slot"] for row in rows] == ["0", "1", "2", "3"] * 2
+    assert verdict(root).startswith("PASS")
+    source = root / "src" / "filter.c"
+    original = source.read_text()
+    for wrong in (
+        ("x < width;", "x < width - 1;"),
+        ("GAIN / 4", "GAIN / 4 + (src[y * stride + x] == 255)"),
+        ("y < height;", "y < height + 1;"),
+    ):
+        source.write_text(original.replace(*wrong))
+        assert verdict(root).startswith("MISMATCH"), wrong
+    source.write_text(original)
+    git(root, "add", "-A")
+    git(root, "commit", "-q", "-m", "harness")
+    assert cli("check", root, "--static").code == 0
+
+
+def test_floats_are_held_to_double_and_special_values_count(cli, make_repository):
+    root = make_repository({"dot.c": DOT})
+    done = cli("init", root / "dot.c", "--function", "dot", "--shape", "n=2000", "--shape", "n=64")
+    assert done.code == 0, done.err
+    assert "compared with itself in double, within four times its own rounding" in done.out
+    assert labels(root) == ["n2000", "n64"]
+    source = root / "dot.c"
+    blocked = DOT.replace(
+        "float sum = 0;", "float part[8] = {0}, sum = 0; int i = 0;"
+    ).replace(
+        "for (int i = 0; i < n; i++)", "for (; i + 8 <= n; i += 8) for (int l = 0; l < 8; l++) part[l] += a[i+l] * b[i+l];\n"
+        "    for (int l = 0; l < 8; l++) sum += part[l];\n    for (; i < n; i++)",
+    )  # fmt: skip
+    source.write_text(blocked)
+    assert verdict(root).startswith("PASS"), "another order of additions is right"
+    source.write_text(DOT.replace("a[i] * b[i]", "(float)(_Float16)a[i] * b[i]"))
+    assert verdict(root).startswith("MISMATCH"), "half the digits are wrong"
+    source.write_text(DOT.replace("return sum;", "return sum == sum ? sum : 0;"))
+    assert "values=nan" in verdict(root)
+    source.write_text(DOT.replace("return sum;", "return sum < 1e-40f && sum > -1e-40f ? 0 : sum;"))
+    assert "values=subnormal" in verdict(root)
+
+
+def test_an_instance_of_a_template(cli, make_repository):
+    header = """#pragma once
+#include <algorithm>
+#include <cstddef>
+namespace img {
+template <typename T> void clamp_to(const T *in, T *out, std::size_t n, T top) {
+    for (std::size_t i = 0; i < n; ++i) out[i] = std::min(in[i], top);
+}
+}
+"""
+    root = make_repository({"include/img/clamp.hpp": header})
+    done = cli("init", root, "--function", "clamp_to<short>", "--value", "top=7", "--shape", "n=500")
+    assert done.code == 0, done.err
+    assert labels(root) == ["n500"]
+    file = root / "include" / "img" / "clamp.hpp"
+    file.write_text(header.replace("std::min", "std::max"))
+    assert verdict(root).startswith("MISMATCH")
+
+
+def test_a_python_function_of_a_package(cli, make_repository, tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}:/usr/bin:/bin")
+    root = make_repository(EDIT)
+    done = cli("init", root, "--function", "distance")
+    assert done.code == 0, done.err
+    contract = load(root).contract
+    assert (contract.target_backend, contract.target_gpu) == ("PYTHON", "cpu")
+    assert [row["slot"] for row in paired(root, tmp_path)] == ["0", "1", "2", "3"] * 2
+    source = root / "words" / "edit.py"
+    text = source.read_text()
+    source.write_text(text.replace("new[j] + 1, ", "new[j] + 2, "))
+    assert verdict(root).startswith("MISMATCH")
+    source.write_text(text.replace("    row = list", "    if a == b:\n        return 0\n    row = list"))
+    assert verdict(root).startswith("PASS")
+
+
+def test_check_names_the_places_that_only_a_person_can_fill(cli, make_repository):
+    text = """
+typedef struct { float scale; unsigned char q[16]; } block;
+float apply(const block *x, float (*f)(float), int n) {
+    float sum = 0;
+    for (int i = 0; i < n / 16; i++) sum += f(x[i].scale * x[i].q[0]);
+    return sum;
+}
+"""
+    root = make_repository({"apply.c": text})
+    done = cli("init", root, "--function", "apply")
+    assert done.code == 0, done.err
+    gaps = [line for line in done.out.splitlines() if line.startswith("not understood: ")]
+    assert len(gaps) == 2
+    checked = cli("check", root)
+    assert checked.code == 2
+    lines = [line for line in checked.err.splitlines() if "is not filled in" in line]
+    assert len(lines) == 3
+    assert any("ridgeline_apply/call.h:" in line and "callback" not in line and "f: " in line for line in lines)
+    problem = root / "ridgeline_apply" / "problem.h"
+    call = root / "ridgeline_apply" / "call.h"
+    problem.write_text(
+        problem.read_text()
+        .replace(
+            "return SIZE_n; } /* RIDGELINE FILL IN: x: how many const block * there are */", "return SIZE_n / 16; }"
+        )
+        .replace("    /* RIDGELINE FILL IN: x: values of its structs, new ones in every call */\n", "")
+    )
+    marked = next(line for line in call.read_text().splitlines() if "FILL IN" in line)
+    call.write_text(
+        call.read_text()
+        .replace(marked, "static float twice(float x) { return 2 * x; }")
+        .replace("#define FILL_f 0", "#define FILL_f twice")
+    )
+    assert verdict(root).startswith("PASS")
+
+
+def test_what_ends_the_original_is_left_out_and_said(cli, make_repository):
+    text = """#include <stdlib.h>
+int inverse(const int *x, int *y, int n) {
+    if (n % 2) abort();
+    for (int i = 0; i < n; i++) y[i] = 1000 / x[i];
+    return n;
+}
+"""
+    root = make_repository({"inverse.c": text})
+    done = cli("init", root, "--function", "inverse", "--shape", "n=64", "--shape", "n=63", "--value", "x=1:1000")
+    assert done.code == 0, done.err
+    assert "note: the original crashes, or takes 20 s, on n63: left out" in done.out
+    assert labels(root) == ["n64"]
+
+
+def test_a_task_instead_where_the_judge_can_call_it(cli, make_repository):
+    text = "void twice(const float *x, float *y, int n) { for (int i = 0; i < n; i++) y[i] = 2 * x[i]; }\n"
+    root = make_repository({"twice.c": text, "truth.py": "def reference(x):\n    return 2 * x\n", "dot.c": DOT})
+    done = cli("init", root / "twice.c", "--function", "twice", "--reference", root / "truth.py")
+    assert done.code == 0, done.err
+    assert yaml.safe_load((root / "task.yaml").read_text())["arguments"] == ["x", "y", "n"]
+    assert load(root).contract.task_file == "task.yaml"
+    assert cli("judge", "test", root / "task.yaml").code == 0
+    refused = cli("init", root / "dot.c", "--function", "dot", "--reference", root / "truth.py")
+    assert "it returns float, and a task's outputs are arrays" in refused.complaint
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--function", "absent"), "defines absent; correct the name"),
+        (("--function", "dot", "--shape", "m=3"), "--shape: 'm=3' is no size of dot; write for example n=64"),
+        (("--function", "dot", "--value", "beta=3"), "--value: 'beta=3' sets no parameter of dot"),
+        (("--shape", "n=3"), "--shape: is for --function NAME"),
+        (("--function", "dot", "--task", "matmul_c"), "--task and --function: give one of them"),
+        (("--function", "twin"), "twin is defined in"),
+    ],
+)
+def test_what_cannot_be_done_is_said_in_one_line(cli, tmp_path, options, said):
+    (tmp_path / "dot.c").write_text(DOT + "void twin(int *x, int n) { x[n - 1] = 0; }\n")
+    (tmp_path / "twin.c").write_text("void twin(int *x, int n) { x[0] = n; }\n")
+    done = cli("init", tmp_path, *options)
+    assert done.code == 2
+    assert said in done.complaint
+    assert not [path for path in tmp_path.iterdir() if path.name.startswith("ridgeline")]
+
+
+@pytest.mark.skipif(shutil.which("nvcc") is None, reason="no nvcc on this machine")
+@pytest.mark.slow
+def test_a_cuda_kernel_is_built_and_its_launch_is_a_marked_place(cli, make_repository):
+    text = """
+__global__ void scale(const float *x, float *y, float alpha, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) y[i] = alpha * x[i];
+}
+void launch_scale(const float *x, float *y, float alpha, int n) { scale<<<(n + 255) / 256, 256>>>(x, y, alpha, n); }
+"""
+    root = make_repository({"csrc/scale.cu": text})
+    done = cli("init", root, "--function", "scale")
+    assert done.code == 0, done.err
+    assert (root / "ridgeline_scale" / "build" / "libkernel.so").is_file()
+    assert "launch: " in cli("check", root).complaint
+    launched = cli("init", root, "--function", "launch_scale")
+    assert launched.code == 0, launched.err
+    assert "not understood" not in launched.out
+    assert load(root / "ridgeline_launch_scale.yaml").contract.target_backend == "CUDA"
