@@ -33,7 +33,7 @@ void matmul(const float *a, const float *b, float *restrict c, int m, int n, int
 
 def test_arrays_have_the_sizes_that_their_subscripts_reach():
     signature = read(MATMUL, "matmul")
-    assert roles(signature) == dict(a="input", b="input", c="output", m="size", n="size", k="size")
+    assert roles(signature) == {"a": "input", "b": "input", "c": "output", "m": "size", "n": "size", "k": "size"}
     assert {array.name: set(array.extents) for array in signature.arrays} == {
         "a": {"m", "k"},
         "b": {"k", "n"},
