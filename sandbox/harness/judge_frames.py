@@ -15,11 +15,14 @@ TEXT_BYTES = 216
 NO_NONCE = bytes(NONCE_BYTES)
 
 LOAD, BIND, CALL, PING, REPORT, STOCK, CAPTURE, PROVE = 1, 2, 3, 4, 5, 6, 7, 8
+LOCK, RELEASE = 20, 21
 """To the worker. Descriptors of memory follow LOAD (what to load), BIND (an arena and where the arrays are),
 REPORT (where the report goes) and STOCK (values to keep on the card, and where they are). PROVE asks for sums of the
-last call's outputs, CAPTURE for the call as a graph; both only where the device is a card."""
+last call's outputs, CAPTURE for the call as a graph; both only where the device is a card. LOCK, followed by a filter
+of system calls: start no process from here on. RELEASE: what the last call returned has been read, let go of it."""
 HELLO, READY, BOUND, DONE, PONG, FAILED, REPORTED = 101, 102, 103, 104, 105, 106, 107
 STOCKED, CAPTURED, PROVED = 108, 109, 110
+LOCKED, RELEASED = 120, 121
 """From the worker. FAILED: the call returned, and what it returned is no answer; the text says why."""
 
 
@@ -38,6 +41,10 @@ class Frame(NamedTuple):
     """Which of the two address ranges in it."""
     claim_ns: int = 0
     text: str = ""
+
+
+HEAD, CLAIM, NONCE, TEXT = slice(8, 14), 16, slice(24, 40), 40
+"""Where a frame has its kind, slot and placement; what the worker claims; the nonce; the text."""
 
 
 def packed(frame: Frame) -> bytes:

@@ -2,6 +2,10 @@
 
 Started by the judge as `python -I -S judge_worker.py DESCRIPTOR`. What this process says is a claim to the judge, which
 keeps its own clock and looks into the shared memory itself; checks here only make honest mistakes plain.
+
+What stands between the judge's clock and a call on a processor is kept as short as Python can have it, prepared when an
+array is bound: there is little that a candidate could gain by putting its own loop in this one's place. What a call
+returned stays where it is: the judge reads it there, when its clock has stopped and this process stands still.
 """
 
 import ctypes
@@ -11,6 +15,7 @@ import json
 import mmap
 import os
 import socket
+import struct
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -43,7 +48,7 @@ class Cpu:
     """
 
     move = staticmethod(ctypes.memmove)
-    """(target, source, bytes): how a returned array gets to its place."""
+    """(target, source, bytes): how a returned array gets to its place, where the judge cannot read it where it is."""
 
     def __init__(self) -> None:
         self._clock = time.perf_counter_ns  # taken before the candidate could put another in its place
@@ -77,6 +82,13 @@ class Worker:
     def __init__(self, wire: socket.socket) -> None:
         self._wire = wire
         self._calls: dict[tuple[int, int], tuple[Sequence[Any], Finish | None]] = {}
+        self._ready: dict[
+            bytes, tuple[Callable[..., Any], Sequence[Any], Callable[[Any], bytes] | None, bytearray]
+        ] = {}
+        """By the head of a frame: what is called with what, what says where its result is, and the answer."""
+        self._result: Any = None
+        self._reads = False
+        """Whether the judge reads results where they are."""
         self._language: Any = None
         self._device: Any = None
         self._trace: Any = None
@@ -84,24 +96,54 @@ class Worker:
     def run(self) -> None:
         """Until the judge closes the wire."""
         self._wire.send(frames.packed(frames.Frame(frames.HELLO)))
-        while data := self._wire.recv(frames.SIZE):
-            frame = frames.unpacked(data)
-            if frame.kind in (frames.CALL, frames.PING):
-                self._wire.send(self._answer_call(frame))
-            elif frame.kind == frames.BIND:
-                wrong = self._bind(frame)
-                kind = frames.FAILED if wrong else frames.BOUND
-                self._wire.send(frames.packed(frames.Frame(kind, frame.nonce, frame.slot, text=wrong)))
-            elif frame.kind == frames.LOAD:
-                self._load(json.loads(self._memory()[0][:]))
-                gc.collect()
-                gc.freeze()
-                self._wire.send(frames.packed(frames.Frame(frames.READY, frame.nonce)))
-            elif frame.kind == frames.REPORT and self._trace is not None:
-                self._report(self._trace.report())
-                self._wire.send(frames.packed(frames.Frame(frames.REPORTED, frame.nonce)))
-            elif frame.kind in (frames.STOCK, frames.CAPTURE, frames.PROVE):
-                self._wire.send(self._on_card(frame))
+        recv, send, clock, ready = self._wire.recv, self._wire.send, time.perf_counter_ns, self._ready
+        head, nonce, claim, text = frames.HEAD, frames.NONCE, frames.CLAIM, frames.TEXT
+        size, put = frames.SIZE, struct.Struct("<q").pack_into
+        while data := recv(size):
+            prepared = ready.get(data[head])
+            if prepared is None:
+                self._serve(frames.unpacked(data))
+                continue
+            entry, arguments, place, answer = prepared
+            answer[nonce] = data[nonce]
+            began = clock()
+            if place is None:
+                entry(*arguments)
+                put(answer, claim, clock() - began)
+            else:
+                self._result = entry(*arguments)
+                put(answer, claim, clock() - began)
+                answer[text:] = place(self._result)
+            send(answer)
+
+    def _serve(self, frame: Any) -> None:
+        """Answer one frame that no clock of the judge's runs for, or that was not prepared."""
+        if frame.kind in (frames.CALL, frames.PING):
+            self._wire.send(self._answer_call(frame))
+        elif frame.kind == frames.BIND:
+            wrong = self._bind(frame)
+            kind = frames.FAILED if wrong else frames.BOUND
+            self._wire.send(frames.packed(frames.Frame(kind, frame.nonce, frame.slot, text=wrong)))
+        elif frame.kind == frames.LOAD:
+            self._load(json.loads(self._memory()[0][:]))
+            gc.collect()
+            gc.freeze()
+            self._wire.send(frames.packed(frames.Frame(frames.READY, frame.nonce)))
+        elif frame.kind == frames.RELEASE:
+            _, finish = self._calls[frame.slot, frame.placement]
+            wrong = finish(self._result) if finish is not None else ""
+            self._result = None
+            kind = frames.FAILED if wrong else frames.RELEASED
+            self._wire.send(frames.packed(frames.Frame(kind, frame.nonce, text=wrong)))
+        elif frame.kind == frames.LOCK:
+            wrong = _hold(json.loads(self._memory()[0][:]))
+            kind = frames.FAILED if wrong else frames.LOCKED
+            self._wire.send(frames.packed(frames.Frame(kind, frame.nonce, text=wrong)))
+        elif frame.kind == frames.REPORT and self._trace is not None:
+            self._report(self._trace.report())
+            self._wire.send(frames.packed(frames.Frame(frames.REPORTED, frame.nonce)))
+        elif frame.kind in (frames.STOCK, frames.CAPTURE, frames.PROVE):
+            self._wire.send(self._on_card(frame))
 
     def _answer_call(self, frame: Any) -> bytes:
         arguments, finish = self._calls.get((frame.slot, frame.placement), ((), None))
@@ -139,7 +181,15 @@ class Worker:
             arguments = self._language.arguments(arrays, facts["dims"])
             finish = self._language.finish(arrays, facts) if self._language.returns else None
             self._calls[frame.slot, placement] = (arguments, finish)
+            if self._reads:
+                place = self._language.place if self._language.returns else None
+                self._prepare(frames.CALL, frames.DONE, frame.slot, placement, (self._language.entry, arguments, place))
         return ""
+
+    def _prepare(self, kind: int, answer: int, slot: int, placement: int, words: tuple[Any, Any, Any]) -> None:
+        """Have everything at hand for the frame of that kind, slot and placement, but its nonce."""
+        asked = frames.packed(frames.Frame(kind, slot=slot, placement=placement))[frames.HEAD]
+        self._ready[asked] = (*words, bytearray(frames.packed(frames.Frame(answer))))
 
     def _memory(self) -> list[mmap.mmap]:
         """Shared memory that the judge sends, mapped."""
@@ -162,7 +212,11 @@ class Worker:
             self._trace = _beside("judge_trace")
             self._trace.install(spec["mode"])
         self._language = _beside(spec["module"]).load(spec)
-        self._language.move = self._device.move
+        self._reads = spec["reads"] and not on_card
+        self._language.move = _leave if self._reads else self._device.move
+        if self._reads:
+            self._language.strided = True
+            self._prepare(frames.PING, frames.PONG, 0, 0, (_nothing, (), None))
         if self._trace is not None:
             self._trace.adopt(self._language, spec["mode"])
             if on_card:
@@ -175,6 +229,20 @@ class Worker:
 
 def _nothing(*arguments: Any) -> None:
     """What an empty call calls."""
+
+
+def _leave(target: int, source: int, count: int) -> None:
+    """Moves nothing: the judge reads a returned array where it is."""
+
+
+def _hold(words: dict[str, Any]) -> str:
+    """Add a filter of system calls to this process, all its threads. Why that failed, or nothing."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    code = ctypes.create_string_buffer(bytes.fromhex(words["code"]))
+    filter_head = (words["steps"]).to_bytes(8, "little") + ctypes.addressof(code).to_bytes(8, "little")
+    number, mode, flags = (ctypes.c_long(word) for word in words["call"])
+    result = libc.syscall(number, mode, flags, filter_head)
+    return f"no filter could be added: {os.strerror(ctypes.get_errno())}" if result else ""
 
 
 def main() -> None:

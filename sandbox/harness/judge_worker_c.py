@@ -10,6 +10,7 @@ class Library:
     """The function, and its arguments as C has them."""
 
     returns = False
+    strided = False
 
     def __init__(self, spec: dict[str, Any]) -> None:
         self.entry = getattr(ctypes.CDLL(spec["library"]), spec["entry"])

@@ -99,6 +99,8 @@ class CandidateJudgment:
     def _discount_unseen_gain(self, timed: "Gain", pairs: TimedPairs, work: Work) -> QuestionAnswer:
         """A gain that only the timer in the candidate's process shows: its code must not have been seen to reach it."""
         faster = timed.answer
+        if faster.answer == "yes" and (late := pairs.find_late_work()):
+            return answer_unverified(*faster.evidence, late)
         unseen = pairs.find_unseen_gain() if self.options.has("own_clock") else None
         if faster.answer != "yes" or unseen is None or not work.reaches:
             return faster

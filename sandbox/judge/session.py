@@ -1,4 +1,8 @@
-"""A worker as the judge uses it: values in, sealed bytes out, and the judge's own time between."""
+"""A worker as the judge uses it: values in, sealed bytes out, and the judge's own time between.
+
+On a processor what a call returned is read out of the stopped worker (`read_result`); how long it took to stand still is
+told beside its time; and `lock` keeps it from starting processes.
+"""
 
 import ast
 import contextlib
@@ -38,13 +42,24 @@ from ridgeline.sandbox.judge.dtypes import to_float64
 from ridgeline.sandbox.judge.options import HERE, Surroundings
 from ridgeline.sandbox.judge.pool import RowPlace
 from ridgeline.sandbox.judge.shared_buffers import (
+    PAGE,
     PLACEMENTS,
+    BufferSpec,
     CardSharedBuffers,
     SharedBuffers,
     SharedBuffersCache,
     budget_bytes,
 )
-from ridgeline.sandbox.judge.worker import Device, Framework, Loading, LossReason, Worker, WorkerLost, WorkerMode
+from ridgeline.sandbox.judge.worker import (
+    Device,
+    Framework,
+    Loading,
+    LossReason,
+    Memory,
+    Worker,
+    WorkerLost,
+    WorkerMode,
+)
 
 LARGE_BYTES = 1 << 18
 """Bytes of outputs from which on the worker must stand still before they are copied: fewer are copied faster."""
@@ -70,6 +85,8 @@ class SealedCall:
     """The same read again after everything on the device had ended; None where nothing can come later."""
     wall_us: float
     """The judge's clock from sending the frame to reading the answer; an empty call's time is in it."""
+    stop_us: float = 0.0
+    """From the answer until the worker stood still, where nothing was copied before that: until then it may work."""
     claimed_us: float | None = None
     """What the worker says that the call took. No evidence."""
     inputs_changed: tuple[str, ...] = ()
@@ -164,7 +181,7 @@ class Session:
             arena.poison(poison, placement)
             frame = Frame(CALL, os.urandom(NONCE_BYTES), slot, placement)
             answer, wall_us = self._running.exchange(frame, DONE, timeout_s=timeout_s)
-            return self._seal(arena, inputs, placement, answer, wall_us)
+            return self._seal(slot, arena, inputs, placement, answer, wall_us)
         except WorkerLost as lost:
             return self._break(lost)
 
@@ -177,6 +194,14 @@ class Session:
             self._break(lost)
             return math.nan
         return wall_us
+
+    def lock(self) -> BrokenWorker | None:
+        """From here on the worker can start no process and no program. Threads it can."""
+        try:
+            self._running.lock()
+        except WorkerLost as lost:
+            return self._break(lost)
+        return None
 
     def find_overwritten(self, dims: Mapping[str, int]) -> tuple[str, ...]:
         """Arrays of that size beside which memory was overwritten since it was last looked at, at either placement."""
@@ -252,6 +277,7 @@ class Session:
 
     def _seal(
         self,
+        slot: int,
         arena: SharedBuffers,
         inputs: Mapping[str, NDArray[np.generic]],
         placement: int,
@@ -259,20 +285,43 @@ class Session:
         wall_us: float,
     ) -> SealedCall:
         """Copies first, checks later."""
-        freezer = self._running.freezer
-        if arena.judged_bytes > LARGE_BYTES:
-            freezer.wait_stopped()
+        worker, returned = self._running, self._reads_results
+        large = returned or arena.judged_bytes > LARGE_BYTES
+        stop_us = worker.wait_stopped() if large else 0.0
         outputs = arena.outputs(placement)
+        if returned and answer.text:
+            outputs |= self._read_results(arena, answer.text)
         changed, broken = self._check_memory(arena, inputs, placement)
-        freezer.wait_stopped()  # by now it has: what was copied and looked at meanwhile cannot become an answer any more
+        if not large:
+            worker.freezer.wait_stopped()  # what was copied and looked at meanwhile cannot become an answer any more
+        late = arena.second_copies() if isinstance(arena, CardSharedBuffers) else self._copy_late(arena, placement)
+        if returned:
+            worker.release(slot, placement)
         return SealedCall(
             outputs=outputs,
-            late=arena.second_copies() if isinstance(arena, CardSharedBuffers) else self._copy_late(arena, placement),
+            late=late,
             wall_us=wall_us,
+            stop_us=stop_us,
             claimed_us=answer.claim_ns / 1e3,
             inputs_changed=changed,
             guards_broken=broken,
         )
+
+    @property
+    def _reads_results(self) -> bool:
+        """Whether results lie in the worker's own memory after a call, and are read there."""
+        returns = self._task.convention == "return" and self._device == "cpu" and self.mode != "trace"
+        return returns and self._running.memory.readable
+
+    def _read_results(self, arena: SharedBuffers, words: str) -> dict[str, NDArray[np.generic]]:
+        """What the worker returned, by the places that it told with its answer. Raises WorkerLost."""
+        rooms = [room for room in arena.rooms if room.constness is None]
+        places = words.split(";")
+        if len(places) != len(rooms):
+            return {}  # `release` says what is wrong
+        return {
+            room.name: read_result(self._running.memory, place, room) for room, place in zip(rooms, places, strict=True)
+        }
 
     def _check_memory(
         self, arena: SharedBuffers, inputs: Mapping[str, NDArray[np.generic]], placement: int
@@ -314,6 +363,45 @@ class Session:
         """The limits with room for the arenas, which the worker maps but does not own, and for PyTorch."""
         extra = 2 * budget_bytes(self._task) // MIB + (TORCH_MB if self.framework == "torch" else 0)
         return dataclasses.replace(self._limits, memory_mb=self._limits.memory_mb + extra)
+
+
+MOST_GAPS = 4
+"""A returned array may lie in so many times the memory that its elements need."""
+
+
+def read_result(memory: Memory, place: str, room: BufferSpec) -> NDArray[np.generic]:
+    """A copy of an array of the worker's that is such as `room` says. `place`: its address, and strides in bytes where
+    it is not contiguous, in hexadecimals. Raises WorkerLost, `output`, for no such array."""
+    try:
+        address, *strides = (int(word, 16) for word in place.split(":"))
+    except ValueError:
+        raise WorkerLost("protocol", f"{room.name}: no place of a result") from None
+    if room.nbytes == 0:
+        return np.empty(room.shape, room.storage)
+    span = room.nbytes
+    if strides:
+        if len(strides) != len(room.shape):
+            return np.empty(room.shape, room.storage)  # `release` says that its shape is another
+        span = _span_bytes(room, strides)
+    raw = np.empty(span, np.uint8)
+    memory.read_into(raw.data, address)
+    if not strides:
+        return raw.view(room.storage).reshape(room.shape)
+    return np.ascontiguousarray(np.ndarray(room.shape, room.storage, raw.data, strides=strides))
+
+
+def _span_bytes(room: BufferSpec, strides: Sequence[int]) -> int:
+    """Bytes from the first element to behind the last. Raises WorkerLost where elements share memory, or lie far apart."""
+    axes = sorted((stride, extent) for stride, extent in zip(strides, room.shape, strict=True) if extent > 1)
+    least, span = room.storage.itemsize, room.storage.itemsize
+    for stride, extent in axes:
+        if stride < least:
+            raise WorkerLost("output", f"{room.name}: elements of an array that share memory; return a copy of it")
+        least = stride * extent
+        span += stride * (extent - 1)
+    if span > MOST_GAPS * room.nbytes + PAGE:
+        raise WorkerLost("output", f"{room.name}: an array with large gaps; return a copy of it without them")
+    return span
 
 
 def framework_of(task: Task, sources: Path, device: Device = "cpu") -> Framework:

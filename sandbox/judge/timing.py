@@ -1,4 +1,8 @@
-"""Times two versions in A B B A blocks in fresh process pairs; every timed call is judged, on values drawn for it."""
+"""Times two versions in A B B A blocks in fresh process pairs; every timed call is judged, on values drawn for it.
+
+On a processor a call lasts until its worker stands still: what stopping takes beyond an empty call's is added. Workers
+are locked before the first call that counts: what compiles at first calls has done so by then (`_Turns.settle_in`).
+"""
 
 import math
 import random
@@ -47,6 +51,7 @@ from ridgeline.sandbox.judge.session import (
     is_proof_true,
     stock_shared_memory,
 )
+from ridgeline.sandbox.judge.shared_buffers import PLACEMENTS
 
 # Calls among the timed ones that are not timed, with unusual values: what is right only in tests is found there.
 
@@ -277,6 +282,9 @@ POOL_BYTES = 1 << 31
 LEAST_SHARE = 0.25
 """A call that reads its inputs and writes its outputs takes at least this share of a plain copy of as many bytes."""
 
+STOP_SHARE, STOP_US = 0.25, 50.0
+"""Of a side's time, and at least: what its worker may go on for after its answers, beyond what the other does."""
+
 Arrays = Mapping[str, NDArray[np.generic]]
 
 
@@ -298,6 +306,8 @@ class TimedPairs:
     calls: int = 0
     gains: dict[str, list[tuple[float, float]]] = field(default_factory=dict)
     """On a card, by size: of each pair of calls, us: a less b by the judge's clock, and by the workers' claims."""
+    stops: dict[str, dict[str, list[tuple[float, float]]]] = field(default_factory=dict)
+    """On a processor, by size and side: of each call, us from its answer until the worker stood still, and until it."""
     decks: dict[str, list[str]] = field(default_factory=dict)
     """By size: kinds of values that calls between the timed ones have not had yet."""
     _floors: dict[str, float] = field(default_factory=dict)
@@ -316,6 +326,8 @@ class TimedPairs:
                 if broken := sessions[side].open():
                     return TimingRefused(side=side, detail=f"{broken.reason}: {broken.detail}")
             calls: list[TimedCall] = []
+            if refused := self._lock(sessions, shapes):
+                return refused
             for shape in shapes:
                 turns = self._kind()(pairs=self, sessions=sessions, shape=shape)
                 slots = turns.run(blocks)
@@ -323,6 +335,19 @@ class TimedPairs:
                     return slots
                 calls += slots
             return calls
+
+    def _lock(self, sessions: Mapping[str, Session], shapes: Sequence[Shape]) -> TimingRefused | None:
+        """Keep both workers from starting processes; first calls of what compiles then come before that."""
+        if self.bench.options.device == "cuda" or not self.bench.options.has("isolation"):
+            return None
+        if any(session.framework == "torch" and self.bench.task.language != "c" for session in sessions.values()):
+            for shape in shapes:
+                if refused := self._kind()(pairs=self, sessions=sessions, shape=shape).settle_in():
+                    return refused
+        for side, session in sessions.items():
+            if broken := session.lock():
+                return TimingRefused(side=side, detail=f"{broken.reason}: {broken.detail}")
+        return None
 
     def _kind(self) -> "type[_Turns]":
         if self.bench.options.device != "cuda":
@@ -348,6 +373,15 @@ class TimedPairs:
         if sum(pool.nbytes for both in (*self._pools.values(), pools) for pool in both) <= POOL_BYTES:
             self._pools[shape.label] = pools
         return pools
+
+    def find_late_work(self) -> str | None:
+        """Where the newer side is at work after most of its answers, and the other is not. Its time is counted anyway."""
+        for label, stops in self.stops.items():
+            a, b = (statistics.median([stop_us for stop_us, _ in stops[side]] or [0.0]) for side in "ab")
+            took_us = statistics.median([wall_us for _, wall_us in stops["b"]] or [math.inf])
+            if self.bench.options.has("own_clock") and b - a > max(STOP_US, 3 * a, STOP_SHARE * took_us):
+                return f"{label}: it works on after its answers: it stands still {b - a:.0f} us later than the other version"
+        return None
 
     def find_unseen_gain(self) -> str | None:
         """What the judge's own clock says of a size whose claimed gain it does not show; None where it shows all."""
@@ -411,6 +445,7 @@ class _Turns:
         self._decoy: Arrays | None = None
         self._too_fast: Counter[str] = Counter()
         self._unsure_us: dict[str, float] = {}
+        self._stops = self.pairs.stops.setdefault(self.shape.label, {"a": [], "b": []})
         self._stale: Arrays | None = None
         self._moved_share = bytes_share(bench.task, self.shape.dims)
         self._probes = UntimedProbes(
@@ -445,6 +480,30 @@ class _Turns:
         self.pairs.calls += self._probes.calls
         return self.settle() or self._find_overwritten() or company or calls
 
+    def settle_in(self) -> TimingRefused | None:
+        """One judged call of each side at either place, for what is compiled at a first call."""
+        for _ in range(PLACEMENTS):
+            calls = self._call_both("ab")
+            if isinstance(calls, TimingRefused):
+                return calls
+        return None
+
+    def _late_us(self, side: str, sealed: SealedCall) -> float:
+        """What the worker took after its answer to stand still, beyond twice what the quicker side usually takes, in us.
+
+        Until then it may work: its parent waiting in the kernel for a child that borrows its memory cannot be stopped.
+        """
+        self._stops[side].append((sealed.stop_us, sealed.wall_us))
+        return (
+            max(0.0, sealed.stop_us - 2 * min(self._typical_stops().values())) if self.options.has("own_clock") else 0.0
+        )
+
+    def _typical_stops(self) -> dict[str, float]:
+        """By side: the median time of its calls so far from the answer until the worker stood still, in us."""
+        return {
+            side: statistics.median([stop_us for stop_us, _ in stops] or [0.0]) for side, stops in self._stops.items()
+        }
+
     def _time_calls(self, block: int, place: int, order: str, empty_us: float) -> list[TimedCall] | TimingRefused:
         """One call of each side. What cannot be true is timed again: the clock of a busy machine errs now and then,
         and a call that never does its work is as fast every time.
@@ -455,8 +514,10 @@ class _Turns:
             if isinstance(both, TimingRefused):
                 return both
             slots = []
+            slower_us = max(sealed.wall_us for sealed, _ in both.values())
             for number, (side, (sealed, at_us)) in enumerate(both.items()):
                 taken_us = sealed.wall_us - empty_us if self.options.has("own_clock") else sealed.claimed_us or 0
+                taken_us += min(self._late_us(side, sealed), slower_us)
                 slots.append(timed_call(self.shape, (block, place + number, side), sealed, taken_us, at_us))
             fast = next((slot for slot in slots if self._impossible(slot)), None)
             if fast is None:

@@ -1,4 +1,7 @@
-"""One confined worker process: it loads a candidate, and is stopped (SIGSTOP) between requests."""
+"""One confined worker process: it loads a candidate, and is stopped (SIGSTOP) between requests.
+
+What a call returned is read out of the stopped process (`Memory`); once it is `locked`, it starts no process any more.
+"""
 
 import contextlib
 import json
@@ -17,14 +20,19 @@ from pathlib import Path
 from typing import Literal
 
 from ridgeline.graph.task import Task
+from ridgeline.sandbox.harness.isolate import filters
 from ridgeline.sandbox.harness.judge_frames import (
     BIND,
     BOUND,
     FAILED,
     HELLO,
     LOAD,
+    LOCK,
+    LOCKED,
     NONCE_BYTES,
     READY,
+    RELEASE,
+    RELEASED,
     REPORT,
     REPORTED,
     SIZE,
@@ -224,6 +232,17 @@ class Freezer:
         """
         return None if self._initial_pids is None else self._inside() - self._initial_pids
 
+    def filters(self) -> tuple[int, ...] | None:
+        """How many filters of system calls hold each of its threads; None where the kernel does not say."""
+        counts: list[int] = []
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            for task in self._tasks.iterdir():
+                _, field, rest = (task / "status").read_bytes().partition(b"\nSeccomp_filters:")
+                if not field:
+                    return None
+                counts.append(int(rest.split(None, 1)[0]))
+        return tuple(counts)
+
     def close(self) -> None:
         """Close the descriptors; the process goes on."""
         os.close(self.process)
@@ -267,6 +286,42 @@ class Freezer:
             return os.pread(self._stat, 1024, 0).rpartition(b") ")[2].split(b" ", THREADS + 1)
         except ProcessLookupError:
             return []
+
+
+class Memory:
+    """Memory of a process that stands still, read from outside: what it holds then is what its call left."""
+
+    def __init__(self, pid: int) -> None:
+        """Ask before the process runs what is not trusted."""
+        try:
+            self._file: int | None = os.open(f"/proc/{pid}/mem", os.O_RDONLY)
+        except OSError:
+            self._file = None
+
+    @property
+    def readable(self) -> bool:
+        """Whether this process may read that one's memory."""
+        return self._file is not None
+
+    def read_into(self, target: memoryview, address: int) -> None:
+        """Fill `target` from there on. Raises WorkerLost where there is no such memory."""
+        done = 0
+        try:
+            while self._file is not None and done < len(target):
+                size = os.preadv(self._file, [target[done:]], address + done)
+                if size == 0:
+                    break
+                done += size
+        except (OSError, OverflowError):
+            pass
+        if done < len(target):
+            raise WorkerLost("output", "what it returned lies in no memory that can be read")
+
+    def close(self) -> None:
+        """Close the descriptor."""
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None
 
 
 def _pid_namespace(process: str) -> int | None:
@@ -333,6 +388,7 @@ class Worker:
     """A process with a candidate in it. `WorkerLost` from any method means that it is of no use any more."""
 
     freezer: Freezer
+    memory: Memory
 
     def __init__(self, loading: Loading) -> None:
         """Build what must be built. Raises WorkerLost, and ProgramMissing where the compiler is not here."""
@@ -351,6 +407,9 @@ class Worker:
             raise WorkerLost("protocol", "the worker does not begin as it should")
         self.freezer = Freezer(pid)
         self._stack.callback(self.freezer.close)
+        self.memory = Memory(pid)
+        self._stack.callback(self.memory.close)
+        self._filters = self.freezer.filters()
         self.channel.watch(self.freezer.process)
         with _memory_descriptor(json.dumps(self._spec()).encode()) as words:
             self.tell(Frame(LOAD, os.urandom(NONCE_BYTES)), (words,), READY)
@@ -364,6 +423,25 @@ class Worker:
         self.freezer.stop()
         self.freezer.wait_stopped()
         return answer
+
+    def lock(self) -> None:
+        """Let it start no process or program from here on, only threads. Raises WorkerLost.
+
+        Where workers are held to no filter at all, this does nothing: `machine_isolation` says so.
+        """
+        before = self._filters
+        if not filters.is_supported() or not before or not all(before):
+            return
+        code = filters.without_processes()
+        words = {"code": code.hex(), "steps": len(code) // 8, "call": filters.seccomp_words()}
+        with _memory_descriptor(json.dumps(words).encode()) as descriptor:
+            self.tell(Frame(LOCK, os.urandom(NONCE_BYTES)), (descriptor,), LOCKED)
+        if any(count != before[0] + 1 for count in self.freezer.filters() or (0,)):
+            raise WorkerLost("protocol", "it does not let itself be kept from starting processes")
+
+    def release(self, slot: int, placement: int) -> None:
+        """Let go of what the last call returned. Raises WorkerLost, `output` where that was no answer."""
+        self.tell(Frame(RELEASE, os.urandom(NONCE_BYTES), slot, placement), (), RELEASED)
 
     def bind(self, slot: int, arena: int, layout: Mapping[str, object]) -> None:
         """Give it an arena, by descriptor, and where the arrays in it are. Raises WorkerLost."""
@@ -380,15 +458,20 @@ class Worker:
         """Send the frame, let the worker run until it answers, and tell it to stop: the answer, and the time in us.
 
         The time is this process's: from letting the worker run, the frame lying ready for it, to the answer. The
-        worker may run for some microseconds more, until `held.wait_stopped`. Raises WorkerLost.
+        worker may run for some microseconds more, until `wait_stopped`. Raises WorkerLost.
         """
         self.channel.check_silence()
         self.channel.send(frame)
         began = time.perf_counter_ns()
         self.freezer.resume()
-        came = self.channel.wait_for_message(timeout_s=timeout_s)
+        came = self._came = self.channel.wait_for_message(timeout_s=timeout_s)
         self.freezer.stop()
         return self.channel.take_answer(kind, frame.nonce), (came - began) / 1e3
+
+    def wait_stopped(self) -> float:
+        """Wait until it stands still after an exchange: how long that took since its answer, in us. Raises WorkerLost."""
+        self.freezer.wait_stopped()
+        return (time.perf_counter_ns() - self._came) / 1e3
 
     def explain_loss(self, loss: WorkerLost) -> WorkerLost:
         """The same loss with what the process said and how it ended. It is ended by this."""
@@ -458,6 +541,7 @@ class Worker:
             "threads": task.threads,
             "mode": loading.mode,
             "paths": _package_folders(),
+            "reads": self.memory.readable,
         }
 
 

@@ -29,6 +29,10 @@ DENIED = {
     "open_by_handle_at": (304, 265),
     "quotactl": (179, 60),
     "fanotify_init": (300, 262),
+    # of what others do to files
+    "inotify_init": (253, None),
+    "inotify_init1": (294, 26),
+    "inotify_add_watch": (254, 27),
     # of namespaces
     "setns": (308, 268),
     "unshare": (272, 97),
@@ -42,7 +46,6 @@ DENIED = {
     "io_uring_setup": (425, 425),
     "io_uring_enter": (426, 426),
     "io_uring_register": (427, 427),
-    "seccomp": (317, 277),
     "memfd_secret": (447, 447),
     # of the machine
     "kexec_load": (246, 104),
@@ -75,18 +78,25 @@ OF_TOOLS = frozenset(
 _MACHINES = {"x86_64": (0, 0xC000003E), "aarch64": (1, 0xC00000B7)}
 _SOCKET, _CLONE, _CLONE3, _IOCTL, _PRCTL = (41, 198), (56, 220), 435, (16, 29), (157, 167)
 _SECCOMP = (317, 277)
+_FILE_LOCK, _FILE_CONTROL = (73, 32), (72, 25)
+_LOCK_WORDS, _LOCK_QUESTIONS = (6, 7, 37, 38), (5, 36, 1024, 1025, 1026)
+"""Of fcntl(2): what takes or gives a lock, and what asks about locks or leases, or notices what others do."""
+_STARTS = ((57, None), (58, None), (59, 221), (322, 281))
+"""fork, vfork, execve and execveat."""
+_THREAD = 0x00010000
+"""The flag of clone that makes a thread, not a process."""
 _X32 = 0x40000000
 """Calls from here on are those of another ABI, which this table does not know."""
 _NAMESPACES = 0x7E020000
 """The flags of clone that make namespaces."""
 _PUSH_INPUT, _PUSH_LINUX, _SET_SECCOMP = 0x5412, 0x541C, 22
 _LOCAL = 1  # AF_UNIX
-_EPERM, _ENOSYS = 1, 38
+_EPERM, _EINVAL, _ENOSYS = 1, 22, 38
 _ALLOW, _KILL, _ERROR = 0x7FFF0000, 0x80000000, 0x00050000
 _NUMBER, _ARCHITECTURE, _FIRST, _SECOND = 0, 4, 16, 24
 _LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
-_WITH_FILTER, _KEEP_SPECULATION = 1, 4
-"""Without the second, kernels before 5.16 slow down every load of a filtered process, and so the kernel under test."""
+_WITH_FILTER, _ALL_THREADS, _KEEP_SPECULATION = 1, 1, 4
+"""Without the third, kernels before 5.16 slow down every load of a filtered process, and so the kernel under test."""
 
 
 def is_supported() -> bool:
@@ -96,14 +106,22 @@ def is_supported() -> bool:
 
 def program(*, gpu: bool) -> bytes:
     """The filter as the kernel reads it. `gpu`: sockets to processes of the same namespace stay, as drivers ask for
-    them at their start."""
+    them at their start.
+
+    Locks of files, which a worker shares with others that read the same libraries, are granted and not taken.
+    A further filter over all threads may be added, as `without_processes`.
+    """
     column, _ = _MACHINES[os.uname().machine]
+    steps = [_op(_EQUAL, _FILE_LOCK[column], no=1), _op(_RETURN, _ERROR)]
+    steps += _file_control_steps(_FILE_CONTROL[column]) + _seccomp_steps(_SECCOMP[column])
     if gpu:
-        return _assemble(list(DENIED), sockets=_when(_SOCKET[column], _FIRST, [_op(_EQUAL, _LOCAL, yes=1)]))
-    return _assemble(list(DENIED), sockets=[_op(_EQUAL, _SOCKET[column], no=1), _op(_RETURN, _ERROR | _EPERM)])
+        steps += _when(_SOCKET[column], _FIRST, [_op(_EQUAL, _LOCAL, yes=1)])
+    else:
+        steps += [_op(_EQUAL, _SOCKET[column], no=1), _op(_RETURN, _ERROR | _EPERM)]
+    return _assemble(list(DENIED), last=steps)
 
 
-def _assemble(denied: list[str], *, sockets: list[bytes]) -> bytes:
+def _assemble(denied: list[str], *, last: list[bytes]) -> bytes:
     column, architecture = _MACHINES[os.uname().machine]
     steps = [_op(_LOAD, _ARCHITECTURE), _op(_EQUAL, architecture, yes=1), _op(_RETURN, _KILL), _op(_LOAD, _NUMBER)]
     if column == 0:
@@ -115,14 +133,14 @@ def _assemble(denied: list[str], *, sockets: list[bytes]) -> bytes:
     steps += _when(_CLONE[column], _FIRST, [_op(_ANY_BIT, _NAMESPACES, no=1)])
     steps += _when(_IOCTL[column], _SECOND, [_op(_EQUAL, _PUSH_INPUT, yes=1), _op(_EQUAL, _PUSH_LINUX, no=1)])
     steps += _when(_PRCTL[column], _FIRST, [_op(_EQUAL, _SET_SECCOMP, no=1)])
-    steps += sockets
+    steps += last
     return b"".join((*steps, _op(_RETURN, _ALLOW)))
 
 
 def command_program() -> bytes:
     """The filter of a contract's commands: of the machine, the kernel and the file system's shape, and of nothing that a build,
     a test or a profiler does."""
-    return _assemble([name for name in DENIED if name not in OF_TOOLS], sockets=[])
+    return _assemble([name for name in DENIED if name not in OF_TOOLS], last=[])
 
 
 def apply(code: bytes) -> None:
@@ -131,6 +149,42 @@ def apply(code: bytes) -> None:
     head = (len(code) // 8).to_bytes(8, "little") + ctypes.addressof(instructions).to_bytes(8, "little")
     column, _ = _MACHINES[os.uname().machine]
     kernel.syscall("seccomp", _SECCOMP[column], _WITH_FILTER, _KEEP_SPECULATION, head)
+
+
+def without_processes() -> bytes:
+    """A further filter, for a worker that has loaded and compiled: no more processes and programs, only threads."""
+    column, architecture = _MACHINES[os.uname().machine]
+    steps = [_op(_LOAD, _ARCHITECTURE), _op(_EQUAL, architecture, yes=1), _op(_RETURN, _KILL), _op(_LOAD, _NUMBER)]
+    for numbers in _STARTS:
+        if (number := numbers[column]) is not None:
+            steps += [_op(_EQUAL, number, no=1), _op(_RETURN, _ERROR | _EPERM)]
+    steps += _when(_CLONE[column], _FIRST, [_op(_ANY_BIT, _THREAD, yes=1)])
+    return b"".join((*steps, _op(_RETURN, _ALLOW)))
+
+
+def seccomp_words() -> tuple[int, int, int]:
+    """The number of seccomp(2), and its first two words as `program` lets them pass."""
+    column, _ = _MACHINES[os.uname().machine]
+    return _SECCOMP[column], _WITH_FILTER, _ALL_THREADS | _KEEP_SPECULATION
+
+
+def _file_control_steps(number: int) -> list[bytes]:
+    """Of fcntl(2): locks are granted and not taken, and nothing is said of those of others."""
+    inner = [_op(_LOAD, _SECOND)]
+    for word in _LOCK_WORDS:
+        inner += [_op(_EQUAL, word, no=1), _op(_RETURN, _ERROR)]
+    for word in _LOCK_QUESTIONS:
+        inner += [_op(_EQUAL, word, no=1), _op(_RETURN, _ERROR | _EINVAL)]
+    inner += [_op(_RETURN, _ALLOW)]
+    return [_op(_EQUAL, number, no=len(inner)), *inner]
+
+
+def _seccomp_steps(number: int) -> list[bytes]:
+    """Of seccomp(2), only a further filter for all threads: it cannot allow anything."""
+    inner = [_op(_LOAD, _FIRST), _op(_EQUAL, _WITH_FILTER, yes=1), _op(_RETURN, _ERROR | _EPERM)]
+    inner += [_op(_LOAD, _SECOND), _op(_EQUAL, _ALL_THREADS | _KEEP_SPECULATION, yes=1), _op(_RETURN, _ERROR | _EPERM)]
+    inner += [_op(_RETURN, _ALLOW)]
+    return [_op(_EQUAL, number, no=len(inner)), *inner]
 
 
 def _when(number: int, word: int, tests: list[bytes]) -> list[bytes]:
