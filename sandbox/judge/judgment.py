@@ -27,11 +27,13 @@ from ridgeline.sandbox.judge.provenance import Work, judge_own_work
 from ridgeline.sandbox.judge.references import Reference
 from ridgeline.sandbox.judge.session import CardSession, Session
 from ridgeline.sandbox.judge.task_file import load_task
-from ridgeline.sandbox.judge.timing import TimedPairs, TimingRefused, block_log_ratios
+from ridgeline.sandbox.judge.timing import LongRun, TimedPairs, TimingRefused, block_log_ratios
 from ridgeline.sandbox.judge.worker import WorkerMode
 
 NOT_TIMED = answer_unverified("not timed: it is not correct")
 NOT_WANTED = answer_unverified("not timed: only tested")
+UNTIMED_SHARE = 0.25
+"""Of the long run's calls and time where nothing is timed: a campaign asks that of every candidate."""
 NOT_ASKED = answer_unverified("not looked at: it is not correct")
 
 
@@ -92,9 +94,18 @@ class CandidateJudgment:
             return self._make_judgment(
                 correct, answer_unverified(f"the version compared with: {detail}"), own_work, calls=calls
             )
-        return self._make_judgment(
-            correct, self._discount_unseen_gain(timed, pairs, work), own_work, calls=calls, gain=timed
-        )
+        faster = self._discount_unseen_gain(timed, pairs, work)
+        if faster.answer == "yes":
+            long_run = self._long_run(bench, pairs, share=1.0)
+            correct, calls = long_run.judge(correct, self.opener(self.new)), calls + long_run.calls
+            faster = long_run.discount(faster, pairs)
+        return self._make_judgment(correct, faster, own_work, calls=calls, gain=timed)
+
+    def _long_run(self, bench: CallJudge, pairs: TimedPairs, *, share: float) -> LongRun:
+        """Many calls in one process, for that share of the time and number that the options say."""
+        options = self.options
+        count = round(share * options.long_calls) if options.has("long_run") and options.device != "cuda" else 0
+        return LongRun(pairs=pairs, bench=bench, most_calls=count, most_s=share * options.long_s)
 
     def _discount_unseen_gain(self, timed: "Gain", pairs: TimedPairs, work: Work) -> QuestionAnswer:
         """A gain that only the timer in the candidate's process shows: its code must not have been seen to reach it."""
@@ -112,10 +123,14 @@ class CandidateJudgment:
 
     def judge_correctness(self) -> Judgment:
         """Correctness and own work, without timing."""
-        gate = CorrectnessTests(bench=self.bench(np.random.default_rng()))
-        correct = self.convict_by_reading() or gate.check(self.opener(self.new))
+        bench = self.bench(np.random.default_rng())
+        gate = CorrectnessTests(bench=bench)
+        correct, calls = self.convict_by_reading() or gate.check(self.opener(self.new)), gate.calls
+        if correct.answer == "yes":
+            long_run = self._long_run(bench, TimedPairs(bench=bench), share=UNTIMED_SHARE)
+            correct, calls = long_run.judge(correct, self.opener(self.new)), calls + long_run.calls
         own_work = self._own_work().answered if correct.answer == "yes" else NOT_ASKED
-        return self._make_judgment(correct, NOT_WANTED, own_work, calls=gate.calls)
+        return self._make_judgment(correct, NOT_WANTED, own_work, calls=calls)
 
     def _own_work(self) -> Work:
         if not self.options.has("own_work"):

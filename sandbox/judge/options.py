@@ -29,6 +29,7 @@ Defence = Literal[
     "physics",
     "isolation",
     "own_work",
+    "long_run",
     "static",
 ]
 """Each can be switched off, to show what it alone keeps out; a verdict reached so says which were off."""
@@ -57,6 +58,10 @@ class Options(Value):
     """A B B A blocks per shape and process pair."""
     oracle_share: float = Field(default=0.04, ge=0, le=1)
     """Timed calls that are compared with the oracle, secretly chosen; the others with the other side's output."""
+    long_calls: int = Field(default=3000, ge=0)
+    """Calls in one process before a candidate is accepted, as far as `long_s` allows."""
+    long_s: float = Field(default=10.0, ge=0)
+    """Seconds for them. Where nothing is timed a quarter of both."""
     call_s: float = Field(default=60.0, gt=0)
     """Longest call."""
     device: Literal["auto", "cpu", "cuda"] = "auto"

@@ -396,11 +396,16 @@ def _span_bytes(room: BufferSpec, strides: Sequence[int]) -> int:
     least, span = room.storage.itemsize, room.storage.itemsize
     for stride, extent in axes:
         if stride < least:
-            raise WorkerLost("output", f"{room.name}: elements of an array that share memory; return a copy of it")
+            raise WorkerLost(
+                "output",
+                f"{room.name}: an array that is not contiguous: its elements share memory or run backwards; return a copy of it",
+            )
         least = stride * extent
         span += stride * (extent - 1)
     if span > MOST_GAPS * room.nbytes + PAGE:
-        raise WorkerLost("output", f"{room.name}: an array with large gaps; return a copy of it without them")
+        raise WorkerLost(
+            "output", f"{room.name}: an array that is not contiguous, with large gaps; return a copy of it"
+        )
     return span
 
 

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ridgeline.graph.formula import evaluate
-from ridgeline.graph.judgment import TimedCall
+from ridgeline.graph.judgment import QuestionAnswer, TimedCall
 from ridgeline.graph.task import Shape, Task
 from ridgeline.sandbox.judge.correctness import (
     SMALL_ELEMENTS,
@@ -36,6 +36,7 @@ from ridgeline.sandbox.judge.correctness import (
 from ridgeline.sandbox.judge.dtypes import STORAGE
 from ridgeline.sandbox.judge.inputs import MIXES, PARTS, axis_lengths
 from ridgeline.sandbox.judge.numerics import Tolerance, agree, derive_tolerance
+from ridgeline.sandbox.judge.options import answer_no, answer_unverified, answer_yes
 from ridgeline.sandbox.judge.pool import InputPool, PoisonPool, RowPlace
 from ridgeline.sandbox.judge.session import (
     BrokenWorker,
@@ -854,6 +855,7 @@ MOST_BYTES = 1 << 28
 class _AuditedPair:
     inputs: Arrays
     calls: Mapping[str, SealedCall]
+    name: str = ""
 
     @property
     def nbytes(self) -> int:
@@ -874,9 +876,9 @@ class AuditedCalls:
     _waiting: list[_AuditedPair] = field(default_factory=list)
     _bytes: int = 0
 
-    def keep(self, inputs: Arrays, calls: Mapping[str, SealedCall]) -> None:
-        """Both sides' calls on these values. The arrays must not change any more."""
-        pair = _AuditedPair(inputs, calls)
+    def keep(self, inputs: Arrays, calls: Mapping[str, SealedCall], name: str = "") -> None:
+        """Both sides' calls on these values. The arrays must not change any more. `name` says which call that is."""
+        pair = _AuditedPair(inputs, calls, name)
         self._waiting.append(pair)
         self._bytes += pair.nbytes
 
@@ -896,7 +898,7 @@ class AuditedCalls:
         truths = truths_of(self.bench.reference, [pair.inputs for pair in waiting])
         for pair, truth in zip(waiting, truths, strict=True):
             if wrong := find_wrong_side(self.bench, pair.calls, truth, sides):
-                return wrong
+                return (wrong[0], f"{pair.name}: {wrong[1]}") if pair.name else wrong
         return None
 
 
@@ -908,3 +910,105 @@ def find_wrong_side(
         if lines := bench.wrong(calls[side], truth):
             return side, lines[0]
     return None
+
+
+# Many calls in one process: what is right for the first hundreds, or after some seconds, and wrong then.
+
+SEALED_SHARE = 0.05
+"""Of the long run's calls, secretly chosen, that are held against the reference."""
+LAST_SEALED = 3
+"""Calls of each size at its end that are, too."""
+LONG_BYTES = 1 << 26
+"""Of kept calls of one size, before the reference is asked about them."""
+LATE_FACTOR = 2.0
+"""A call late in a process may take so many times what it took when it was timed."""
+
+
+@dataclass(kw_only=True)
+class LongRun:
+    """Calls of the timed sizes in one process, in secret order, until there were enough or the time is over."""
+
+    pairs: TimedPairs
+    bench: CallJudge
+    most_calls: int
+    most_s: float
+    calls: int = 0
+    sealed: int = 0
+    late_us: dict[str, list[float]] = field(default_factory=dict)
+    """By size: times of the second half's calls by the judge's clock."""
+    _pools: dict[str, tuple[InputPool, PoisonPool]] = field(default_factory=dict)
+
+    def judge(self, correct: QuestionAnswer, opened: Opened) -> QuestionAnswer:
+        """The answer with what this run adds to it: a no for the first call that was wrong."""
+        if not self.most_calls or not self.most_s:
+            return correct
+        began = time.monotonic()
+        wrong = self._run(opened, began + self.most_s)
+        said = f"{self.calls} calls in one process, {self.sealed} of them held against the reference"
+        if wrong:
+            return answer_no(wrong, f"found among {said}")
+        return answer_yes(*correct.evidence, f"{said}, in {time.monotonic() - began:.1f} s")
+
+    def discount(self, faster: QuestionAnswer, pairs: TimedPairs) -> QuestionAnswer:
+        """Faster, unless calls late in the process took far longer than when they were timed."""
+        for label, stops in pairs.stops.items():
+            timed_us = statistics.median([wall_us for _, wall_us in stops["b"]] or [math.inf])
+            late_us = statistics.median(self.late_us.get(label) or [0.0])
+            if late_us > LATE_FACTOR * timed_us + STOP_US:
+                detail = f"{label}: late in a process its calls take {late_us:.0f} us, {timed_us:.0f} us when timed"
+                return answer_unverified(*faster.evidence, detail)
+        return faster
+
+    def _run(self, opened: Opened, until: float) -> str | None:
+        """What was wrong first, or nothing."""
+        sizes = {shape.label: shape for shape in self.bench.task.timed}
+        coin = random.Random(self.bench.rng.bytes(32))
+        spent_s = dict.fromkeys(sizes, 0.0)
+        kept = {label: AuditedCalls(bench=self.bench, most_bytes=LONG_BYTES) for label in sizes}
+        with opened() as session:
+            if broken := session.open():
+                return f"{broken.reason}: {broken.detail}"
+            session.look_share = LOOK_SHARE
+            while self.calls < self.most_calls and time.monotonic() < until:
+                # the quick sizes are called more often: each has its share of the time
+                label = min(spent_s, key=lambda label: spent_s[label] * coin.uniform(0.5, 1.5))
+                began = time.monotonic()
+                if wrong := self._call(session, sizes[label], kept[label], coin, last=False):
+                    return wrong
+                spent_s[label] += time.monotonic() - began
+            for label, shape in sizes.items():
+                for _ in range(LAST_SEALED):
+                    if wrong := self._call(session, shape, kept[label], coin, last=True):
+                        return wrong
+                if wrong := _second(kept[label].find_wrong("b")):
+                    return wrong
+        return None
+
+    def _call(
+        self, session: Session, shape: Shape, kept: "AuditedCalls", coin: random.Random, *, last: bool
+    ) -> str | None:
+        """One call, held against the reference where a coin, which falls when it is over, or its place says so."""
+        pool, poisons = self.pairs.open_pools(shape) if shape.label not in self.late_us else self._pools[shape.label]
+        if shape.label not in self.late_us:
+            self._pools[shape.label], self.late_us[shape.label] = (pool, poisons), []
+        inputs, placement = pool.draw(), coin.getrandbits(1)
+        sealed = session.call(
+            shape.dims, inputs, placement=placement, poison=poisons.draw(), timeout_s=self.bench.options.call_s
+        )
+        self.calls += 1
+        where = f"{shape.label}, call {self.calls} of one process"
+        if isinstance(sealed, BrokenWorker):
+            return f"{where}: {sealed.reason}: {sealed.detail}"
+        if lines := self.bench.surroundings(sealed):
+            return f"{where}: {lines[0]}"
+        if self.calls > self.most_calls // 2 or last:
+            self.late_us[shape.label].append(sealed.wall_us)
+        if last or coin.random() < SEALED_SHARE:
+            self.sealed += 1
+            kept.keep(inputs, {"b": sealed}, where)
+        return _second(kept.find_wrong("b")) if kept.full else None
+
+
+def _second(wrong: tuple[str, str] | None) -> str | None:
+    """How a side was wrong, without which one."""
+    return wrong[1] if wrong else None

@@ -87,7 +87,8 @@ def test_tensors_of_torch(tmp_path: Path, dtype: str) -> None:
         ("torch.return_types.sort((2 * x, x))", "1 results are wanted, not 2: y"),
         ("Named(2 * x)", ""),
         ("Sly((2 * x,))", ""),
-        ("torch.nn.Parameter(2 * x)", "Parameter instead of a torch.Tensor"),
+        ("torch.nn.Parameter(2 * x)", ""),
+        ("(2 * x).view(500, 2).t().contiguous().t().reshape(1000)", ""),
         ("2 * x.double()", "torch.float64"),
         ("(2 * x)[:-1]", "[999]"),
         ("torch.zeros(1).expand(1000)", "not contiguous"),
@@ -362,9 +363,9 @@ def test_a_process_that_the_candidate_left_beside_it_is_counted_and_ends_with_it
 FORGING = """
 import os, sys, time
 def twice(x, y):
-    loop = sys._getframe(2).f_locals
+    loop = sys._getframe(1).f_locals
     frames = sys.modules["judge_frames"]
-    answer = frames.packed(frames.Frame(frames.DONE, loop["frame"].nonce, claim_ns=1))
+    answer = frames.packed(frames.Frame(frames.DONE, loop["data"][24:40], claim_ns=1))
     loop["self"]._wire.send(answer)
     time.sleep(0.01)
     y[:] = 2 * x
@@ -389,8 +390,8 @@ import sys
 kept = []
 def twice(x, y):
     y[:] = 2 * x
-    loop = sys._getframe(2).f_locals
-    kept.append(loop["frame"].nonce)
+    loop = sys._getframe(1).f_locals
+    kept.append(loop["data"][24:40])
     if len(kept) == 3:
         frames = sys.modules["judge_frames"]
         loop["self"]._wire.send(frames.packed(frames.Frame(frames.DONE, kept[0])))

@@ -148,12 +148,31 @@ NEW_USER, THREAD = 0x10000000, 0x003D0F00
         (157, (22,), False, EPERM),
         (101, (), False, EPERM),  # ptrace
         (425, (), True, EPERM),  # io_uring_setup
+        (73, (3, 2), False, 0x00050000),  # flock: granted, not taken
+        (72, (3, 6), False, 0x00050000),  # fcntl, F_SETLK
+        (72, (3, 5), True, 0x00050016),  # F_GETLK
+        (72, (3, 1024), False, 0x00050016),  # F_SETLEASE
+        (72, (3, 1), False, ALLOW),  # F_GETFD
+        (254, (), False, EPERM),  # inotify_add_watch
+        (317, (1, 5), False, ALLOW),  # seccomp: a further filter, for all threads
+        (317, (1, 13), False, EPERM),
+        (317, (0, 5), False, EPERM),
         (0x40000000, (), False, ENOSYS),
         (0x40000000 + 101, (), False, ENOSYS),
     ],
 )
 def test_the_filter_answers(number, words, gpu, answer):
     assert verdict(filters.program(gpu=gpu), number=number, words=words, architecture=0xC000003E) == answer
+
+
+@pytest.mark.skipif(os.uname().machine != "x86_64", reason="the numbers are those of x86_64")
+@pytest.mark.parametrize(
+    ("number", "words", "answer"),
+    [(57, (), EPERM), (58, (), EPERM), (59, (), EPERM), (322, (), EPERM), (56, (17,), EPERM), (56, (0x4100,), EPERM)]
+    + [(56, (THREAD,), ALLOW), (0, (), ALLOW), (61, (), ALLOW)],
+)
+def test_a_locked_worker_may_start_threads_alone(number, words, answer):
+    assert verdict(filters.without_processes(), number=number, words=words, architecture=0xC000003E) == answer
 
 
 @pytest.mark.parametrize("gpu", [False, True])

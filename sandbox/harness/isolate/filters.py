@@ -140,7 +140,8 @@ def _assemble(denied: list[str], *, last: list[bytes]) -> bytes:
 def command_program() -> bytes:
     """The filter of a contract's commands: of the machine, the kernel and the file system's shape, and of nothing that a build,
     a test or a profiler does."""
-    return _assemble([name for name in DENIED if name not in OF_TOOLS], last=[])
+    column, _ = _MACHINES[os.uname().machine]
+    return _assemble([name for name in DENIED if name not in OF_TOOLS], last=_seccomp_steps(_SECCOMP[column]))
 
 
 def apply(code: bytes) -> None:

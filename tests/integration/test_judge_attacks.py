@@ -1,0 +1,188 @@
+"""Attacks on the judge that were once accepted, each by what keeps it out: sessions with real workers."""
+
+import os
+
+import numpy as np
+import pytest
+
+from ridgeline.graph.task import Output
+from ridgeline.sandbox.isolation.workers import machine_isolation
+from ridgeline.sandbox.judge.session import BrokenWorker, SealedCall
+from tests.session_tasks import DIMS, opened, task, x
+
+BORROWING = """
+#include <stdint.h>
+#include <time.h>
+static long kernel(long n, long a, long b) {
+    register long r10 __asm__("r10") = 0, r8 __asm__("r8") = 0;
+    long result;
+    __asm__ volatile("syscall" : "=a"(result) : "a"(n), "D"(a), "S"(b), "d"(0), "r"(r10), "r"(r8) : "rcx", "r11", "memory");
+    return result;
+}
+#include <pthread.h>
+static volatile int asked, begun;
+static void *lend(void *nothing) {
+    for (;;) {
+        while (!asked) { struct timespec wait = {0, 100000}; nanosleep(&wait, 0); }
+        asked = 0;
+        if (kernel(56, 0x4000 | 0x100, 0)) continue;
+        begun = 1;
+        struct timespec wait = {0, 60000000};
+        kernel(35, (long)&wait, 0);
+        kernel(60, 0, 0);
+    }
+    return nothing;
+}
+__attribute__((constructor)) static void begin(void) { pthread_t thread; pthread_create(&thread, 0, lend, 0); }
+void twice(const float *x, float *y, int64_t n) {
+    for (int64_t i = 0; i < n; i++) y[i] = 2 * x[i];
+    if (n < 100000) return;
+    begun = 0, asked = 1;
+    while (!begun) { struct timespec wait = {0, 100000}; nanosleep(&wait, 0); }
+}
+"""
+"""A thread whose child borrows the memory of its process: until the child has ended, nothing stops the thread."""
+PROCESSES = """
+#include <stdint.h>
+#include <pthread.h>
+#include <unistd.h>
+#include <sys/wait.h>
+static float made[3];
+static void *mark(void *nothing) { made[2] = 1; return nothing; }
+void twice(const float *x, float *y, int64_t n) {
+    pthread_t thread;
+    int child = fork();
+    if (child == 0) _exit(0);
+    made[0] = child > 0;
+    if (child > 0) waitpid(child, 0, 0);
+    child = vfork();
+    if (child == 0) _exit(0);
+    made[1] = child > 0;
+    if (child > 0) waitpid(child, 0, 0);
+    if (!pthread_create(&thread, 0, mark, 0)) pthread_join(thread, 0);
+    for (int i = 0; i < 3; i++) y[i] = made[i];
+}
+"""
+LOCKS = """
+import ctypes, fcntl, os
+import numpy
+file = os.open(ctypes.__file__, os.O_RDONLY)
+def tried(what):
+    try:
+        what()
+        return 1
+    except OSError:
+        return 0
+def twice(x, y):
+    y[0] = tried(lambda: fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB))
+    y[1] = tried(lambda: fcntl.lockf(file, fcntl.LOCK_SH | fcntl.LOCK_NB))
+    y[2] = tried(lambda: fcntl.fcntl(file, fcntl.F_SETLEASE, fcntl.F_RDLCK))
+    y[3] = tried(lambda: fcntl.fcntl(file, fcntl.F_GETLK, bytes(32)))
+    y[4] = tried(lambda: os.close(ctypes.CDLL(None).inotify_init1(0)))
+"""
+
+x86 = pytest.mark.skipif(os.uname().machine != "x86_64", reason="the calls are those of x86_64")
+filtered = pytest.mark.skipif("seccomp" in machine_isolation().missing, reason="no filters of system calls here")
+
+
+@x86
+def test_what_works_on_after_its_answer_is_seen_to_stand_still_late(tmp_path):
+    n = 200_000
+    with opened(tmp_path, BORROWING, task(dims=(n,))) as session:
+        sealed = session.call({"n": n}, x(n))
+        assert isinstance(sealed, SealedCall), sealed
+        assert sealed.stop_us > 40_000
+        sealed = session.call(DIMS, x())
+        assert isinstance(sealed, SealedCall), sealed
+        assert sealed.stop_us == 0  # what is copied before it stands still has no need of it
+
+
+@filtered
+def test_a_locked_worker_starts_threads_and_no_processes(tmp_path):
+    with opened(tmp_path, PROCESSES) as session:
+        sealed = session.call(DIMS, x())
+        assert isinstance(sealed, SealedCall), sealed
+        assert sealed.outputs["y"][:3].tolist() == [1, 1, 1]
+        assert session.lock() is None
+        sealed = session.call(DIMS, x())
+        assert isinstance(sealed, SealedCall), sealed
+        assert sealed.outputs["y"][:3].tolist() == [0, 0, 1]
+
+
+UNLOCKED = """
+import sys
+import numpy
+sys.modules["__main__"]._hold = lambda words: ""
+def twice(x, y):
+    numpy.multiply(x, 2, out=y)
+"""
+
+
+@filtered
+def test_a_worker_that_only_says_that_it_is_locked_is_none(tmp_path):
+    with opened(tmp_path, UNLOCKED) as session:
+        assert isinstance(session.call(DIMS, x()), SealedCall)
+        broken = session.lock()
+        assert isinstance(broken, BrokenWorker)
+        assert "does not let itself be kept" in broken.detail
+
+
+@filtered
+def test_locks_on_what_sides_share_say_nothing(tmp_path):
+    for name in "ab":
+        (tmp_path / name).mkdir()
+    with opened(tmp_path / "a", LOCKS) as first, opened(tmp_path / "b", LOCKS) as second:
+        for session in (first, second):
+            sealed = session.call(DIMS, x())
+            assert isinstance(sealed, SealedCall), sealed
+            assert sealed.outputs["y"][:5].tolist() == [1, 1, 0, 0, 0]
+
+
+STRIDED = """
+import numpy
+def twice(x):
+    return {result}
+"""
+
+
+@pytest.mark.parametrize(
+    ("result", "says"),
+    [
+        ("numpy.asfortranarray((2 * x).reshape(10, 100))", ""),
+        ("numpy.repeat(2 * x, 2).reshape(10, 200)[:, ::2]", ""),
+        ("numpy.broadcast_to(2 * x[:100], (10, 100))", "share memory"),
+        ("numpy.repeat(2 * x, 9).reshape(10, 900)[:, ::9]", "large gaps"),
+        ("x.reshape(10, 100)", "memory of the input x"),
+    ],
+)
+def test_a_returned_array_is_read_where_it_is(tmp_path, result, says):
+    given = task("python", convention="return").model_copy(update={"outputs": (Output(name="y", shape=("10", "100")),)})
+    with opened(tmp_path, STRIDED.format(result=result), given) as session:
+        inputs = x()
+        sealed = session.call(DIMS, inputs)
+        if says:
+            assert isinstance(sealed, BrokenWorker)
+            assert says in sealed.detail
+        else:
+            assert isinstance(sealed, SealedCall), sealed
+            assert (sealed.outputs["y"] == 2 * inputs["x"].reshape(10, 100)).all()
+
+
+FILLING = """
+import numpy, threading, time
+made = numpy.zeros(1000, "float32")
+def fill(x):
+    time.sleep(0.1)
+    numpy.multiply(x, 2, out=made)
+def twice(x):
+    threading.Thread(target=fill, args=(x,), daemon=True).start()
+    return made
+"""
+
+
+def test_what_is_filled_after_the_answer_is_not_there(tmp_path):
+    with opened(tmp_path, FILLING, task("python", convention="return")) as session:
+        inputs = x()
+        sealed = session.call(DIMS, inputs)
+        assert isinstance(sealed, SealedCall), sealed
+        assert not np.array_equal(sealed.outputs["y"], 2 * inputs["x"])
