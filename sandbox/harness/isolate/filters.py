@@ -73,8 +73,9 @@ DENIED = {
 """Numbers on x86_64 and on aarch64, where None means that there is no such call."""
 OF_TOOLS = frozenset(
     {"ptrace", "process_vm_readv", "process_vm_writev", "process_madvise", "kcmp", "pidfd_getfd", "perf_event_open"}
+    | {"inotify_init", "inotify_init1", "inotify_add_watch"}
 )
-"""What debuggers and profilers do to the processes that they see."""
+"""What debuggers and profilers do to the processes that they see, and build tools that wait for files."""
 _MACHINES = {"x86_64": (0, 0xC000003E), "aarch64": (1, 0xC00000B7)}
 _SOCKET, _CLONE, _CLONE3, _IOCTL, _PRCTL = (41, 198), (56, 220), 435, (16, 29), (157, 167)
 _SECCOMP = (317, 277)
