@@ -133,7 +133,7 @@ def try_out(plan: Plan, python: str) -> Trial:
 
 def default_shapes(names: Sequence[str]) -> tuple[ShapePlan, ...]:
     """Sizes for a function that is interpreted: a call takes micro- to milliseconds."""
-    sizes = {1: (16, 100, 600), 2: (8, 32, 128)}.get(len(names), (4, 8, 16))
+    sizes = {1: (16, 64, 256), 2: (8, 32, 128)}.get(len(names), (4, 8, 16))
     classes = ("small", "medium", "large")
     label = names[0]
     timed = [
