@@ -59,7 +59,8 @@ def task(
 def opened(folder: Path, text: str, given: Task | None = None, **options: object) -> Iterator[Session]:
     """A session with that source, opened. `options` are those of the session."""
     with unopened(folder, text, given, **options) as session:
-        assert session.open() is None
+        broken = session.open()
+        assert broken is None, broken
         yield session
 
 

@@ -5,6 +5,9 @@ import os
 import pwd
 import re
 import shutil
+import subprocess
+import sys
+import sysconfig
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -65,8 +68,12 @@ def worker_environment(private: Path, program: Path, extra: dict[str, str]) -> d
     }
 
 
-def list_mounts(program: Path, *, readable: Sequence[Path], private: Path, gpu: bool) -> Mounts:
-    """The whole of the worker's file system, parents before children."""
+def list_mounts(program: Path, *, readable: Sequence[Path], private: Path, gpu: bool, bare: bool = False) -> Mounts:
+    """The whole of the worker's file system, parents before children.
+
+    `bare`: of programs and libraries only this interpreter, its standard library, and what a compiled kernel is linked
+    with anyway (`_bare_paths`), so that there is no library of operators that could be found and loaded.
+    """
     mounts: Mounts = [("processes", "", "/proc")]
     mounts += [("scratch", "tmp", "/tmp"), ("scratch", "shm", "/dev/shm"), ("link", "/tmp", "/var/tmp")]
     mounts += [("scratch", "own", str(private)), *(("folder", "", str(private / name)) for name in OWN_FOLDERS)]
@@ -75,9 +82,9 @@ def list_mounts(program: Path, *, readable: Sequence[Path], private: Path, gpu: 
     mounts += [("device", str(path), str(path)) for path in devices if path.exists()]
     links, folders = _system_paths(gpu=gpu)
     mounts += [("link", os.readlink(link), str(link)) for link in links]  # noqa: PTH115 (not as a path: kept as it is)
-    mounts += [
-        ("read", os.path.realpath(path), str(path)) for path in (*folders, *installation_paths(program), *readable)
-    ]
+    seen, hidden = _bare_paths() if bare else ((*folders, *installation_paths(program)), ())
+    mounts += [("read", os.path.realpath(path), str(path)) for path in (*seen, *readable)]
+    mounts += [("scratch", f"hidden{number}", str(path)) for number, path in enumerate(hidden)]
     return sorted(dict.fromkeys(mounts), key=lambda mount: mount[2].count("/"))
 
 
@@ -123,6 +130,39 @@ def _system_paths(*, gpu: bool) -> tuple[list[Path], list[Path]]:
     else:
         folders += [Path(name) for name in _FACTS]
     return [path for path in top if path.is_symlink()], [path for path in folders if path.exists()]
+
+
+_RUNTIME = (
+    "libm.so.*", "libmvec.so.*", "libgomp.so.*", "libstdc++.so.*", "libgcc_s.so.*", "libatomic.so.*", "libpthread.so.*",
+    "libdl.so.*", "librt.so.*", "libc.so.*", "ld-linux*.so.*",
+)  # fmt: skip
+"""Libraries of the runtime of C and C++, beside the C library."""
+_WORKER_IMPORTS = "import ctypes, gc, importlib.util, json, mmap, os, pathlib, socket, struct, sys, time, typing"
+"""What a worker for compiled kernels imports."""
+
+
+@functools.cache
+def _bare_paths() -> tuple[tuple[Path, ...], tuple[Path, ...]]:
+    """Files and folders of this interpreter and of the runtime of C, and folders in them that are hidden. Found by
+    asking the interpreter what it has loaded."""
+    tell = f"{_WORKER_IMPORTS}\nprint(open('/proc/self/maps').read())"
+    words = (sys.executable, "-I", "-S", "-c", tell)
+    maps = subprocess.run(words, capture_output=True, text=True, check=True, timeout=60).stdout
+    loaded = {Path(line.split(None, 5)[5]) for line in maps.splitlines() if ".so" in line and "/" in line}
+    folders = {path.parent for path in loaded if path.name.startswith(("libc.so", "libc-"))}
+    top = [path for name in ("/lib", "/lib64") for path in Path(os.path.realpath(name)).glob("ld-linux*")]
+    runtime = [path for folder in folders for path in matching(folder, _RUNTIME)]
+    names = [name for path in loaded for name in path.parent.glob(f"{path.name.partition('.so')[0]}.so*")]
+    standard = [Path(sysconfig.get_path(name)) for name in ("stdlib", "platstdlib")]
+    base = Path(sys.base_prefix, "lib", standard[0].name)
+    hidden = [folder / name for folder in (*standard, base) for name in ("site-packages", "dist-packages")]
+    programs = list(_follow_links(Path(sys.executable)))
+    configuration = Path(sys.executable).parent.parent / "pyvenv.cfg"
+    facts = [Path(name) for name in ("/etc/ld.so.cache", "/etc/localtime", *_FACTS)]
+    seen = [*top, *runtime, *names, *standard, base, *programs, configuration, *facts]
+    return tuple(dict.fromkeys(path for path in seen if path.exists())), tuple(
+        dict.fromkeys(path for path in hidden if path.is_dir())
+    )
 
 
 def matching(folder: str | Path, patterns: Sequence[str]) -> Iterator[Path]:

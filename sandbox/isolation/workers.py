@@ -299,6 +299,8 @@ class StartRequest:
     gpu: bool
     warm: WarmProgram | None = None
     """What has been imported before, where that can be had; `argv` is what starts the worker otherwise."""
+    bare: bool = False
+    """Without programs and libraries but its own and the runtime of C."""
 
 
 class ConfinedProcess:
@@ -462,7 +464,7 @@ def _make_plan(mode: IsolationMode, start: StartRequest, environment: Mapping[st
     check_readable(start.readable, by_others=mode == "root")
     for name in OWN_FOLDERS:
         (private / name).mkdir(exist_ok=True)
-    mounts = list_mounts(program, readable=start.readable, private=private, gpu=start.gpu)
+    mounts = list_mounts(program, readable=start.readable, private=private, gpu=start.gpu, bare=start.bare)
     _check_visible(program, mounts)
     return Plan(
         {
@@ -547,6 +549,7 @@ def launch(
     pass_fds: Sequence[int],
     gpu: bool,
     environment: Mapping[str, str],
+    bare: bool = False,
 ) -> ConfinedProcess:
     """Start a worker. It runs when this returns, with nothing open but `pass_fds`, which keep their numbers.
 
@@ -555,7 +558,8 @@ def launch(
     it alone, where it starts: under that name it finds its home, caches and temporary files, gone when it ends.
     `environment` is added to a short one that says nothing of the purpose; names of secrets are withheld. With `gpu`
     the cards' files are there too. What it prints is `worker.read_output()`. A `WarmProgram` says what it imports first:
-    where the way of isolation allows it, the worker is a copy of a process that has imported that.
+    where the way of isolation allows it, the worker is a copy of a process that has imported that. `bare`: it is this
+    interpreter, and sees no programs and no libraries but its own and the runtime of C.
 
     Raises:
         ProgramMissing: argv[0] is not a whole path of a program.
@@ -564,7 +568,9 @@ def launch(
     mode, _ = _find_isolation()
     warm = program if isinstance(program, WarmProgram) else None
     argv = program.argv if isinstance(program, WarmProgram) else tuple(program)
-    start = StartRequest(argv=argv, readable=tuple(readable), private=private, limits=limits, gpu=gpu, warm=warm)
+    start = StartRequest(
+        argv=argv, readable=tuple(readable), private=private, limits=limits, gpu=gpu, warm=warm, bare=bare
+    )
     return start_process(mode, start, pass_fds=pass_fds, environment=environment)
 
 

@@ -7,6 +7,7 @@ import contextlib
 import json
 import os
 import select
+import shutil
 import signal
 import socket
 import struct
@@ -19,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from ridgeline.graph.errors import ProgramMissing
 from ridgeline.graph.task import Task
 from ridgeline.sandbox.harness.isolate import filters
 from ridgeline.sandbox.harness.judge_frames import (
@@ -43,7 +45,6 @@ from ridgeline.sandbox.harness.judge_frames import (
 )
 from ridgeline.sandbox.isolation.directory_pool import fresh_folder
 from ridgeline.sandbox.isolation.environment import card_variables
-from ridgeline.sandbox.isolation.process import run
 from ridgeline.sandbox.isolation.workers import ConfinedProcess, WarmProgram, WorkerLimits, end_process, launch
 from ridgeline.sandbox.judge.freeze import add_built_file
 
@@ -521,6 +522,7 @@ class Worker:
             pass_fds=(worker_end,),
             gpu=loading.device != "cpu",
             environment=_worker_settings(loading),
+            bare=_is_bare(loading.task),
         )
         self.channel.worker_end.close()
         return process
@@ -553,6 +555,17 @@ def _worker_settings(loading: Loading) -> dict[str, str]:
     interpreted = {"TRITON_INTERPRET": "1"} if (loading.task.language, loading.device) == ("triton", "cpu") else {}
     card = card_variables() if loading.device != "cpu" else {}
     return {**threads, **interpreted, **card, **loading.environment}
+
+
+PLAIN_LINKS = ("-lm", "-lpthread", "-lgomp", "-ldl", "-lrt", "-latomic", "-lstdc++", "-lgcc_s", "-lc")
+
+
+def _is_bare(task: Task) -> bool:
+    """Whether a worker of the task sees no libraries: in C, where the task itself names none to link with."""
+    linked = (flag for flag in task.build.flags if not flag.startswith("-Wl,-O"))
+    return task.language == "c" and not any(
+        flag.startswith(("-l", "-L", "-Wl,", "/")) and flag not in PLAIN_LINKS for flag in linked
+    )
 
 
 def _package_folders() -> tuple[str, ...]:
@@ -598,7 +611,7 @@ WITHOUT_RUNTIME = ("-cudart", "shared")
 HEADERS = (".h", ".hh", ".hpp", ".cuh", ".inc")
 CPLUSPLUS = (".cc", ".cpp", ".cxx")
 BUILD_S = 300.0
-MEMORY_MB = 8192
+BUILD_LIMITS = WorkerLimits(memory_mb=16_384, processes=256, file_mb=1024, scratch_mb=4096)
 MOST_COMPILER_CHARS = 2000
 """Characters of what the compiler said that are kept; its first error stands at the beginning."""
 
@@ -644,18 +657,44 @@ def compile_command(task: Task, folder: Path, library: Path, more: Sequence[str]
 
 
 def _compile(task: Task, folder: Path, place: Path, more: Sequence[str] = (), *, timeout_s: float) -> bytes:
-    library = place / LIBRARY
-    memory_mb = MEMORY_MB if task.language == "c" else None
-    run_result = run(
-        compile_command(task, folder, library, more),
-        cwd=place,
-        timeout_s=timeout_s,
-        memory_mb=memory_mb,
-        field="build.compiler",
-    )
-    if run_result.timed_out:
-        raise WorkerLost("load", f"it did not compile within {timeout_s:g} s")
-    if not run_result.ok or not library.is_file():
-        compiler_output = run_result.output.replace(f"{folder}/", "").strip()
-        raise WorkerLost("load", f"it does not compile: {compiler_output[:MOST_COMPILER_CHARS]}")
-    return library.read_bytes()
+    """The library's bytes. The compiler runs shut in as a worker does: what sources include lies among them, or is the system's."""
+    shell, script = shutil.which("sh"), '"$@" && exec cat "$0"'
+    words = compile_command(task, folder, place / LIBRARY, more)
+    compiler = shutil.which(words[0])
+    if shell is None or compiler is None:
+        raise ProgramMissing("sh" if shell is None else words[0], field="build.compiler")
+    made = os.memfd_create("library", os.MFD_CLOEXEC)
+    try:
+        os.set_inheritable(made, True)
+        process = launch(
+            (shell, "-c", f"{script} > /proc/self/fd/{made}", str(place / LIBRARY), compiler, *words[1:]),
+            readable=(folder, *_named_folders(compiler, task.build.flags)),
+            private=place,
+            limits=BUILD_LIMITS,
+            pass_fds=(made,),
+            gpu=task.language != "c",
+            environment={},
+        )
+        try:
+            code = process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            raise WorkerLost("load", f"it did not compile within {timeout_s:g} s") from None
+        finally:
+            end_process(process)
+        size = os.fstat(made).st_size
+        if code != 0 or not size:
+            compiler_output = process.read_output().replace(f"{folder}/", "").strip()
+            raise WorkerLost("load", f"it does not compile: {compiler_output[:MOST_COMPILER_CHARS]}")
+        return os.pread(made, size, 0)
+    finally:
+        os.close(made)
+
+
+def _named_folders(compiler: str, flags: Sequence[str]) -> tuple[Path, ...]:
+    """What a build needs besides the system: a compiler's installation elsewhere, and what the task's flags name."""
+    real = Path(os.path.realpath(compiler))
+    places = [] if real.is_relative_to("/usr") or real.is_relative_to("/bin") else [real.parent.parent]
+    for flag in flags:
+        path = flag if flag.startswith("/") else flag.partition("/")[1] + flag.partition("/")[2]
+        places += [Path(path)] if flag.startswith(("/", "-I/", "-L/", "-isystem/")) and Path(path).exists() else []
+    return tuple(places)

@@ -8,7 +8,7 @@ import pytest
 from ridgeline.graph.task import Output
 from ridgeline.sandbox.isolation.workers import machine_isolation
 from ridgeline.sandbox.judge.session import BrokenWorker, SealedCall
-from tests.session_tasks import DIMS, opened, task, x
+from tests.session_tasks import DIMS, HONEST_C, opened, task, unopened, x
 
 BORROWING = """
 #include <stdint.h>
@@ -186,3 +186,45 @@ def test_what_is_filled_after_the_answer_is_not_there(tmp_path):
         sealed = session.call(DIMS, inputs)
         assert isinstance(sealed, SealedCall), sealed
         assert not np.array_equal(sealed.outputs["y"], 2 * inputs["x"])
+
+
+READING = {
+    "incbin": '__asm__(".section .rodata\\nheld: .incbin \\"{path}\\"\\n.previous");\n{twice}',
+    "include": '{twice}\n#include "{path}"\n',
+    "assembler": '__asm__(".include \\"{path}\\"");\n{twice}',
+    "has_include": '#if !__has_include("{path}")\n#error it is not there\n#endif\n{twice}',
+}
+
+
+@pytest.mark.skipif(machine_isolation().level != "namespaces", reason="builds are shut in only weakly here")
+@pytest.mark.parametrize("way", READING)
+def test_a_build_reads_nothing_but_sources_and_the_system(tmp_path, way):
+    secret = tmp_path / "secret.h"
+    secret.write_text("the key is 4711\n")
+    place = tmp_path / "candidate"
+    place.mkdir()
+    with unopened(place, READING[way].replace("{path}", str(secret)).replace("{twice}", HONEST_C)) as session:
+        broken = session.open()
+        assert isinstance(broken, BrokenWorker)
+        assert broken.reason == "load"
+        assert "4711" not in broken.detail
+
+
+LOOKING = """
+#include <stdint.h>
+#include <glob.h>
+void twice(const float *x, float *y, int64_t n) {
+    const char *where[] = {"/usr/lib/*/*blas*", "/usr/lib/*/libpython*", "/*/*/*/*/*/lib/python3*/site-packages/*",
+                           "/*/*/*/*/lib/python3*/site-packages/*", "/*/*/*/lib/python3*/site-packages/*", "/usr/bin/*"};
+    glob_t all;
+    for (int i = 0; i < 6; i++) y[i] = glob(where[i], 0, 0, &all) ? 0 : all.gl_pathc;
+}
+"""
+
+
+@pytest.mark.skipif(machine_isolation().level != "namespaces", reason="workers see the machine's files here")
+def test_a_worker_in_c_sees_no_library_that_it_does_not_link(tmp_path):
+    with opened(tmp_path, LOOKING) as session:
+        sealed = session.call(DIMS, x())
+        assert isinstance(sealed, SealedCall), sealed
+        assert sealed.outputs["y"][[0, 2, 3, 4]].tolist() == [0, 0, 0, 0]

@@ -159,6 +159,7 @@ PASTED = """
 @pytest.mark.skipif(shutil.which("nvcc") is None, reason="nvcc is not installed")
 @pytest.mark.parametrize(("line", "answer"), [("", "yes"), (PASTED, "unverified")])
 def test_what_a_cuda_source_takes_is_told_apart_from_what_its_runtime_takes(tmp_path, line, answer):
+    tmp_path.chmod(0o755)  # frozen sources are readable by everybody, too
     (tmp_path / "k.cu").write_text(CUDA % line)
     task = Task(
         name="twice",
