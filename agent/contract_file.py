@@ -16,6 +16,8 @@ from ridgeline.graph.contract import OURSELVES, PREREQUISITES, Contract, Knowled
 from ridgeline.graph.finding import Allowable
 from ridgeline.graph.formula import FormulaError, evaluate
 from ridgeline.graph.values import Value
+from ridgeline.knowledge.definitions import list_functions
+from ridgeline.knowledge.rewrite import code
 from ridgeline.sandbox.store.yaml_file import NotReadable, document, explain_errors, fields_of_lines, unknown_keys
 
 logger = logging.getLogger(__name__)
@@ -63,6 +65,7 @@ def load(path: Path) -> LoadedContract:
     problems = [*_find_unmatched_globs(contract, file.parent), *_programs(contract, file.parent), *_formulas(contract)]
     problems += _wikis(contract, file.parent)
     problems += _find_marked_places(contract, file.parent)
+    problems += _find_undefined_function(contract, file.parent)
     if problems:
         raise UserErrors([f"{file.name}: {line}" for line in problems])
     warnings = tuple(f"{file.name}: {line}" for line in _secrets(contract))
@@ -152,6 +155,16 @@ def _find_unmatched_globs(contract: Contract, root: Path) -> Iterator[str]:
                 yield f"{field}: {glob!r} leaves the contract's folder; give paths below {root}"
             elif not any(match.is_file() for match in _matches(root, glob)):
                 yield f"{field}: {glob!r} matches no file in {root}; correct the path or the pattern"
+
+
+def _find_undefined_function(contract: Contract, root: Path) -> Iterator[str]:
+    """A line where no source of the kernel defines `function`."""
+    if contract.function is None:
+        return
+    files = [match for glob in contract.kernel_source for match in _matches(root, glob) if match.is_file()]
+    texts = {str(file): file.read_text(encoding="utf-8", errors="replace") for file in files if code(file.name)}
+    if contract.function not in list_functions(texts):
+        yield f"function: no source of the kernel defines {contract.function!r}; correct the name, or leave it out"
 
 
 def _matches(root: Path, glob: str) -> Iterator[Path]:

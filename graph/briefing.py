@@ -75,6 +75,8 @@ class Briefing(Value):
     profile: Profiled | None
     rounds: tuple[RoundClosed, ...]
     """Closed rounds, oldest first, masked ones left out."""
+    masked_rounds: tuple[RoundClosed, ...] = ()
+    """Closed rounds that a partial restart masked: an exact repetition of their changes teaches nothing new."""
     consecutive_rollbacks: int
     escalation: str = ""
     """What R7 asks for now: diagnose, re-profile, ISA, state of the art."""

@@ -145,6 +145,11 @@ def _plain_audit(value: object) -> bool:
     return value == Audit()
 
 
+def _plain_function(value: object) -> bool:
+    """Likewise."""
+    return value is None
+
+
 PROFILE_S = 600.0
 
 
@@ -210,6 +215,8 @@ class Contract(Value):
     work: Work = Work()
     knowledge: Annotated[Knowledge, Field(exclude_if=_plain_knowledge)] = Knowledge()
     audit: Annotated[Audit, Field(exclude_if=_plain_audit)] = Audit()
+    function: Annotated[str | None, Field(exclude_if=_plain_function)] = None
+    """Name of the function or kernel that is timed, where its file holds others too."""
     flags_file: str | None = None
     """Editable file with compiler flags, if the build reads one."""
     target_shapes: Literal["all"] | tuple[str, ...] = "all"

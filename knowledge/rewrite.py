@@ -1,11 +1,12 @@
 """Applies a card's edits to source texts: pure, whole files in, changed files out, None where nothing applies."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from itertools import takewhile
 from typing import assert_never
 
+from ridgeline.knowledge.definitions import read_definitions
 from ridgeline.knowledge.loops import add_restrict, before_loops
 from ridgeline.knowledge.pattern import ADVICE, Match, search
 from ridgeline.knowledge.render import render
@@ -17,6 +18,8 @@ SOURCES = {
     "c": (".c", ".h", ".cc", ".cpp", ".cxx", ".cu", ".cuh", ".hip", ".hpp"),
     "python": (".py",),
 }
+_PRAGMA = re.compile(r"#pragma GCC (?:target|optimize)\b.*")
+"""Holds for every function behind it, to the end of the file."""
 _FAMILY = re.compile(r"-O\w*$|-(?:march|mtune|mcpu|mprefer-vector-width|std|fopenmp)\b")
 
 
@@ -26,14 +29,16 @@ def apply(
     *,
     flags_file: str | None,
     target: Mapping[str, int] | None = None,
+    only: frozenset[str] | None = None,
 ) -> dict[str, str] | None:
     """All edits in order. Returns the texts that changed, or None when one edit does not apply or nothing changes.
 
     `target` names the value of each swept constant. Flags that are already there do not stop the edits beside them.
+    `only`: names of the definitions that may be changed; a pragma stands around each of them then. None: all of a file.
     """
     now = dict(sources)
     for edit in edits:
-        changed = _apply(edit, now, flags_file, target or {})
+        changed = _apply(edit, now, flags_file, target or {}, only)
         if not changed and not (len(edits) > 1 and isinstance(edit, Flags)):
             return None
         now.update(changed)
@@ -41,15 +46,25 @@ def apply(
     return changed_all or None
 
 
-def where_first(edits: tuple[Edit, ...], sources: Mapping[str, str]) -> tuple[str, int] | None:
+def where_first(
+    edits: tuple[Edit, ...], sources: Mapping[str, str], only: frozenset[str] | None = None
+) -> tuple[str, int] | None:
     """File and character offset of the first structural match, for evidence; None when no edit has a pattern."""
     for edit in edits:
         if isinstance(edit, Substitute):
             for path, text in sources.items():
-                matches = _matches(edit, path, text)[1] if code(path) else ()
-                if matches:
-                    return path, matches[0].start
+                for start, piece in list_pieces(path, text, only) if code(path) else ():
+                    if matches := _matches(edit, path, piece)[1]:
+                        return path, start + matches[0].start
     return None
+
+
+def list_pieces(path: str, text: str, only: frozenset[str] | None) -> tuple[tuple[int, str], ...]:
+    """Offset and text of each definition with one of the names, in order; the whole text where `only` is None."""
+    if only is None:
+        return ((0, text),)
+    definitions = (item for item in read_definitions(text, lang_of(path)) if item.names & only)
+    return tuple((item.start, text[item.start : item.end]) for item in definitions)
 
 
 def code(path: str) -> bool:
@@ -58,18 +73,61 @@ def code(path: str) -> bool:
 
 
 def _apply(
-    edit: AnyEdit, sources: Mapping[str, str], flags_file: str | None, target: Mapping[str, int]
+    edit: AnyEdit,
+    sources: Mapping[str, str],
+    flags_file: str | None,
+    target: Mapping[str, int],
+    only: frozenset[str] | None,
 ) -> dict[str, str]:
+    """Paths and texts that one edit changes."""
     if isinstance(edit, Flags):
-        return _flags(edit, sources, flags_file)
+        return _flags(edit, sources, flags_file, only)
     changed: dict[str, str] = {}
     for path, text in sources.items():
         if path == flags_file or not code(path):
             continue
-        new = _apply_edit(edit, path, text, target)
+        new = _apply_edit(edit, path, text, target) if only is None else _edit_pieces(edit, path, text, target, only)
         if new != text:
             changed[path] = new
     return changed
+
+
+def _edit_pieces(edit: AnyEdit, path: str, text: str, target: Mapping[str, int], only: frozenset[str]) -> str:
+    """The text with an edit of the named definitions alone; what they need at the top goes there."""
+    if isinstance(edit, Insert) and edit.where != "before":
+        pieces = list_pieces(path, text, only)
+        if edit.only_if and not any(re.search(edit.only_if, piece, re.M) for _, piece in pieces):
+            return text
+        block = edit.text.strip()
+        return _enclose(block, path, text, only) if _PRAGMA.fullmatch(block) else _insert(edit, text)
+    once = isinstance(edit, Insert) or (isinstance(edit, Substitute) and edit.count == "first")
+    return _replace_pieces(path, text, only, lambda piece: _apply_edit(edit, path, piece, target), once=once)
+
+
+def _replace_pieces(
+    path: str, text: str, only: frozenset[str], make: Callable[[str], str], *, once: bool = False
+) -> str:
+    """The text with `make` of each named definition in its place; `once`: of the first that it changes."""
+    changes = [(start, piece, make(piece)) for start, piece in list_pieces(path, text, only)]
+    changes = [change for change in changes if change[1] != change[2]]
+    for start, piece, new in reversed(changes[:1] if once else changes):
+        text = text[:start] + new + text[start + len(piece) :]
+    return text
+
+
+def _enclose(pragma: str, path: str, text: str, only: frozenset[str]) -> str:
+    """A pragma that would hold to the file's end, put around each named function; where it stands already, nothing."""
+    if pragma in text:
+        return text
+    functions = {
+        item.start for item in read_definitions(text, lang_of(path)) if item.kind == "function" and item.names & only
+    }
+    for start, piece in reversed(list_pieces(path, text, only)):
+        if start in functions:
+            line_end = "" if start == 0 or text[start - 1] == "\n" else "\n"
+            around = f"{line_end}#pragma GCC push_options\n{pragma}\n{piece}\n#pragma GCC pop_options"
+            text = text[:start] + around + text[start + len(piece) :]
+    return text
 
 
 def _apply_edit(edit: AnyEdit, path: str, text: str, target: Mapping[str, int]) -> str:
@@ -94,11 +152,18 @@ def _literal(text: str) -> str:
     return text.strip().replace("\\", r"\\")
 
 
-def _flags(edit: Flags, sources: Mapping[str, str], flags_file: str | None) -> dict[str, str]:
+def _flags(
+    edit: Flags, sources: Mapping[str, str], flags_file: str | None, only: frozenset[str] | None
+) -> dict[str, str]:
+    """The flags file with the flags; without one, the C sources with the pragma."""
     if flags_file is None or flags_file not in sources:
         if not edit.pragma:
             return {}
-        changed = {path: _pragma(edit.pragma, text) for path, text in sources.items() if path.endswith((".c", ".cpp"))}
+        changed = {
+            path: _pragma(edit.pragma, text) if only is None else _enclose(edit.pragma, path, text, only)
+            for path, text in sources.items()
+            if path.endswith((".c", ".cpp"))
+        }
         return {path: text for path, text in changed.items() if text != sources[path]}
     old = sources[flags_file]
     had = re.sub(r"(?m)(?:^|\s)#.*", "", old).split()

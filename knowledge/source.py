@@ -1,6 +1,7 @@
 """Source text as tokens: enough of C and Python to match code by its structure instead of by its spelling."""
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
@@ -46,18 +47,23 @@ def lang_of(path: str) -> Lang:
     return "python" if path.endswith(".py") else "c"
 
 
+def scan(text: str, lang: Lang) -> Iterator[tuple[str, str, int, int]]:
+    """Kind, text, start and end of each token of a text as it stands, without blanks and comments."""
+    for match in (_C if lang == "c" else _PYTHON).finditer(text):
+        if (kind := match.lastgroup or "op") != "skip":
+            yield kind, match.group(), match.start(), match.end()
+
+
 @lru_cache(maxsize=64)
 def tokens(text: str, lang: Lang) -> tuple[Token, ...]:
     """Tokens without blanks and comments. C bodies without braces get virtual ones; Python lines end in a newline."""
     stream: list[Token] = []
     depth = 0
-    for match in (_C if lang == "c" else _PYTHON).finditer(text):
-        kind = match.lastgroup or "op"
-        if kind == "skip" or (kind == "newline" and depth > 0):
+    for kind, word, start, end in scan(text, lang):
+        if kind == "newline" and depth > 0:
             continue
-        word = match.group()
         depth += (word in _OPEN) - (word in _OPEN.values()) if kind == "op" else 0
-        stream.append(Token(kind, word, match.start(), match.end()))
+        stream.append(Token(kind, word, start, end))
     return tuple(_Bracing(stream).run()) if lang == "c" else tuple(stream)
 
 

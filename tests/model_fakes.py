@@ -77,7 +77,7 @@ class NoBooks:
     def find(self, question, briefing, *, phase, limit, budget):
         return ()
 
-    def levers(self, briefing):
+    def levers(self, briefing, scope=None):
         return ()
 
     def line(self, path, number):

@@ -14,6 +14,7 @@ from ridgeline.agent.campaign.tape import Tape, tape_port
 from ridgeline.agent.console import note
 from ridgeline.agent.contract_file import LoadedContract
 from ridgeline.agent.errors import UserError
+from ridgeline.agent.planner.scope import Files
 from ridgeline.agent.providers.choice import Choice
 from ridgeline.graph.contract import Contract
 from ridgeline.graph.evidence import BenchmarkFailed
@@ -54,10 +55,11 @@ class Place:
     """Fingerprint of this machine when the campaign began on another one: its recorded times are asked for again."""
 
 
-def _catalog(contract: Contract) -> Planner:
+def _catalog(contract: Contract, files: Files | None = None) -> Planner:
+    """The planner without a model; `files` say which function is timed."""
     from ridgeline.agent.planner.catalog import CatalogPlanner
 
-    return CatalogPlanner()
+    return CatalogPlanner(files=files)
 
 
 PLANNERS: dict[str, Callable[[Contract], Planner]] = {"catalog": _catalog}
@@ -168,7 +170,14 @@ def _planner(
 ) -> Planner:
     """The planner of that name, or one that asks a model. Raises KeyMissing where the model cannot be asked."""
     if model is None or place.recording:
-        return PLANNERS.get(name, _catalog)(workspace.contract)
+        from ridgeline.agent.planner.tools import TreeReader
+
+        make = PLANNERS.get(name, _catalog)
+        return (
+            _catalog(workspace.contract, TreeReader(workspace, artifacts))
+            if make is _catalog
+            else make(workspace.contract)
+        )
     from ridgeline.agent.knowledge_folders import require_readable, roots
     from ridgeline.agent.planner.model import FrugalPlanner, ModelPlanner
     from ridgeline.agent.planner.tools import ShippedBooks, TreeReader

@@ -8,6 +8,7 @@ from functools import lru_cache
 from itertools import islice
 from typing import get_args
 
+from ridgeline.agent.planner.scope import Files, Scope, find_scope
 from ridgeline.graph.briefing import Briefing, Draft, Proposal, Review
 from ridgeline.graph.record import PredictionCheck, Reflection, RoundClosed
 from ridgeline.graph.rules import lessons as predict
@@ -16,7 +17,7 @@ from ridgeline.graph.rules.outcome import describe_gain, describe_worst_shape, e
 from ridgeline.graph.trial import Broken, Built, Failed, Judged, Traced, find, find_proposal
 from ridgeline.graph.values import Category, FileEdit, Hypothesis, Prediction
 from ridgeline.knowledge.cards import Card, Needs, Variant, fill_edits, load
-from ridgeline.knowledge.rewrite import apply, code, where_first
+from ridgeline.knowledge.rewrite import apply, code, list_pieces, where_first
 from ridgeline.knowledge.source import line_of
 from ridgeline.knowledge.steps import Constant, Edit
 from ridgeline.knowledge.sweeps import neighbours, settings
@@ -45,11 +46,13 @@ class Candidate:
     flags_file: str | None = None
     target: tuple[str, int] | None = None
     """The value of a swept constant."""
+    only: frozenset[str] | None = None
+    """Names of the definitions that it may change; None for all of a file."""
 
     @property
     def texts(self) -> Mapping[str, str]:
         """What the edits make of the sources: the files that change; empty where they find nothing to change."""
-        return _apply_to_sources(self.edits, self.sources, self.flags_file, self.target) or {}
+        return _apply_to_sources(self.edits, self.sources, self.flags_file, self.target, self.only) or {}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,15 +80,26 @@ def of_language(cards: tuple[Card, ...], briefing: Briefing) -> tuple[Card, ...]
     )
 
 
-def candidates(card: Card, briefing: Briefing) -> Iterator[Candidate | Drop]:
-    """Every variant of a card that may be tried now; a drop where a requirement fails."""
-    sources = texts(briefing)
+def narrow(sources: Mapping[str, str], scope: Scope | None) -> Mapping[str, str]:
+    """The sources, of code only what is timed: where another function has a pattern, the timed one need not."""
+    only = scope.names if scope else None
+    if only is None:
+        return sources
+    return {
+        path: "\n".join(piece for _, piece in list_pieces(path, text, only)) if code(path) else text
+        for path, text in sources.items()
+    }
+
+
+def candidates(card: Card, briefing: Briefing, scope: Scope | None = None) -> Iterator[Candidate | Drop]:
+    """Every variant of a card that may be tried now; a drop where a requirement fails. `scope`: what may be changed."""
+    sources = narrow(texts(briefing), scope)
     why = unmet(card.requires, briefing, sources=sources) or find_exclusion(card.excludes, briefing, sources=sources)
     if why:
         yield Drop(lever=card.id, why=why)
         return
     if any(isinstance(edit, Constant) for edit in card.edits):
-        yield from _step_constants(card, briefing, sources)
+        yield from _step_constants(card, briefing, sources, scope)
         return
     for variant in card.variants or (None,):
         name = card.id if variant is None else f"{card.id}:{variant.id}"
@@ -101,8 +115,9 @@ def candidates(card: Card, briefing: Briefing) -> Iterator[Candidate | Drop]:
             change=card.change if variant is None else f"{card.change} ({variant.id})",
             expected=variant.expected_speedup if variant and variant.expected_speedup else card.expected_speedup,
             edits=edits,
-            sources=tuple(sources.items()),
+            sources=tuple(texts(briefing).items()),
             flags_file=briefing.contract.flags_file,
+            only=scope.names if scope else None,
         )
 
 
@@ -112,17 +127,21 @@ def _apply_to_sources(
     sources: tuple[tuple[str, str], ...],
     flags_file: str | None,
     target: tuple[str, int] | None,
+    only: frozenset[str] | None,
 ) -> Mapping[str, str] | None:
     """What the edits make of the sources: most rounds are rolled back, and then nothing has changed since the last."""
-    return apply(edits, dict(sources), flags_file=flags_file, target=dict((target,) if target else ()))
+    return apply(edits, dict(sources), flags_file=flags_file, target=dict((target,) if target else ()), only=only)
 
 
-def _step_constants(card: Card, briefing: Briefing, sources: Mapping[str, str]) -> Iterator[Candidate]:
-    """Each constant one step along its ladder, never back to a value that was left or tried."""
+def _step_constants(
+    card: Card, briefing: Briefing, sources: Mapping[str, str], scope: Scope | None
+) -> Iterator[Candidate]:
+    """Each constant of `sources` one step along its ladder, never back to a value that was left or tried."""
     programs = {path: text for path, text in sources.items() if code(path)}
+    whole = tuple((path, text) for path, text in texts(briefing).items() if code(path))
     tried_settings = {
         (match["name"], int(value))
-        for closed in briefing.rounds
+        for closed in list_tried(briefing)
         if hypothesis_of(closed).lever == card.id
         and (match := re.match(r"(?P<name>\w+) from (?P<old>\d+) to (?P<new>\d+)", hypothesis_of(closed).change))
         for value in (match["old"], match["new"])
@@ -138,8 +157,9 @@ def _step_constants(card: Card, briefing: Briefing, sources: Mapping[str, str]) 
                         change=f"{setting.name} from {setting.value} to {value}",
                         expected=card.expected_speedup,
                         edits=(step,),
-                        sources=tuple(programs.items()),
+                        sources=whole,
                         target=(setting.name, value),
+                        only=scope.names if scope else None,
                     )
 
 
@@ -191,6 +211,11 @@ def find_bar(candidate: Candidate, rounds: tuple[RoundClosed, ...]) -> str:
     return ""
 
 
+def list_tried(briefing: Briefing) -> tuple[RoundClosed, ...]:
+    """Every closed round, oldest first, also those that a restart masked: a card makes the same edit again."""
+    return tuple(sorted((*briefing.masked_rounds, *briefing.rounds), key=lambda closed: closed.round))
+
+
 def hypothesis_of(closed: RoundClosed) -> Hypothesis:
     """What a round was about."""
     return find_proposal(closed.judged).hypothesis
@@ -219,8 +244,10 @@ OFFERED = 4
 class CatalogPlanner:
     """Picks by bottleneck, history and expected gain. Costs nothing, and the same briefing gives the same answer."""
 
-    def __init__(self, cards: tuple[Card, ...] | None = None) -> None:
+    def __init__(self, cards: tuple[Card, ...] | None = None, files: Files | None = None) -> None:
+        """`cards`: default those that ship. `files`: where test, benchmark and task say which function is timed."""
         self._cards = load() if cards is None else cards
+        self._files = files
 
     def propose(self, briefing: Briefing) -> Proposal:
         """The best lever that applies to the best version's sources and was not settled before."""
@@ -257,7 +284,9 @@ class CatalogPlanner:
         name = hypothesis.id.partition(":")[2]
         variant = next((variant for variant in card.variants if variant.id == name), None)
         edits = fill_edits(fallback.edits, variant.params if variant else {})
-        changed = apply(edits, texts(briefing), flags_file=briefing.contract.flags_file)
+        scope = find_scope(briefing, self._files)
+        only = scope.names if scope else None
+        changed = apply(edits, texts(briefing), flags_file=briefing.contract.flags_file, only=only)
         if not changed:
             return Draft(edits=(), refusal=f"the weaker form of {hypothesis.lever} does not apply: {fallback.why}")
         return Draft(
@@ -282,11 +311,12 @@ class CatalogPlanner:
         """The `most` best levers that change something now (None: all), best first, and those that are out."""
         levers: list[Candidate] = []
         drops: list[Drop] = []
+        scope, tried = find_scope(briefing, self._files), list_tried(briefing)
         for card in of_language(self._cards, briefing):
-            for item in candidates(card, briefing):
+            for item in candidates(card, briefing, scope):
                 if isinstance(item, Drop):
                     drops.append(item)
-                elif why := find_bar(item, briefing.rounds) or _forbidden(item, briefing):
+                elif why := find_bar(item, tried) or _forbidden(item, briefing):
                     drops.append(Drop(lever=item.id, why=why))
                 else:
                     levers.append(item)
@@ -298,7 +328,7 @@ class CatalogPlanner:
     def _find(self, briefing: Briefing, hypothesis: Hypothesis) -> Candidate | None:
         """The candidate that a hypothesis was made of, if its card still changes the sources."""
         card = self._card(hypothesis.lever)
-        items = candidates(card, briefing) if card else ()
+        items = candidates(card, briefing, find_scope(briefing, self._files)) if card else ()
         same = (item for item in items if isinstance(item, Candidate) and item.id == hypothesis.id)
         return next((item for item in same if item.texts), None)
 
@@ -423,7 +453,7 @@ def _evidence(candidate: Candidate, briefing: Briefing) -> tuple[str, ...]:
     else:
         observation = f"{briefing.bottleneck} bottleneck ({briefing.bottleneck_evidence or 'no counters here'})"
     lines = [f"{observation} -> {card.because} -> {candidate.change}"]
-    place = _place(candidate.edits, tuple(texts(briefing).items()))
+    place = _place(candidate.edits, tuple(texts(briefing).items()), candidate.only)
     if place:
         path, offset = place
         lines.append(f"{path}:{line_of(texts(briefing)[path], offset)} has the code that the card describes")
@@ -435,9 +465,11 @@ def _evidence(candidate: Candidate, briefing: Briefing) -> tuple[str, ...]:
 
 
 @lru_cache(maxsize=256)
-def _place(edits: tuple[Edit, ...], sources: tuple[tuple[str, str], ...]) -> tuple[str, int] | None:
+def _place(
+    edits: tuple[Edit, ...], sources: tuple[tuple[str, str], ...], only: frozenset[str] | None
+) -> tuple[str, int] | None:
     """Asked for every candidate in every round, mostly of sources that are still the same."""
-    return where_first(edits, dict(sources))
+    return where_first(edits, dict(sources), only)
 
 
 def explanation(candidate: Candidate) -> str:

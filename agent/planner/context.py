@@ -1,8 +1,9 @@
 """What a model is told, by priority under a budget of tokens; what does not fit is said to be left out."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatch
+from functools import cached_property
 from itertools import takewhile
 from pathlib import PurePosixPath
 from typing import Literal
@@ -12,6 +13,7 @@ from ridgeline.agent.planner.conversation import (
     Count,
     Part,
     bound_text,
+    choose_lines,
     clip_line,
     compose_parts,
     excerpt,
@@ -19,6 +21,7 @@ from ridgeline.agent.planner.conversation import (
     number_lines,
 )
 from ridgeline.agent.planner.measurements import by_shape, counted_work, describe_score, of_score, profile_of, timed_by
+from ridgeline.agent.planner.scope import NamedLines, Scope, find_scope, line_spans, list_read_only
 from ridgeline.agent.planner.tools import (
     Books,
     Reader,
@@ -41,6 +44,10 @@ FAILED_MOST = 450
 """Tokens of the list of failed directions, however large the budget: the prompt of round 100 is not that of a book."""
 PROBLEM = 0.033
 """Share of the read-only files: 790 tokens of 24,000."""
+LONG, LONG_PROBLEM = 0.4, 0.12
+"""Share above which sources are long: what is timed is shown of them alone. Then the share of the read-only files."""
+CITED = 8
+"""Lines around a citation that a long source shows."""
 EXCERPTS, EACH = 8, 220
 """Answers of a search that are looked through, and tokens of each."""
 MOST_CARDS, MOST_CITED = 4, 2
@@ -76,8 +83,8 @@ class Context:
         return self._compose(
             Part(name="target", share=0.1, make=self._target),
             Part(name="shapes", share=0.05, make=self._shapes),
-            Part(name="sources", share=0.4, make=lambda tokens: self._sources(self._texts(), tokens, number=True)),
-            Part(name="problem", share=PROBLEM, make=self._problem),
+            Part(name="sources", share=LONG, make=lambda tokens: self._sources(self._texts(), tokens, number=True)),
+            self._problem_part(number=True),
             Part(name="profile", share=0.06, make=self._profile),
             Part(name="knowledge", share=0.048, make=lambda tokens: self._levers(tokens, cards)),
             Part(name="lineage", share=0.05, make=lambda tokens: past.lineage(rounds, tokens=tokens, count=count)),
@@ -103,7 +110,7 @@ class Context:
                 share=0.5,
                 make=lambda tokens: self._sources(texts, tokens, number=False, cited=hypothesis.sources),
             ),
-            Part(name="problem", share=PROBLEM, make=self._problem),
+            self._problem_part(number=False),
             Part(name="profile", share=0.05, make=self._profile),
             Part(name="knowledge", share=0.06, make=lambda tokens: self._about(hypothesis, tokens)),
         )
@@ -151,6 +158,7 @@ class Context:
             "measured by": " ".join(contract.quick_command),
             "timed by": timed_by(briefing),
             "benchmark": benchmark_says(briefing, self._reader) if briefing.machine.kind != "cpu" else "",
+            "timed function": self._describe_scope(),
             "best version": f"commit {briefing.best_commit[:12]} of round {briefing.best_round}",
         }
         return self._fit("\n".join([*self._facts(), *_lines(facts), *self._peaks()]), tokens)
@@ -193,12 +201,64 @@ class Context:
         excerpts: dict[str, str] = {}
         left = tokens
         order = sorted(texts, key=lambda path: (len(texts[path]), path))
+        spans = line_spans(texts, self._scope.functions) if self._scope else {}
         for place, path in enumerate(order):
             room = max(0, left // (len(order) - place))
             render = number_lines if number else excerpt
-            excerpts[path] = render(texts[path], tokens=room, count=self._count, focus=focus(cited, path))
+            if path in spans and self._count(texts[path]) > room:
+                excerpts[path] = self._timed_lines(texts[path], spans[path], room, number, focus(cited, path))
+            else:
+                excerpts[path] = render(texts[path], tokens=room, count=self._count, focus=focus(cited, path))
             left -= self._count(excerpts[path])
         return "\n\n".join(f"==> {path}\n{excerpts[path]}" for path in texts)
+
+    def _timed_lines(
+        self, text: str, named: Sequence[NamedLines], tokens: int, number: bool, cited: tuple[int, ...]
+    ) -> str:
+        """What is timed, of a long source, then the lines around citations; what found no room by name."""
+        around = [(max(1, line - CITED), line + CITED) for line in cited]
+        spans = [(item.first, item.last) for item in named]
+        around += [(at, at) for at, line in enumerate(text.splitlines(), start=1) if _INCLUDE.match(line)]
+        chosen, left_out = choose_lines(text, [*spans, *around], tokens=tokens, count=self._count, number=number)
+        names = [f"{item.name} ({item.first}-{item.last})" for item in named if (item.first, item.last) in left_out]
+        return chosen + (f"\n[used too, no room: {', '.join(names[:NAMED])}]" if names else "")
+
+    @cached_property
+    def _scope(self) -> Scope | None:
+        """What is timed; None where nobody says it, and where the sources are short enough to be shown whole."""
+        if sum(self._count(text) for text in self._texts().values()) <= LONG * self._budget:
+            return None
+        return find_scope(self._briefing, self._reader)
+
+    def _describe_scope(self) -> str:
+        """The timed functions of long sources, and who names them."""
+        scope = self._scope
+        return (
+            f"{', '.join(scope.functions)}, named by {scope.because}; only it and what it uses may change"
+            if scope
+            else ""
+        )
+
+    def _problem_part(self, *, number: bool) -> Part:
+        """The read-only files that define the problem; of long sources the timed function's types, its test and benchmark."""
+        scope = self._scope
+        if scope is None:
+            return Part(name="problem", share=PROBLEM, make=self._problem)
+        return Part(name="problem", share=LONG_PROBLEM, make=lambda tokens: self._of_harness(scope, tokens, number))
+
+    def _of_harness(self, scope: Scope, tokens: int, number: bool) -> str:
+        """Types and macros of headers, then what of test and benchmark calls the timed function, a file at a time."""
+        briefing, parts, left = self._briefing, list[str](), tokens
+        named = list_read_only(briefing, self._reader, scope)
+        for path, spans in named.items():
+            text = self._reader.text(briefing.best_commit, path) or ""
+            lines = [(item.first, item.last) for item in spans]
+            chosen, _ = choose_lines(text, lines, tokens=left, count=self._count, number=number)
+            left -= self._count(chosen)
+            parts.append(f"==> {path} (read-only)\n{chosen}")
+        sources = {edit.path for edit in briefing.sources}
+        others = [path for path in self._reader.paths(briefing.best_commit) if path not in sources | set(named)]
+        return "\n\n".join([*parts, *_name_places([path for path in others if not path.startswith(".")])])
 
     def _problem(self, tokens: int) -> str:
         """The read-only files that define the problem."""
@@ -216,7 +276,9 @@ class Context:
         briefing = self._briefing
         cards -= briefing.machine.kind != "cpu"  # a section of a document takes its place
         choices = [
-            (card, forms) for card, forms in distinct(self._books.levers(briefing)) if not alien(spoken(card), briefing)
+            (card, forms)
+            for card, forms in distinct(self._books.levers(briefing, self._scope))
+            if not alien(spoken(card), briefing)
         ]
         parts: list[str] = []
         places: list[str] = []
@@ -233,7 +295,11 @@ class Context:
 
     def _about(self, hypothesis: Hypothesis, tokens: int) -> str:
         """The card that the hypothesis is about or cites, then sections."""
-        cited = [card for card in self._books.levers(self._briefing) if _rests_on(hypothesis, card.id, card.path)]
+        cited = [
+            card
+            for card in self._books.levers(self._briefing, self._scope)
+            if _rests_on(hypothesis, card.id, card.path)
+        ]
         parts = [describe_card(card, how=True) for card in cited[:MOST_CITED]]
         left = tokens - self._count("\n\n".join(parts))
         parts += self._sections(f"{hypothesis.change} {hypothesis.lever}", MOST_CITED, left, phase="draft")
@@ -341,6 +407,7 @@ _TOP = re.compile(r'\s*(?:r?"""|/\*)(.*?)(?:"""|\*/)', re.DOTALL)
 _USAGE = re.compile(r"--\w|\S {3,}\S")
 """A line that shows how to call it."""
 _TIMING = re.compile(r"\b(?:L2|caches?|cold|warm|flush\w*|host|overhead|graphs?)\b", re.IGNORECASE)
+_INCLUDE = re.compile(r"\s*#\s*include\b")
 _IMPORT = re.compile(r"^\s*(?:#\s*include\s*\"([^\"]+)\"|(?:from|import)\s+([\w.]+))", re.MULTILINE)
 
 

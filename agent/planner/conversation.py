@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, Generic, Protocol, TypeVar
 
 from ridgeline.agent.providers.base import Ask, Call, Message, Model, Reply, Tool
@@ -282,6 +283,33 @@ def _fit_lines(text: str, *, tokens: int, count: Count, focus: tuple[int, ...], 
         if len(chosen) * needed <= tokens * len(lines) and count(selection) <= tokens:
             return selection
     return bound_text(selection, tokens=tokens, count=count)
+
+
+def choose_lines(
+    text: str, spans: Sequence[tuple[int, int]], *, tokens: int, count: Count, number: bool
+) -> tuple[str, tuple[tuple[int, int], ...]]:
+    """The lines of as many spans (first and last line, from 1) as fit, those named first before others; and the rest.
+
+    A first span that alone does not fit is cut in its middle. Gaps of empty lines are shown.
+    """
+    lines = text.splitlines()
+    shown: set[int] = set()
+    left_out: list[tuple[int, int]] = []
+    room = tokens
+    for first, last in spans:
+        new = [line for line in range(first, min(last, len(lines)) + 1) if line not in shown]
+        size = count(_join_lines(lines, new, number=number)) if new else 0
+        if size <= room:
+            shown |= set(new)
+            room -= size
+        else:
+            left_out.append((first, last))
+    if not shown and spans:
+        first, last = spans[0]
+        return bound_text(_join_lines(lines, range(first, last + 1), number=number), tokens=tokens, count=count), ()
+    between = {line for first, last in pairwise(sorted(shown)) for line in range(first + 1, min(last, first + 4))}
+    shown |= {line for line in between if not lines[line - 1].strip()}
+    return _join_lines(lines, sorted(shown), number=number), tuple(left_out)
 
 
 def _join_lines(lines: Sequence[str], chosen: Sequence[int], *, number: bool) -> str:

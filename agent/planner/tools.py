@@ -12,10 +12,11 @@ from pathlib import Path, PurePosixPath
 from threading import local
 from typing import Any, Protocol
 
-from ridgeline.agent.planner.catalog import OFF_BOTTLENECK, Candidate, candidates, find_exclusion, texts, unmet
+from ridgeline.agent.planner.catalog import OFF_BOTTLENECK, Candidate, candidates, find_exclusion, narrow, texts, unmet
 from ridgeline.agent.planner.checks import Length
 from ridgeline.agent.planner.conversation import Count, bound_text, clip_line, fence, number_lines
 from ridgeline.agent.planner.history import describe_round, hypothesis_of
+from ridgeline.agent.planner.scope import Scope
 from ridgeline.agent.providers.base import Call, Tool
 from ridgeline.graph.briefing import Briefing
 from ridgeline.graph.errors import ArtifactLost
@@ -63,7 +64,7 @@ class Books(Protocol):
     """The knowledge base."""
 
     def find(self, question: str, briefing: Briefing, *, phase: str, limit: int, budget: int) -> tuple[Hit, ...]: ...
-    def levers(self, briefing: Briefing) -> tuple[Card, ...]: ...
+    def levers(self, briefing: Briefing, scope: Scope | None = None) -> tuple[Card, ...]: ...
     def line(self, path: str, number: int) -> str | None: ...
 
 
@@ -267,9 +268,9 @@ class ShippedBooks:
         used = [hit.id for hit in order if any(_inside(place, hit) for place in cited_places)]
         return search.find(question, route, limit=limit, budget=budget, used=used)
 
-    def levers(self, briefing: Briefing) -> tuple[Card, ...]:
+    def levers(self, briefing: Briefing, scope: Scope | None = None) -> tuple[Card, ...]:
         """Cards that the campaign's machine and operator allow and no round has settled, the most promising first."""
-        return levers(load(), briefing)
+        return levers(load(), briefing, scope)
 
     def line(self, path: str, number: int) -> str | None:
         """A line of the knowledge by its cited path; None where there is no such line."""
@@ -439,16 +440,19 @@ NAMES = 4
 """Further levers that are named: a name without its reason helps little."""
 
 
-def levers(cards: Sequence[Card], briefing: Briefing) -> tuple[Card, ...]:
-    """Every card that this machine and operator allow and no round has settled, the most promising first."""
-    sources = texts(briefing)
+def levers(cards: Sequence[Card], briefing: Briefing, scope: Scope | None = None) -> tuple[Card, ...]:
+    """Every card that this machine and operator allow and no round has settled, the most promising first.
+
+    `scope`: what may be changed; None for all of the sources.
+    """
+    sources = narrow(texts(briefing), scope)
     fitting = [
         card for card in cards if _fits(card, briefing) and not find_exclusion(card.excludes, briefing, sources=sources)
     ]
     card_words = [_words(card) for card in fitting]
     ours = _spoken(operators(briefing.target.target_op))
     telling = frozenset(word for word in ours if sum(word in words for words in card_words) <= COMMON * len(fitting))
-    worth = {card.id: _worth(card, briefing, telling) for card in fitting}
+    worth = {card.id: _worth(card, briefing, telling, scope) for card in fitting}
     untried = [card for card in fitting if not _is_settled(card, briefing)]
     return tuple(sorted(untried, key=lambda card: -worth[card.id]))
 
@@ -511,26 +515,27 @@ def _is_settled(card: Card, briefing: Briefing) -> bool:
     return past[-1].accepted or not (card.retry and later)
 
 
-def _worth(card: Card, briefing: Briefing, telling: frozenset[str]) -> float:
+def _worth(card: Card, briefing: Briefing, telling: frozenset[str], scope: Scope | None) -> float:
     """Expected gain in nats, weighed by bottleneck, operator and whether the source has what it works on."""
     gain = math.log(max(card.expected_speedup, LEAST)) if card.edits else UNMEASURED
     gain *= 1.0 if briefing.bottleneck in card.bottlenecks else OFF_BOTTLENECK
     gain *= _about(card, briefing.target.target_op, telling)
     gain *= NUMBERS if card.measured_on else 1.0
     gain *= NATIVE if PurePosixPath(card.path).parent.name == briefing.target.target_lang.lower() else 1.0
-    return gain * _readiness(card, briefing)
+    return gain * _readiness(card, briefing, scope)
 
 
-def _readiness(card: Card, briefing: Briefing) -> float:
+def _readiness(card: Card, briefing: Briefing, scope: Scope | None) -> float:
     """Of a card that only describes nothing here can say whether it finds its place; its requirements can be asked."""
-    sources = texts(briefing)
+    sources = narrow(texts(briefing), scope)
     if unmet(Needs(pattern=card.requires.pattern), briefing, sources=sources):
         return NOWHERE
     if unmet(card.requires, briefing, sources=sources):
         return LATER
     if not card.edits or sum(map(len, sources.values())) > TRIED:
         return 1.0
-    return 1.0 if any(isinstance(item, Candidate) and item.texts for item in candidates(card, briefing)) else NOWHERE
+    items = candidates(card, briefing, scope)
+    return 1.0 if any(isinstance(item, Candidate) and item.texts for item in items) else NOWHERE
 
 
 def _about(card: Card, op: str, telling: frozenset[str]) -> float:

@@ -88,6 +88,7 @@ def make_briefing(state: State, ports: Ports, *, before: str | None = None) -> B
         bottleneck_evidence=analysis.evidence,
         profile=analysis.profile,
         rounds=fold.unmasked_rounds(history),
+        masked_rounds=fold.masked_rounds(history),
         consecutive_rollbacks=streak,
         escalation=stagnation.advise_escalation(streak),
         directions=fold.directions(history),

@@ -141,6 +141,12 @@ def unmasked_rounds(history: History) -> tuple[RoundClosed, ...]:
     return tuple(closed for closed in history.rounds if closed.round - 1 not in hidden)
 
 
+def masked_rounds(history: History) -> tuple[RoundClosed, ...]:
+    """Closed rounds that partial restarts took out of planning, oldest first."""
+    hidden = masked_versions(history)
+    return tuple(closed for closed in history.rounds if closed.round - 1 in hidden)
+
+
 def directions(history: History) -> tuple[str, ...]:
     """Of the last stagnation review; none after a partial restart, which is to look with fresh eyes."""
     if not history.reviews:

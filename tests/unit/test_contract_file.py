@@ -159,3 +159,11 @@ def test_the_schema_knows_the_fields():
     known = schema()["properties"]
     assert set(document()) <= set(known)
     assert yaml.safe_dump(document())
+
+
+def test_the_timed_function_is_one_that_the_kernel_defines(tmp_path):
+    assert load(project(tmp_path, function="answer")).contract.function == "answer"
+    said = problem(project(tmp_path, function="question"))
+    assert said == (
+        "ridgeline.yaml: function: no source of the kernel defines 'question'; correct the name, or leave it out"
+    )
