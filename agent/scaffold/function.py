@@ -20,6 +20,7 @@ from ridgeline.agent.scaffold.signature import (
     read_signature,
 )
 from ridgeline.graph.values import Value
+from ridgeline.knowledge.definitions import list_functions
 from ridgeline.sandbox.isolation.process import run
 
 SKIPPED = frozenset({".git", "build", "dist", "node_modules", ".venv", "venv", "__pycache__", "site-packages"})
@@ -303,7 +304,7 @@ target_backend: {backend}
 target_gpu: {"cpu" if on_processor else "null        # the product or architecture, for example H100 or gfx942"}
 dtype: {next((DTYPES[kind] for kind in kinds if kind in DTYPES), "fp32")}
 kernel_source: [{os.path.relpath(signature.file, plan.root)}]
-protected: ["{plan.folder}/**"]
+{_name_function(signature)}protected: ["{plan.folder}/**"]
 test_command: {test}
 benchmark_command: {bench} --csv {{csv}}
 quick_command: {bench} --csv {{csv}} --shapes {{shapes}}
@@ -323,6 +324,12 @@ profile: {{command: {bench} --profile {timed[-1] if timed else "all"}, kernel: {
 timeouts: {{test_s: 300, benchmark_s: 300}}
 # work: {{flops: "...", bytes: "{_least_bytes(signature)}"}}   # of one call, over the columns: how near the ceiling it is
 """
+
+
+def _name_function(signature: Signature) -> str:
+    """The line that says which function of its file is timed; none where the file's functions do not tell it by name."""
+    text = signature.file.read_text(encoding="utf-8", errors="replace")
+    return f"function: {signature.name}\n" if signature.name in list_functions({signature.file.name: text}) else ""
 
 
 def _least_bytes(signature: Signature) -> str:
