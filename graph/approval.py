@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from ridgeline.graph.values import Artifact, FileEdit, Hypothesis, Value
+from ridgeline.graph.values import Artifact, FileEdit, Hypothesis, Instant, Value
 
 Gate = Literal["target", "hypothesis", "change"]
 GATES: tuple[Gate, ...] = ("target", "hypothesis", "change")
@@ -83,7 +83,7 @@ class Decision(Value):
     edits: tuple[FileEdit, ...] = ()
     """Of `edit`: whole files in place of the change's own; it is tested and measured again."""
     by: str
-    at: str
+    at: Instant
     """ISO-8601 UTC."""
     exhausted: Annotated[str, Field(exclude_if=lambda why: not why)] = ""
     """Beside `approve` or `reject`: why nothing worth a round is left, so that the campaign ends with this round."""

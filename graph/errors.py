@@ -3,6 +3,8 @@
 import re
 from collections.abc import Mapping
 
+MEND = "`ridgeline fsck CAMPAIGN` says what is whole, with --repair it mends what it can"
+"""What to do about a campaign's damaged file."""
 OPTIONAL_PACKAGES: Mapping[str, str] = {
     "inspect_ai": "inspect-ai>=0.3.285,<0.4",
     "litellm": "litellm>=1.105,<1.106",
@@ -109,7 +111,19 @@ class LedgerCorrupt(WorldError):
 
     def __init__(self, path: str, *, line: int, why: str) -> None:
         self.line = line
-        super().__init__(f"{path}: line {line}: {why}; restore the file from a copy, or start a new campaign")
+        self.why = why
+        super().__init__(f"{path}: line {line}: {why}; restore the file from a copy, or: {MEND}")
+
+
+class StateDamaged(WorldError):
+    """A file of a campaign is not what Ridgeline wrote there. `why`: what is wrong with it, in a few words."""
+
+    exit_code = 2
+
+    def __init__(self, path: object, why: str, *, mend: str = "") -> None:
+        self.path = str(path)
+        self.why = why
+        super().__init__(f"{path}: {why}; {mend or MEND}")
 
 
 class SchemaMismatch(WorldError):
@@ -133,6 +147,8 @@ class FilesConflict(WorldError):
 
 class ArtifactLost(WorldError):
     """A stored blob is missing or is no longer what its address says."""
+
+    exit_code = 2
 
 
 class DeviceLost(WorldError):

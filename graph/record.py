@@ -11,7 +11,7 @@ from ridgeline.graph.evidence import Benchmark, Ceilings, Comparison, Machine, P
 from ridgeline.graph.limits import Limits
 from ridgeline.graph.target import Target
 from ridgeline.graph.trial import Judged, find_proposal
-from ridgeline.graph.values import SCHEMA, Artifact, Bottleneck, Bucket, Cost, Value
+from ridgeline.graph.values import SCHEMA, Artifact, Bottleneck, Bucket, Cost, Instant, Value
 
 
 def _nothing(value: object) -> bool:
@@ -113,7 +113,7 @@ class BaselineClosed(Value):
     shapes: tuple[ShapeRoof, ...] = ()
     roofline: Annotated[Rooflined | None, Field(exclude_if=_none)] = None
     """Ceilings that were measured again, and hold from here on; None where those of Step 0 do."""
-    opened_at: str
+    opened_at: Instant
     cost: Cost
 
 
@@ -176,7 +176,7 @@ class RoundClosed(Value):
     tree: str
     """Tree of the best version after this round."""
     snapshot: tuple[Artifact, ...]
-    closed_at: str
+    closed_at: Instant
     cost: Cost
     decisions: Decisions = ()
     exhausted: Annotated[str, Field(exclude_if=lambda why: not why)] = ""
@@ -266,7 +266,7 @@ class Concluded(Value):
     attribution: Attribution | None
     speedup: float | None
     speedup_lower: float | None
-    closed_at: str
+    closed_at: Instant
     cost: Cost
 
 

@@ -6,7 +6,7 @@ from pydantic import Field
 
 from ridgeline.graph.evidence import Benchmark, BenchmarkFailed, BuildResult, Comparison, Profiled, TestResult
 from ridgeline.graph.finding import Finding
-from ridgeline.graph.values import Artifact, Cost, FileEdit, Hypothesis, Value
+from ridgeline.graph.values import Artifact, Cost, FileEdit, Hypothesis, Instant, Value
 from ridgeline.graph.verdict import Verdict
 
 T = TypeVar("T", bound=Value)
@@ -24,7 +24,7 @@ class Proposed(Value):
     stage: Literal["proposed"] = "proposed"
     round: int
     hypothesis: Hypothesis
-    opened_at: str
+    opened_at: Instant
     """ISO-8601 UTC, before any edit exists."""
     prompts: tuple[str, ...] = ()
     """`name.vN@sha256` of every template that was used."""

@@ -1,9 +1,10 @@
 """The nouns everything else is made of: frozen, validated, and free of behaviour beyond arithmetic."""
 
+from datetime import datetime
 from functools import cached_property
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import AfterValidator, BaseModel, ConfigDict
 
 SCHEMA = 1
 """Version of every file Ridgeline writes; a campaign of another version is refused, never guessed at."""
@@ -16,7 +17,19 @@ Bucket = Literal["K1", "K2", "K3", "K4", "W1", "W2", "W3"]
 FORBIDDEN_BUCKETS: frozenset[Bucket] = frozenset({"W2", "W3"})
 """Caches keyed on what changes in every training step: only a benchmark that reuses its tensors hits them."""
 Category = Literal["tile", "layout", "pipelining", "occupancy", "backend", "algorithm", "compiler"]
+
 Bottleneck = Literal["compute", "memory", "latency", "resource", "launch", "unknown"]
+
+
+def _require_instant(text: str) -> str:
+    """The text itself. Raises ValueError for one that is no point in time."""
+    if datetime.fromisoformat(text).tzinfo is None:
+        raise ValueError(f"{text[:40]!r} has no offset from UTC")
+    return text
+
+
+Instant = Annotated[str, AfterValidator(_require_instant)]
+"""ISO-8601 with an offset or Z: two of them have a distance."""
 
 
 class Value(BaseModel):

@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ridgeline.agent.errors import UserError
+from ridgeline.graph.errors import StateDamaged
 from ridgeline.sandbox.store.durable import cache_folder, overwrite
+from ridgeline.sandbox.store.json_file import read_json
 
 if TYPE_CHECKING:
     from ridgeline.graph.standing import History
@@ -19,6 +21,8 @@ DEMO = Path("ridgeline-demo")
 LEDGER = "ledger.jsonl"
 STATUS = "status.json"
 REQUEST = "request.json"
+LATEST_S = 32503680000.0
+"""The year 3000, in seconds since 1970: no status is written later."""
 SKIPPED = frozenset({"node_modules", "__pycache__", "site-packages"})
 DEEPEST = 8
 """Levels of folders below the one that is searched."""
@@ -50,17 +54,27 @@ def find(name: str | None, start: Path | None = None) -> Path:
 
 
 def is_campaign(path: Path) -> bool:
-    """Whether a folder is one; a campaign has a status before it has a ledger."""
-    return (path / LEDGER).is_file() or (path / STATUS).is_file()
+    """Whether a folder is one; a campaign has a request before it has a status, and that before it has a ledger."""
+    return any((path / name).is_file() for name in (LEDGER, STATUS, REQUEST))
 
 
 def read_status(campaign: Path) -> dict[str, Any]:
-    """`status.json` of a campaign; empty when there is none or it is not readable as JSON yet."""
+    """`status.json` of a campaign, without fields that are not what we write; empty where there is none to read."""
     try:
-        status = json.loads((campaign / STATUS).read_text(encoding="utf-8"))
-    except (FileNotFoundError, ValueError):  # not JSON, or not even text
+        status = read_json(campaign / STATUS)
+    except (FileNotFoundError, StateDamaged):
         return {}
-    return status if isinstance(status, dict) else {}
+    fields = status.items() if isinstance(status, dict) else ()
+    return {name: value for name, value in fields if _is_plausible(name, value)}
+
+
+def _is_plausible(name: str, value: object) -> bool:
+    """Whether Ridgeline could have written that value into `status.json`."""
+    if name in ("round", "pid"):
+        return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**31
+    if name == "updated":
+        return isinstance(value, int | float) and 0 <= value < LATEST_S
+    return isinstance(value, str)
 
 
 def is_alive(status: dict[str, Any]) -> bool:
@@ -171,9 +185,9 @@ def _entries(folder: Path) -> list[os.DirEntry[str]]:
 
 
 def _age(campaign: Path) -> float:
-    """When ledger or status were written last: seconds since 1970."""
-    files = (campaign / LEDGER, campaign / STATUS)
-    return max(file.stat().st_mtime for file in files if file.is_file())
+    """When ledger, status or request were written last: seconds since 1970."""
+    files = (campaign / LEDGER, campaign / STATUS, campaign / REQUEST)
+    return max((file.stat().st_mtime for file in files if file.is_file()), default=0.0)
 
 
 # Where a browser finds a campaign: the pages of a `ridgeline serve` that runs, or of the address that the user gives.

@@ -2,9 +2,9 @@
 
 import errno
 import gc
-import json
 import logging
 import os
+import re
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -19,7 +19,8 @@ from langgraph.checkpoint.sqlite import SqliteSaver
 from ridgeline.agent.campaign.approvals import find_open_page
 from ridgeline.agent.campaign.notify import keep
 from ridgeline.agent.campaign.progress import NoView, Outcome, Progress, Seen, Status, StatusView
-from ridgeline.agent.campaign.tape import Tape, tape_port
+from ridgeline.agent.campaign.state_files import BASE, Manifest, read_manifest, require_whole, write_manifest
+from ridgeline.agent.campaign.tape import Tape, TapeMiss, tape_port
 from ridgeline.agent.campaign.wiring import Place, connect
 from ridgeline.agent.contract_file import LoadedContract, load
 from ridgeline.agent.errors import UserError, Waiting
@@ -42,7 +43,7 @@ from ridgeline.graph.errors import (
 from ridgeline.graph.limits import Limits
 from ridgeline.graph.loop.build import CHECKPOINTED, build_loop
 from ridgeline.graph.loop.context import restore_files
-from ridgeline.graph.ports import Ports
+from ridgeline.graph.ports import Base, Files, Ports
 from ridgeline.graph.record import BaselineClosed, Concluded, Opened, Spec, StopCheck
 from ridgeline.graph.reports.logs import performance
 from ridgeline.graph.rules.calibration import list_alarms
@@ -53,12 +54,13 @@ from ridgeline.graph.rules.result import compute_result
 from ridgeline.graph.standing import History
 from ridgeline.graph.state import BRANCHES, Request, State, initial
 from ridgeline.graph.stats.sequential import smallest_visible_gain
-from ridgeline.graph.values import SCHEMA, Cost
+from ridgeline.graph.values import SCHEMA, Artifact, Cost
 from ridgeline.prompts.render import render
 from ridgeline.sandbox.devices.lease import lease
 from ridgeline.sandbox.devices.machine import LocalDevice
 from ridgeline.sandbox.isolation.directory_pool import discard_tree
 from ridgeline.sandbox.store.durable import write_whole
+from ridgeline.sandbox.store.json_file import read_model
 from ridgeline.sandbox.store.ledger import JsonlLedger
 from ridgeline.sandbox.workspace.repository import Repository, find_repository, release_stale_locks
 
@@ -239,23 +241,24 @@ class Origin:
 
 
 def read_campaign(campaign_dir: Path) -> Origin:
-    """Raises UserError or SchemaMismatch where the folder is not one to go on with."""
-    document = _read_request_file(campaign_dir)
+    """Raises UserError, StateDamaged or SchemaMismatch where the folder is not one to go on with."""
+    manifest = read_manifest(campaign_dir)
     return Origin(
         place=Place(
-            repository=_repository(campaign_dir, Path(document["repository"])),
-            contract_dir=PurePosixPath(document["contract_dir"]),
+            repository=_repository(campaign_dir, Path(manifest.repository)),
+            contract_dir=PurePosixPath(manifest.contract_dir),
             campaign_dir=campaign_dir,
-            recording=Path(document["recording"]) if document["recording"] else None,
+            recording=Path(manifest.recording) if manifest.recording else None,
         ),
-        request=Request.model_validate(document["request"]),
-        contract_file=Path(document["contract_file"]),
-        model=Choice.model_validate(document["model"]) if document.get("model") else None,
+        request=manifest.request,
+        contract_file=Path(manifest.contract_file),
+        model=manifest.model,
     )
 
 
 def resume(campaign_dir: Path, progress: Progress) -> Outcome:
     """Go on where the campaign stopped. A concluded one is only summed up."""
+    require_whole(campaign_dir)
     origin = read_campaign(campaign_dir)
     place, request = origin.place, origin.request
     if place.recording is None:
@@ -404,7 +407,7 @@ def _documented_specs(loaded: LoadedContract) -> tuple[Spec, ...]:
 
 def _require_empty(folder: Path) -> None:
     """A campaign's folder is wholly its own: refused starts clear it, so nobody's files may lie in it."""
-    if (folder / REQUEST).exists():
+    if any((folder / name).exists() for name in (REQUEST, "ledger.jsonl", BASE)):
         raise UserError(f"--dir: {folder}: holds a campaign already; `ridgeline resume` it or give another folder")
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise UserError(f"--dir: {folder}: is not an empty folder; name one that does not exist yet")
@@ -414,38 +417,20 @@ def _write_request(place: Place, request: Request, start_request: StartRequest) 
     """Make the folder with what a resume needs: the request, where it came from, who is notified."""
     place.campaign_dir.mkdir(parents=True, exist_ok=True)
     keep(place.campaign_dir, start_request.notify)
-    document = {
-        "schema": SCHEMA,
-        "repository": str(place.repository),
-        "contract_dir": str(place.contract_dir),
-        "contract_file": str(start_request.contract.path),
-        "recording": str(place.recording) if place.recording else None,
-        "request": request.model_dump(mode="json"),
-        "model": start_request.model.model_dump(mode="json") if start_request.model else None,
-    }
-    write_whole(place.campaign_dir / REQUEST, json.dumps(document, indent=1).encode() + b"\n")
-
-
-def _read_request_file(campaign_dir: Path) -> dict[str, Any]:
-    """`request.json`, parsed. Raises UserError for a damaged file, SchemaMismatch for one of another version."""
-    path = campaign_dir / REQUEST
-    try:
-        document = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError as error:
-        raise UserError(f"{path}: not found; give the folder of a campaign") from error
-    except json.JSONDecodeError as error:
-        raise UserError(f"{path}:{error.lineno}: is not JSON any more ({error.msg}); restore it from a copy") from error
-    if not isinstance(document, dict) or document.get("schema") != SCHEMA:
-        schema = document.get("schema") if isinstance(document, dict) else None
-        raise SchemaMismatch(
-            f"{path}: schema: is {schema}, this Ridgeline writes {SCHEMA}; resume with the version it was made with"
-        )
-    return document
+    manifest = Manifest(
+        repository=str(place.repository),
+        contract_dir=str(place.contract_dir),
+        contract_file=str(start_request.contract.path),
+        recording=str(place.recording) if place.recording else None,
+        request=request,
+        model=start_request.model,
+    )
+    write_manifest(place.campaign_dir, manifest)
 
 
 def _read_request(recording: Path) -> Request:
     """The request of a recorded campaign."""
-    return Request.model_validate(_read_request_file(recording)["request"])
+    return read_manifest(recording).request
 
 
 def _repository(campaign_dir: Path, original: Path) -> Path:
@@ -458,10 +443,71 @@ def _repository(campaign_dir: Path, original: Path) -> Path:
     if not (inside / ".git").exists():
         return original
     try:
-        base = json.loads((campaign_dir / "base.json").read_text(encoding="utf-8"))["commit"]
+        base = read_model(campaign_dir / BASE, Base)
     except FileNotFoundError:
         return inside  # killed before the base was fixed: the place is all there is to go by
-    return inside if Repository(inside).git.has(base) else original
+    return inside if Repository(inside).git.has(base.commit) else original
+
+
+def write_ledger_from_tape(campaign_dir: Path) -> str:
+    """Write the lines that the ledger lacks again, as far as the tape answers; the question at which it ends.
+
+    Nothing is measured and no model is asked: what the tape does not answer ends it.
+    """
+    origin = read_campaign(campaign_dir)
+    place = replace(origin.place, recording=campaign_dir)
+    ledger = campaign_dir / "ledger.jsonl"
+    present = ledger.read_bytes() if ledger.exists() else b""
+    longest, longest_ends_at = present, ""
+    files = PastFiles(connect(place, origin.request.contract, origin.request.planner, origin.request.limits).files)
+    while True:
+        write_whole(ledger, present)
+        ports = connect(place, origin.request.contract, origin.request.planner, origin.request.limits)
+        ends_at = ""
+        try:
+            with checkpoints(campaign_dir) as saver:
+                saver.delete_thread(THREAD)
+                drive(saver, origin.request, replace(ports, files=files), NoView())
+        except (TapeMiss, Waiting) as stop:
+            ends_at = str(stop)
+        written = ledger.read_bytes()
+        if len(written) > len(longest):
+            longest, longest_ends_at = written, ends_at
+        if "planner.propose" not in ends_at or not files.go_back():
+            break
+    write_whole(ledger, longest)
+    return longest_ends_at
+
+
+class PastFiles:
+    """Port `Files` of a campaign that is played again: nothing is written, and tips are tried as they may have been.
+
+    The tips that the campaign read before its first round stand in its ledger's first line, which every question to a
+    planner names; by now its own are among them. They are tried whole, then each time without the last entry.
+    """
+
+    def __init__(self, inner: Files) -> None:
+        self._inner = inner
+        self._left: list[str | None] | None = None
+
+    def write(self, files: Mapping[str, str | Artifact]) -> None:
+        """Nothing is written: a repair renders everything once, at its end."""
+
+    def add_tip(self, gpu: str, op: str, backend: str, entry: str) -> None:
+        """Nothing is added: it was when the round closed."""
+
+    def tips(self, gpu: str, op: str, backend: str) -> str | None:
+        """What is tried now."""
+        if self._left is None:
+            text = self._inner.tips(gpu, op, backend) or ""
+            starts = [match.start() for match in re.finditer(r"^### ", text, re.MULTILINE)]
+            self._left = [text or None, *(text[:start].removesuffix("\n") or None for start in reversed(starts))]
+        return self._left[0]
+
+    def go_back(self) -> bool:
+        """Try it without the last entry; whether there was one."""
+        self._left = self._left[1:] if self._left else []
+        return bool(self._left)
 
 
 # SQLite checkpoints: a convenience for resuming inside a round. The ledger is the record.

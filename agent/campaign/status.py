@@ -5,10 +5,11 @@ from pathlib import Path
 from ridgeline.agent.campaign import folders
 from ridgeline.agent.campaign.approvals import describe_decision, find_open_page, find_unused_decision
 from ridgeline.agent.campaign.progress import Status
+from ridgeline.graph.errors import LedgerCorrupt
 from ridgeline.graph.rules.history import fold_ledger
 from ridgeline.graph.rules.result import claim_speedup, compute_result
 from ridgeline.graph.values import Value
-from ridgeline.sandbox.store.ledger import JsonlLedger, verify
+from ridgeline.sandbox.store.ledger import JsonlLedger, Verification, verify
 
 
 class CampaignStatus(Value):
@@ -54,7 +55,11 @@ def status_of(campaign: Path) -> CampaignStatus:
     written = folders.read_status(campaign)
     ledger = campaign / folders.LEDGER
     checked = verify(ledger)
-    history = fold_ledger(JsonlLedger(ledger).lines()) if checked.ok else None
+    history = None
+    try:
+        history = fold_ledger(JsonlLedger(ledger).lines()) if checked.ok else None
+    except LedgerCorrupt as error:
+        checked = Verification(ok=False, lines=error.line - 1, problem=str(error))
     rounds = history.rounds if history else ()
     claim = claim_speedup(compute_result(history)) if history else None
     begun = not checked.ok and not ledger.exists()

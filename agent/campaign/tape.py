@@ -7,20 +7,22 @@ question that a replay has never heard is an error, not a guess.
 
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache, wraps
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, Literal, cast, get_type_hints
 
-from pydantic import TypeAdapter
+from pydantic import TypeAdapter, ValidationError
 from pydantic_core import to_jsonable_python
 
 from ridgeline.agent.errors import UserError
 from ridgeline.graph import ports as declared
 from ridgeline.graph.briefing import Briefing
+from ridgeline.graph.errors import MEND
 from ridgeline.graph.values import SCHEMA, Value
 from ridgeline.sandbox.store.durable import Unsynced, append_whole
+from ridgeline.sandbox.store.json_file import NotJson, explain_first, parse_json
 
 Mode = Literal["live", "replay"]
 PROTOCOLS: dict[str, type] = {
@@ -72,6 +74,7 @@ class Tape:
         complete_lines = data[: data.rfind(b"\n") + 1]
         if len(complete_lines) != len(data) and self.mode == "live":
             # a kill in the middle of a write leaves half a line: the call is asked again
+            append_whole(self._path.with_name(f"{self._path.name}.torn"), data[len(complete_lines) :] + b"\n")
             os.truncate(self._path, len(complete_lines))
         lines = (_line(self._path, number, raw) for number, raw in enumerate(complete_lines.splitlines(), start=1))
         return {line["key"]: line["answer"] for line in lines}
@@ -107,15 +110,57 @@ class Tape:
 def _line(path: Path, number: int, raw: bytes) -> dict[str, Any]:
     """One parsed line. Raises UserError, with its number, where it is no answer of this schema."""
     try:
-        line = json.loads(raw)
-    except ValueError as error:
-        raise UserError(f"{path}: line {number}: is not JSON any more; restore the file from a copy") from error
-    if not isinstance(line, dict) or line.get("schema") != SCHEMA or "key" not in line or "answer" not in line:
+        line = parse_json(raw)
+    except NotJson as error:
+        raise UserError(f"{path}: line {number}: {error}; restore the file from a copy, or: {MEND}") from error
+    if not isinstance(line, dict) or line.get("schema") != SCHEMA or not _NAMES.items() >= _types(line).items():
         raise UserError(
             f"{path}: line {number}: is not an answer of schema {SCHEMA}; restore the file from a copy, or use the"
             " version of Ridgeline that wrote it"
         )
     return line
+
+
+_NAMES = {"key": str, "port": str, "method": str}
+"""What every line says beside its answer, and as what."""
+
+
+def _types(line: dict[str, Any]) -> dict[str, type]:
+    """The types of those; a line without an answer has none."""
+    return {name: type(line.get(name)) for name in _NAMES} if "answer" in line else {"answer": type(None)}
+
+
+def find_bad_lines(path: Path) -> Iterator[tuple[int, str]]:
+    """Number and fault of every line that holds no answer to its question; number 0 for a torn last line."""
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        return
+    complete_lines = data[: data.rfind(b"\n") + 1]
+    for number, raw in enumerate(complete_lines.splitlines(), start=1):
+        try:
+            line = _line(path, number, raw)
+        except UserError as error:
+            yield number, str(error).removeprefix(f"{path}: line {number}: ").partition(";")[0]
+            continue
+        if why := _find_fault(line):
+            yield number, why
+    if len(complete_lines) < len(data):
+        yield 0, "its last line is torn"
+
+
+def _find_fault(line: dict[str, Any]) -> str:
+    """Why the answer is none that its port could have given; empty where it is one. Ports of others are left alone."""
+    port, method = line["port"], line["method"]
+    if port not in PROTOCOLS:
+        return ""
+    if method not in _methods(port):
+        return f"{port} has no method {method[:40]!r}"
+    try:
+        _adapter(port, method).validate_python(line["answer"], strict=False)
+    except ValidationError as error:
+        return f"answer of {port}.{method}: {explain_first(error)}"
+    return ""
 
 
 class Taped:
@@ -144,7 +189,13 @@ def _wrap_method(port: str, method: str, call: Callable[..., Any] | None, tape: 
         if tape.is_answered(key) and (
             tape.mode == "replay" or not (port in ASKED_AFRESH or tape.is_outdated(key, port))
         ):
-            return adapter.validate_python(tape.answer(key), strict=False)
+            try:
+                return adapter.validate_python(tape.answer(key), strict=False)
+            except ValidationError as error:
+                raise UserError(
+                    f"tape: the answer of {port}.{method} is none any more ({explain_first(error)}); restore the tape"
+                    f" from a copy, or: {MEND}"
+                ) from None
         about = _about(kwargs, args)
         if tape.mode == "replay" or call is None:
             raise TapeMiss(f"tape: {port}.{method}({about}) was never recorded; replay the settings it was made with")

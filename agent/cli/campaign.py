@@ -75,6 +75,9 @@ NotifyTest = Annotated[bool, typer.Option("--notify-test", help="Send --notify a
 Wiki = Annotated[
     list[Path] | None, typer.Option("--wiki", help="Folder of documents that a model may look up too; repeatable.")
 ]
+Repair = Annotated[
+    bool, typer.Option("--repair", help="Mend what ledger, tape and commits allow; what is replaced is kept beside.")
+]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output, logs on standard error.")]
 
 
@@ -83,6 +86,7 @@ def register(app: typer.Typer) -> None:
     app.command()(run)
     app.command()(resume)
     app.command()(stop)
+    app.command()(fsck)
 
 
 def run(
@@ -133,7 +137,11 @@ def run(
 def resume(campaign: Campaign = None, as_json: Json = False) -> None:
     """Go on with a stopped campaign. Any stop will do: interruption, crash, another machine."""
     directory = folders.find(campaign)
-    if (directory / folders.LEDGER).is_file() and folders.history(directory).concluded is not None:
+    from ridgeline.agent.campaign.state_files import read_history, require_whole
+
+    require_whole(directory)
+    history = read_history(directory)
+    if history is not None and history.concluded is not None:
         console.note(
             f"{directory.name}: has concluded; nothing to resume. Read it with `ridgeline report {directory.name}`"
         )
@@ -141,6 +149,21 @@ def resume(campaign: Campaign = None, as_json: Json = False) -> None:
     from ridgeline.agent.campaign.runner import resume as go_on
 
     tell(go_on(directory, progress()), as_json=as_json)
+
+
+def fsck(campaign: Campaign = None, repair: Repair = False, as_json: Json = False) -> None:
+    """What is whole of a campaign's folder. --repair makes again what it can. Exit code 2: something is damaged."""
+    from ridgeline.agent.campaign.repair import check
+
+    directory = folders.find(campaign)
+    checked = check(directory, console.note if as_json else console.say, mend=repair)
+    if as_json:
+        console.emit(checked)
+    else:
+        lines = f"{checked.ledger_lines} line{'' if checked.ledger_lines == 1 else 's'} in the ledger"
+        console.say(f"{directory.name}: {'whole' if checked.whole else 'damaged'}, {lines}")
+    if not checked.whole:
+        raise typer.Exit(2)
 
 
 def stop(campaign: Campaign = None, as_json: Json = False) -> None:

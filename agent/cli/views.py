@@ -9,6 +9,7 @@ import typer
 from ridgeline.agent import console
 from ridgeline.agent.campaign import folders
 from ridgeline.agent.errors import UserError
+from ridgeline.graph.errors import LedgerCorrupt
 
 if TYPE_CHECKING:
     from ridgeline.agent.campaign.status import CampaignStatus
@@ -38,16 +39,24 @@ def register(app: typer.Typer) -> None:
 
 def status(campaign: Campaign = None, as_json: Json = False) -> None:
     """Where a campaign stands. Also whether its ledger is whole."""
+    from ridgeline.agent.campaign.state_files import require_whole
     from ridgeline.agent.campaign.status import status_of
 
-    view = status_of(folders.find(campaign))
+    directory = folders.find(campaign)
+    view = status_of(directory)
+    problem = ""
+    try:
+        require_whole(directory)
+    except UserError as error:
+        problem = str(error)
+        view = view.model_copy(update={"problem": problem})
     if as_json:
         console.emit(view)
     else:
         for name, value in view.model_dump().items():
             console.say(f"{name:<14} {value if value is not None else '-'}")
-    if not view.chain_ok:
-        raise UserError(view.problem)
+    if problem:
+        raise UserError(problem)
 
 
 def watch(campaign: Campaign = None, every: Every = 1.0, stay: Stay = False) -> None:
@@ -109,15 +118,21 @@ def report(campaign: Campaign = None, html: Html = None, pack: Pack = None, as_j
 
 def _print_status(campaign: Path, *, as_json: bool) -> None:
     """The report's text; as JSON with the status."""
+    from ridgeline.agent.campaign.state_files import require_whole
     from ridgeline.graph.reports.final_report import render_final_report as render
 
-    text = render(folders.history(campaign))
+    try:
+        text = render(folders.history(campaign))
+    except (UserError, LedgerCorrupt):
+        require_whole(campaign)
+        raise
     if as_json:
         from ridgeline.agent.campaign.status import status_of
 
         console.emit({**status_of(campaign).model_dump(mode="json"), "text": text})
     else:
         console.say(text)
+    require_whole(campaign)  # what is known is printed all the same
 
 
 def _worked_s(campaign: Path) -> float:

@@ -5,9 +5,11 @@ from functools import wraps
 from itertools import takewhile
 from typing import TypeVar, cast
 
+from ridgeline.graph.errors import LedgerCorrupt
 from ridgeline.graph.evidence import Benchmark, Comparison, Profiled
 from ridgeline.graph.record import (
     BaselineClosed,
+    Body,
     Calibrated,
     Concluded,
     Line,
@@ -16,6 +18,7 @@ from ridgeline.graph.record import (
     Reviewed,
     Rooflined,
     RoundClosed,
+    key,
 )
 from ridgeline.graph.rules.physics import best_times
 from ridgeline.graph.rules.shapes import core_shapes
@@ -40,13 +43,15 @@ def fold_once(fold: Callable[[History], T]) -> Callable[[History], T]:
 
 
 def fold_ledger(lines: tuple[Line, ...]) -> History | None:
-    """The bodies sorted by kind; None for an empty ledger. Raises ValueError when it does not begin with `opened`."""
+    """The bodies sorted by kind; None for an empty ledger. Raises LedgerCorrupt for an order that no campaign writes."""
     if not lines:
         return None
     bodies = [line.body for line in lines]
+    number, problem = _find_disorder(bodies)
+    if problem:
+        raise LedgerCorrupt("ledger.jsonl", line=number, why=problem)
     opened = bodies[0]
-    if not isinstance(opened, Opened):
-        raise ValueError(f"the ledger's first line is {opened.kind!r}, not 'opened'")
+    assert isinstance(opened, Opened)
     baseline = next((body for body in bodies if isinstance(body, BaselineClosed)), None)
     remeasured = baseline.roofline if baseline else None
     return History(
@@ -59,6 +64,28 @@ def fold_ledger(lines: tuple[Line, ...]) -> History | None:
         restarts=tuple(body for body in bodies if isinstance(body, Restarted)),
         concluded=next((body for body in bodies if isinstance(body, Concluded)), None),
     )
+
+
+def _find_disorder(bodies: Sequence[Body]) -> tuple[int, str]:
+    """Number of the first line that cannot stand where it does, and why; 0 where each can."""
+    events: set[str] = set()
+    rounds, concluded = 1, False
+    for number, body in enumerate(bodies, start=1):
+        if (number == 1) != isinstance(body, Opened):
+            return number, f"is of kind {body.kind!r}, but the first line, and it alone, is 'opened'"
+        if concluded:
+            return number, "follows the campaign's end"
+        if key(body) in events:
+            return number, f"is a second {key(body)}"
+        if isinstance(body, RoundClosed):
+            rounds += 1
+            if body.round != rounds:
+                return number, f"is round {body.round}, where round {rounds} is due"
+        if not isinstance(body, Opened | Rooflined | BaselineClosed) and "round-1" not in events:
+            return number, "comes before the baseline was closed"
+        events.add(key(body))
+        concluded = isinstance(body, Concluded)
+    return 0, ""
 
 
 @fold_once

@@ -11,6 +11,7 @@ from ridgeline.graph.errors import LedgerCorrupt, SchemaMismatch
 from ridgeline.graph.record import Body, Line, key
 from ridgeline.graph.values import SCHEMA, Value
 from ridgeline.sandbox.store.durable import Unsynced, append_whole, full_disk_named, lock_file
+from ridgeline.sandbox.store.json_file import NotJson, parse_json
 
 logger = logging.getLogger(__name__)
 
@@ -44,7 +45,7 @@ class JsonlLedger:
         Raises LedgerCorrupt or SchemaMismatch when the file is not one to add to, DiskFull when there is no space.
         """
         with lock_file(self._path):
-            self._cut_torn_line()
+            cut_torn_line(self._path)
             lines = self.lines()
             count_before, data = len(lines), b""
             for body in bodies:
@@ -86,17 +87,18 @@ class JsonlLedger:
         except FileNotFoundError:
             return 0
 
-    def _cut_torn_line(self) -> None:
-        """Move what a killed writer left behind to `<name>.torn`, so that the next line begins on its own."""
-        data = self._path.read_bytes()
-        end = data.rfind(b"\n") + 1
-        if end == len(data):
-            return
-        torn = self._path.with_name(self._path.name + ".torn")
-        append_whole(torn, data[end:] + b"\n")
-        logger.warning("%s: its torn last line was moved to %s", self._path, torn.name)
-        with full_disk_named(self._path), self._path.open("r+b") as file:
-            file.truncate(end)
+
+def cut_torn_line(path: Path) -> None:
+    """Move what a killed writer left behind to `<name>.torn`, so that the next line begins on its own."""
+    data = path.read_bytes()
+    end = data.rfind(b"\n") + 1
+    if end == len(data):
+        return
+    torn = path.with_name(path.name + ".torn")
+    append_whole(torn, data[end:] + b"\n")
+    logger.warning("%s: its torn last line was moved to %s", path, torn.name)
+    with full_disk_named(path), path.open("r+b") as file:
+        file.truncate(end)
 
 
 def seal_line(body: Body, *, seq: int, prev: str) -> Line:
@@ -134,9 +136,9 @@ def _parse(data: bytes, path: Path) -> tuple[Line, ...]:
 
 def _line(raw: bytes, path: Path, number: int) -> Line:
     try:
-        fields = json.loads(raw)
-    except ValueError as error:
-        raise LedgerCorrupt(str(path), line=number, why="is not JSON") from error
+        fields = parse_json(raw)
+    except NotJson as error:
+        raise LedgerCorrupt(str(path), line=number, why=str(error)) from error
     if not isinstance(fields, dict):
         raise LedgerCorrupt(str(path), line=number, why="is not a JSON object")
     if (version := fields.get("schema_version")) != SCHEMA:

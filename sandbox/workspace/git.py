@@ -77,6 +77,8 @@ OVERRIDES = {
 }
 """Stronger than the repository's own settings: no hook of a project runs because Ridgeline commits."""
 
+DIFF_WORDS = ("--no-color", "--no-ext-diff", "--no-textconv", "--no-renames")
+"""How a change is shown, whatever the repository's own settings are: the same change is the same text."""
 SETTINGS = tuple(word for name, value in OVERRIDES.items() for word in ("-c", f"{name}={value}"))
 
 

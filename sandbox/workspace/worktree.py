@@ -13,8 +13,9 @@ from ridgeline.graph.values import Artifact, FileEdit
 from ridgeline.sandbox.audit.examine import find_added
 from ridgeline.sandbox.audit.shared import find_shared, native, nearest
 from ridgeline.sandbox.store.durable import write_whole
+from ridgeline.sandbox.store.json_file import read_model
 from ridgeline.sandbox.workspace.edits import CONTRACT_FILE, LINK, MODULE, refusal
-from ridgeline.sandbox.workspace.git import Change, Entry, Git, Holdings, NewCommit
+from ridgeline.sandbox.workspace.git import DIFF_WORDS, Change, Entry, Git, Holdings, NewCommit
 from ridgeline.sandbox.workspace.globs import matches
 from ridgeline.sandbox.workspace.repository import Repository, find_repository, mirror_of
 
@@ -144,11 +145,10 @@ class GitWorkspace:
         changes = {edit.path: _change(edit, present.get(edit.path)) for edit in edits}
         new = self._grown(mirror, present, changes, round=round, parent=parent, at=at)
         files = self.files(new.commit)
-        words = ("--no-color", "--no-ext-diff", "--no-textconv", "--no-renames", parent, new.commit)
         return Applied(
             commit=new.commit,
             tree=new.tree,
-            diff=self._artifacts.put("candidate.diff", mirror.run("diff", *words)),
+            diff=self._artifacts.put("candidate.diff", mirror.run("diff", *DIFF_WORDS, parent, new.commit)),
             snapshot=self.snapshot(new.commit),
             changed=tuple(sorted(path for path in {**present, **files} if present.get(path) != files.get(path))),
             audit=self._audit(parent, edits),
@@ -237,7 +237,7 @@ class GitWorkspace:
                 raise NoSuchBase(
                     f"{self._record}: is missing; the campaign was never opened, or its folder is not whole"
                 )
-            self._opened = Base.model_validate_json(self._record.read_bytes())
+            self._opened = read_model(self._record, Base)
         return self._opened
 
     def _publishes(self, base: Base) -> bool:

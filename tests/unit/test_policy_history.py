@@ -2,6 +2,7 @@
 
 import pytest
 
+from ridgeline.graph.errors import LedgerCorrupt
 from ridgeline.graph.record import Concluded, Line, Restarted, Reviewed, Rooflined
 from ridgeline.graph.rules import history as fold
 from ridgeline.graph.trial import Formatted
@@ -54,7 +55,7 @@ def test_an_empty_ledger_is_no_history():
 
 
 def test_a_ledger_begins_with_opened():
-    with pytest.raises(ValueError, match="'baseline', not 'opened'"):
+    with pytest.raises(LedgerCorrupt, match="line 1: is of kind 'baseline'"):
         fold.fold_ledger(lines(make_baseline(), make_opened()))
 
 

@@ -1,0 +1,300 @@
+"""What is wrong with a campaign's folder: asked alike by `status`, `report`, `resume` and `fsck`, which so agree."""
+
+import hashlib
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field, ValidationError
+
+from ridgeline.agent.campaign import folders
+from ridgeline.agent.campaign.tape import find_bad_lines
+from ridgeline.agent.errors import UserError
+from ridgeline.agent.providers.choice import Choice
+from ridgeline.graph.errors import MEND, GitFailed, LedgerCorrupt, NotAGitRepository, SchemaMismatch, StateDamaged
+from ridgeline.graph.ports import Base
+from ridgeline.graph.rules.history import fold_ledger
+from ridgeline.graph.standing import History
+from ridgeline.graph.state import Request
+from ridgeline.graph.values import SCHEMA, Artifact, Value
+from ridgeline.sandbox.store.campaign_folder import ArtifactStore
+from ridgeline.sandbox.store.durable import write_whole
+from ridgeline.sandbox.store.json_file import explain_first, read_json, read_model
+from ridgeline.sandbox.store.ledger import JsonlLedger, verify
+from ridgeline.sandbox.workspace.git import Git
+from ridgeline.sandbox.workspace.repository import Repository
+
+BASE, TAPE, MIRROR = "base.json", "tape.jsonl", "mirror.git"
+FILES = (
+    folders.LEDGER,
+    TAPE,
+    "model_tape.jsonl",
+    BASE,
+    folders.REQUEST,
+    folders.STATUS,
+    "checkpoints.sqlite",
+    "running.lock",
+)
+FOLDERS = ("artifacts", "trees", "rounds", "logs", "memory", "plans", "final", "approvals", "mailbox", MIRROR)
+"""Names in a campaign's folder, and which of them are folders."""
+
+
+class Manifest(Value):
+    """`request.json`: what the campaign was asked for, where it came from, and who thinks."""
+
+    schema_version: int = Field(default=SCHEMA, alias="schema")
+    repository: str
+    """Root of the user's repository, absolute."""
+    contract_dir: str
+    """The contract's folder inside it."""
+    contract_file: str
+    recording: str | None = None
+    request: Request
+    model: Choice | None = None
+    """None where a planner that needs no model proposes."""
+
+
+def read_manifest(campaign: Path) -> Manifest:
+    """Raises UserError where there is none, StateDamaged for a damaged one, SchemaMismatch for another version's."""
+    path = campaign / folders.REQUEST
+    try:
+        document = read_json(path)
+    except FileNotFoundError:
+        raise UserError(f"{path}: not found; give the folder of a campaign; {MEND}") from None
+    schema = document.get("schema") if isinstance(document, dict) else None
+    if isinstance(document, dict) and isinstance(schema, int) and schema != SCHEMA:
+        raise SchemaMismatch(
+            f"{path}: schema: is {schema}, this Ridgeline writes {SCHEMA}; resume with the version it was made with"
+        )
+    try:
+        return Manifest.model_validate(document)
+    except ValidationError as error:
+        raise StateDamaged(path, explain_first(error)) from None
+
+
+def write_manifest(campaign: Path, manifest: Manifest) -> None:
+    """Put `request.json` into a campaign's folder. Raises DiskFull."""
+    text = json.dumps(manifest.model_dump(mode="json", by_alias=True), indent=1)
+    write_whole(campaign / folders.REQUEST, text.encode() + b"\n")
+
+
+class Damage(Value):
+    """One thing in a campaign's folder that is not as Ridgeline left it."""
+
+    file: str
+    """Path in the campaign's folder; a branch's name for the branch."""
+    problem: str
+    """In a few words."""
+    mend: str
+    """What a person does about it; empty where `fsck --repair` can."""
+    blocks: bool = True
+    """Whether the campaign cannot go on before it is mended; else the next resume mends it by itself."""
+
+    def describe(self, campaign: Path) -> str:
+        """One line, with the command that mends it."""
+        mend = self.mend or "`ridgeline fsck CAMPAIGN --repair` mends it"
+        return f"{self.file}: {self.problem}; {mend.replace('CAMPAIGN', campaign.name)}"
+
+
+def require_whole(campaign: Path) -> None:
+    """Raises UserError with the first thing that keeps the campaign from going on."""
+    for damage in find_damage(campaign):
+        if damage.blocks:
+            raise UserError(f"{campaign.name}: {damage.describe(campaign)}")
+
+
+def find_damage(campaign: Path) -> tuple[Damage, ...]:
+    """Everything that is wrong, what blocks the campaign first. Reads all of its files, changes none."""
+    damages = (*_find_wrong_kinds(campaign),)
+    damages = damages or (*_find_contents(campaign),)  # what lies in the place of a file cannot be read as one
+    return tuple(sorted(damages, key=lambda damage: not damage.blocks))
+
+
+def _find_wrong_kinds(campaign: Path) -> Iterator[Damage]:
+    """Files that are folders, folders that are files."""
+    for name in FILES:
+        if (campaign / name).is_dir():
+            yield Damage(file=name, problem="is a folder, and should be a file", mend="")
+    for name in FOLDERS:
+        place = campaign / name
+        if place.exists() and not place.is_dir():
+            yield Damage(file=name, problem="is a file, and should be a folder", mend="")
+
+
+def _find_contents(campaign: Path) -> Iterator[Damage]:
+    """Of files that lie where they should."""
+    history: History | None = None
+    try:
+        history = read_history(campaign)
+    except (LedgerCorrupt, SchemaMismatch) as error:
+        yield _of_ledger(campaign, error)
+    else:
+        if history is None and was_opened(campaign):
+            state = "is empty" if (campaign / folders.LEDGER).exists() else "is missing"
+            yield Damage(file=folders.LEDGER, problem=f"{state}, but events were closed", mend="")
+    checked = verify(campaign / folders.LEDGER)
+    if checked.ok and checked.problem:
+        yield Damage(file=folders.LEDGER, problem="its last line is torn", mend="", blocks=False)
+    yield from _find_manifest(campaign, history)
+    yield from _find_base(campaign, history)
+    yield from _find_tape(campaign)
+    yield from _find_status(campaign)
+    if history is not None:
+        yield from _find_artifacts(campaign, history)
+        yield from _find_branch(campaign, history)
+
+
+def read_history(campaign: Path) -> History | None:
+    """The ledger, folded; None while it has no line. Raises LedgerCorrupt, SchemaMismatch."""
+    return fold_ledger(JsonlLedger(campaign / folders.LEDGER).lines())
+
+
+def was_opened(campaign: Path) -> bool:
+    """Whether the ledger must have a line: its views are there, or the baseline was tested."""
+    if any((campaign / name).exists() for name in ("manifest.yaml", "performance.md", "rounds", "final_report.md")):
+        return True
+    try:
+        return b'"port":"checker"' in (campaign / TAPE).read_bytes()
+    except FileNotFoundError:
+        return False
+
+
+def _of_ledger(campaign: Path, error: LedgerCorrupt | SchemaMismatch) -> Damage:
+    """A ledger that cannot be folded; the lines after the damage are made again from the tape, if that has them."""
+    if isinstance(error, SchemaMismatch):
+        problem, _, mend = str(error).partition(f"{folders.LEDGER}: ")[2].partition("; ")
+        return Damage(file=folders.LEDGER, problem=problem, mend=mend)
+    mend = "" if (campaign / TAPE).is_file() else "restore it from a copy: there is no tape to make it again from"
+    return Damage(file=folders.LEDGER, problem=f"line {error.line}: {error.why}", mend=mend)
+
+
+def _find_manifest(campaign: Path, history: History | None) -> Iterator[Damage]:
+    """`request.json`."""
+    mend = "" if history is not None else "restore it from a copy: without a ledger nothing else says it"
+    try:
+        manifest = read_manifest(campaign)
+    except UserError:
+        yield Damage(file=folders.REQUEST, problem="is missing", mend=mend)
+    except SchemaMismatch as error:
+        problem, _, mend = str(error).partition(f"{folders.REQUEST}: ")[2].partition("; ")
+        yield Damage(file=folders.REQUEST, problem=problem, mend=mend)
+    except StateDamaged as error:
+        yield Damage(file=folders.REQUEST, problem=error.why, mend=mend)
+    else:
+        opened = history.opened if history is not None else None
+        asked = manifest.request
+        if opened is not None and (opened.contract, opened.limits) != (asked.contract, asked.limits):
+            problem = "request: differs from what the ledger says the campaign began with"
+            yield Damage(file=folders.REQUEST, problem=problem, mend="")
+
+
+def _find_base(campaign: Path, history: History | None) -> Iterator[Damage]:
+    """`base.json`, which is there once the ledger is."""
+    try:
+        base = read_model(campaign / BASE, Base)
+    except FileNotFoundError:
+        if history is not None:
+            yield Damage(file=BASE, problem="is missing", mend="")
+    except StateDamaged as error:
+        mend = "" if history is not None else f"delete it: the campaign has not begun ({error.why})"
+        yield Damage(file=BASE, problem=error.why, mend=mend)
+    else:
+        if history is not None and base.commit != history.opened.base_commit:
+            yield Damage(file=BASE, problem="commit: is not the one that the ledger begins with", mend="")
+
+
+def _find_tape(campaign: Path) -> Iterator[Damage]:
+    """`tape.jsonl`."""
+    for number, why in find_bad_lines(campaign / TAPE):
+        if number:
+            yield Damage(file=TAPE, problem=f"line {number}: {why}", mend="")
+        else:
+            yield Damage(file=TAPE, problem=why, mend="", blocks=False)
+
+
+def _find_status(campaign: Path) -> Iterator[Damage]:
+    """`status.json` is a view: the next process writes it anew."""
+    try:
+        if not isinstance(read_json(campaign / folders.STATUS), dict):
+            yield Damage(file=folders.STATUS, problem="is no JSON object", mend="", blocks=False)
+    except FileNotFoundError:
+        return
+    except StateDamaged as error:
+        yield Damage(file=folders.STATUS, problem=error.why, mend="", blocks=False)
+
+
+def list_artifacts(history: History) -> dict[str, Artifact]:
+    """Every blob that the ledger names, by its path in the campaign's folder."""
+    store = ArtifactStore(Path())
+    return {
+        str(store.path(blob)): blob for name in type(history).model_fields for blob in _blobs_in(getattr(history, name))
+    }
+
+
+def _blobs_in(value: object) -> Iterator[Artifact]:
+    """Artifacts anywhere inside a value."""
+    if isinstance(value, Artifact):
+        yield value
+    elif isinstance(value, Value):
+        for name in type(value).model_fields:
+            yield from _blobs_in(getattr(value, name))
+    elif isinstance(value, tuple):
+        for item in value:
+            yield from _blobs_in(item)
+
+
+def _find_artifacts(campaign: Path, history: History) -> Iterator[Damage]:
+    """Blobs that the ledger names and that are gone or are others. Those of a recording may be left out on purpose."""
+    if (campaign / "recording.json").exists():
+        return
+    for path, blob in sorted(list_artifacts(history).items()):
+        state = check_blob(campaign / path, blob)
+        if state:
+            mend = (
+                "restore it from a copy, or `ridgeline fsck CAMPAIGN --repair`, which knows sources and changes alone"
+            )
+            yield Damage(file=path, problem=f"{blob.name} {state}", mend=mend)
+
+
+def check_blob(path: Path, blob: Artifact) -> Literal["", "is missing", "was changed"]:
+    """What is wrong with a stored blob; empty where nothing is."""
+    try:
+        return "" if hashlib.sha256(path.read_bytes()).hexdigest() == blob.sha256 else "was changed"
+    except FileNotFoundError:
+        return "is missing"
+    except OSError:
+        return "was changed"
+
+
+def _find_branch(campaign: Path, history: History) -> Iterator[Damage]:
+    """The campaign's branch in the user's repository, where a person moved it to a commit of their own."""
+    opened = history.opened
+    mirror, root = Git(git_dir=campaign / MIRROR), _repository_of(campaign)
+    if not opened.contract.git_commit or opened.branch == "none" or root is None or not mirror.git_dir.is_dir():
+        return
+    try:
+        user = Repository(root).git
+        if not user.has(opened.base_commit):
+            return
+        tip = user.tip(f"refs/heads/{opened.branch}")
+    except (NotAGitRepository, GitFailed):
+        return
+    if tip is not None and not mirror.has(tip):
+        mend = (
+            f"keep those commits with `git branch mine {tip[:12]}`, then"
+            f" `git branch -f {opened.branch} {opened.base_commit[:12]}`; resuming brings it to the campaign's own commit"
+        )
+        yield Damage(file=opened.branch, problem=f"points at {tip[:12]}, which this campaign did not make", mend=mend)
+
+
+def _repository_of(campaign: Path) -> Path | None:
+    """Where the campaign's repository is now; None where it is not here."""
+    parents = campaign.resolve().parents
+    if len(parents) > 2 and (parents[2] / ".git").exists():
+        return parents[2]
+    try:
+        root = Path(read_manifest(campaign).repository)
+    except (UserError, SchemaMismatch, StateDamaged):
+        return None
+    return root if (root / ".git").exists() else None
