@@ -51,6 +51,7 @@ from ridgeline.sandbox.judge.shared_buffers import (
     budget_bytes,
 )
 from ridgeline.sandbox.judge.worker import (
+    CallTime,
     Device,
     Framework,
     Loading,
@@ -87,6 +88,8 @@ class SealedCall:
     """The judge's clock from sending the frame to reading the answer; an empty call's time is in it."""
     stop_us: float = 0.0
     """From the answer until the worker stood still, where nothing was copied before that: until then it may work."""
+    own_us: float | None = None
+    """The same without waits for a core that others had (`CallTime.own_us`); None where it is not known."""
     claimed_us: float | None = None
     """What the worker says that the call took. No evidence."""
     inputs_changed: tuple[str, ...] = ()
@@ -180,20 +183,20 @@ class Session:
             arena.write(inputs, placement)
             arena.poison(poison, placement)
             frame = Frame(CALL, os.urandom(NONCE_BYTES), slot, placement)
-            answer, wall_us = self._running.exchange(frame, DONE, timeout_s=timeout_s)
-            return self._seal(slot, arena, inputs, placement, answer, wall_us)
+            answer, taken = self._running.exchange(frame, DONE, timeout_s=timeout_s)
+            return self._seal(slot, arena, inputs, placement, answer, taken)
         except WorkerLost as lost:
             return self._break(lost)
 
     def ping(self) -> float:
         """Time of an empty call in us, same frames, same clock. nan for a broken worker: the next call says why."""
         try:
-            _, wall_us = self._running.exchange(Frame(PING, os.urandom(NONCE_BYTES)), PONG, timeout_s=PING_S)
+            _, taken = self._running.exchange(Frame(PING, os.urandom(NONCE_BYTES)), PONG, timeout_s=PING_S)
             self._running.freezer.wait_stopped()
         except WorkerLost as lost:
             self._break(lost)
             return math.nan
-        return wall_us
+        return taken.wall_us if taken.own_us is None else taken.own_us
 
     def lock(self) -> BrokenWorker | None:
         """From here on the worker can start no process and no program. Threads it can."""
@@ -282,7 +285,7 @@ class Session:
         inputs: Mapping[str, NDArray[np.generic]],
         placement: int,
         answer: Frame,
-        wall_us: float,
+        taken: CallTime,
     ) -> SealedCall:
         """Copies first, checks later."""
         worker, returned = self._running, self._reads_results
@@ -300,7 +303,8 @@ class Session:
         return SealedCall(
             outputs=outputs,
             late=late,
-            wall_us=wall_us,
+            wall_us=taken.wall_us,
+            own_us=taken.own_us,
             stop_us=stop_us,
             claimed_us=answer.claim_ns / 1e3,
             inputs_changed=changed,
@@ -626,9 +630,9 @@ class CardSession(Session):
         slot, arena = self._card(dims)
         arena.write_message(_draw_words(draw))
         frame = Frame(CALL, os.urandom(NONCE_BYTES), slot, placement, text="drawn")
-        answer, called_us = self._running.exchange(frame, DONE, timeout_s=timeout_s)
+        answer, called = self._running.exchange(frame, DONE, timeout_s=timeout_s)
         self._running.freezer.wait_stopped()
-        return slot, arena, answer, called_us
+        return slot, arena, answer, called.wall_us
 
     def _card(self, dims: Mapping[str, int]) -> tuple[int, CardSharedBuffers]:
         slot, arena = self._bind(dims)
@@ -641,9 +645,9 @@ class CardSession(Session):
     ) -> tuple[OutputProof, float]:
         arena.write_message(proof_request.words())
         frame = Frame(PROVE, os.urandom(NONCE_BYTES), *place)
-        _, wall_us = self._running.exchange(frame, PROVED, timeout_s=timeout_s)
+        _, proved = self._running.exchange(frame, PROVED, timeout_s=timeout_s)
         self._running.freezer.wait_stopped()
-        return read_proof(arena.read_message()), wall_us
+        return read_proof(arena.read_message()), proved.wall_us
 
 
 def _draw_words(draw: CardDraw) -> bytes:

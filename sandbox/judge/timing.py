@@ -253,6 +253,7 @@ def timed_call(
         time_us=max(taken_us, LEAST_US),
         claimed_us=sealed.claimed_us,
         at_us=at_us,
+        waited_us=None if sealed.own_us is None else sealed.wall_us - sealed.own_us,
     )
 
 
@@ -517,7 +518,8 @@ class _Turns:
             slots = []
             slower_us = max(sealed.wall_us for sealed, _ in both.values())
             for number, (side, (sealed, at_us)) in enumerate(both.items()):
-                taken_us = sealed.wall_us - empty_us if self.options.has("own_clock") else sealed.claimed_us or 0
+                own_us = sealed.wall_us if sealed.own_us is None else sealed.own_us
+                taken_us = own_us - empty_us if self.options.has("own_clock") else sealed.claimed_us or 0
                 taken_us += min(self._late_us(side, sealed), slower_us)
                 slots.append(timed_call(self.shape, (block, place + number, side), sealed, taken_us, at_us))
             fast = next((slot for slot in slots if self._impossible(slot)), None)

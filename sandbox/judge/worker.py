@@ -325,6 +325,57 @@ class Memory:
             self._file = None
 
 
+# The judge's clock of one call, without the waits for a core that other processes had meanwhile.
+
+CPU_CLOCK = 2
+"""Kind of a process's clock in the kernel's number for it: time on a processor, by the scheduler (clock_getres(2))."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallTime:
+    """How long one call took, in microseconds."""
+
+    wall_us: float
+    own_us: float | None = None
+    """Without waits for the core while others had it; None where such waits are not known to be no work of its own."""
+
+
+class SharedCore:
+    """What goes by while a worker's one thread, or the judge that waits for it, waits for a processor.
+
+    The kernel counts such waits in ns (/proc/PID/schedstat); sleeping is none. A candidate could wait for helpers of its
+    own: its threads' time on a processor is the least that counts, and processes it must not be able to start.
+    """
+
+    def __init__(self, pid: int) -> None:
+        """Raises OSError where the kernel does not count."""
+        self._clock = (~pid << 3) | CPU_CLOCK
+        self._waits = os.open(f"/proc/{pid}/schedstat", os.O_RDONLY)
+        self.begin()
+
+    def begin(self) -> None:
+        """What is asked about begins now."""
+        self._began_us = self._read()
+
+    def take_off(self, wall_us: float) -> float:
+        """The wall time since it began, without the waits in it; the next stretch begins."""
+        before_us, self._began_us = self._began_us, self._read()
+        waited_us, worked_us = (after - before for before, after in zip(before_us, self._began_us, strict=True))
+        return max(wall_us - waited_us, min(worked_us, wall_us))
+
+    def close(self) -> None:
+        """Close the descriptor."""
+        os.close(self._waits)
+
+    def _read(self) -> tuple[float, float]:
+        """Microseconds that both threads waited so far, and that the worker's process was on a processor."""
+        try:
+            records = os.pread(self._waits, 100, 0), Path("/proc/thread-self/schedstat").read_bytes()
+            return sum(int(words.split()[1]) for words in records) / 1e3, time.clock_gettime_ns(self._clock) / 1e3
+        except (OSError, IndexError):  # the worker has ended, which the channel tells
+            return 0.0, 0.0
+
+
 def _pid_namespace(process: str) -> int | None:
     """Number of the process's id namespace; None where that cannot be seen."""
     try:
@@ -397,6 +448,7 @@ class Worker:
         self._library = build_library(loading.task, loading.sources)
         self._stack = ExitStack()
         self._process: ConfinedProcess | None = None
+        self._shared_core: SharedCore | None = None
         self.channel = Channel(spin=_processor_count() > loading.task.threads)
         self._stack.callback(self.channel.close)
 
@@ -411,6 +463,7 @@ class Worker:
         self.memory = Memory(pid)
         self._stack.callback(self.memory.close)
         self._filters = self.freezer.filters()
+        self._pid = pid
         self.channel.watch(self.freezer.process)
         with _memory_descriptor(json.dumps(self._spec()).encode()) as words:
             self.tell(Frame(LOAD, os.urandom(NONCE_BYTES)), (words,), READY)
@@ -439,6 +492,11 @@ class Worker:
             self.tell(Frame(LOCK, os.urandom(NONCE_BYTES)), (descriptor,), LOCKED)
         if any(count != before[0] + 1 for count in self.freezer.filters() or (0,)):
             raise WorkerLost("protocol", "it does not let itself be kept from starting processes")
+        alone = self.freezer.list_siblings() == frozenset()
+        if alone and self._loading.device == "cpu" and self._loading.task.threads == 1:
+            with contextlib.suppress(OSError):  # a kernel that does not count waits
+                self._shared_core = SharedCore(self._pid)
+                self._stack.callback(self._shared_core.close)
 
     def release(self, slot: int, placement: int) -> None:
         """Let go of what the last call returned. Raises WorkerLost, `output` where that was no answer."""
@@ -455,24 +513,32 @@ class Worker:
             self.tell(Frame(REPORT, os.urandom(NONCE_BYTES)), (place,), REPORTED)
             return os.pread(place, REPORT_BYTES, 0).rstrip(b"\0")
 
-    def exchange(self, frame: Frame, kind: int, *, timeout_s: float) -> tuple[Frame, float]:
-        """Send the frame, let the worker run until it answers, and tell it to stop: the answer, and the time in us.
+    def exchange(self, frame: Frame, kind: int, *, timeout_s: float) -> tuple[Frame, CallTime]:
+        """Send the frame, let the worker run until it answers, and tell it to stop: the answer, and the time it took.
 
         The time is this process's: from letting the worker run, the frame lying ready for it, to the answer. The
         worker may run for some microseconds more, until `wait_stopped`. Raises WorkerLost.
         """
         self.channel.check_silence()
         self.channel.send(frame)
+        if self._shared_core is not None:
+            self._shared_core.begin()
         began = time.perf_counter_ns()
         self.freezer.resume()
         came = self._came = self.channel.wait_for_message(timeout_s=timeout_s)
         self.freezer.stop()
-        return self.channel.take_answer(kind, frame.nonce), (came - began) / 1e3
+        wall_us = (came - began) / 1e3
+        own_us = self._shared_core.take_off(wall_us) if self._shared_core is not None else None
+        return self.channel.take_answer(kind, frame.nonce), CallTime(wall_us=wall_us, own_us=own_us)
 
     def wait_stopped(self) -> float:
-        """Wait until it stands still after an exchange: how long that took since its answer, in us. Raises WorkerLost."""
+        """Wait until it stands still after an exchange: how long that took since its answer, in us. Raises WorkerLost.
+
+        Without the time in which others had the core, as `exchange`.
+        """
         self.freezer.wait_stopped()
-        return (time.perf_counter_ns() - self._came) / 1e3
+        took_us = (time.perf_counter_ns() - self._came) / 1e3
+        return took_us if self._shared_core is None else self._shared_core.take_off(took_us)
 
     def explain_loss(self, loss: WorkerLost) -> WorkerLost:
         """The same loss with what the process said and how it ended. It is ended by this."""

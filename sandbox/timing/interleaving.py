@@ -307,6 +307,11 @@ class PairedHarness:
         return TimedPair(pair=Pair(pair=number, slots=slots), processes=(process,))
 
 
+WAITS_TAKEN_OFF = (
+    "other work had the core during timed calls; how long, by the kernel's count, is taken off their times"
+)
+
+
 @dataclass(frozen=True, kw_only=True)
 class JudgedPairs:
     """A task's own judge: one fresh worker per side and pair; a coin says which version is its a, as above."""
@@ -342,10 +347,14 @@ class JudgedPairs:
                 side=sides[call.side],
                 time_us=call.time_us,
                 at_us=call.at_us,
+                shared=None if call.waited_us is None else False,
             )
             for call in run.answer
         )
-        process = Process(seed=seed, order=(a, b), seconds=run.seconds, conditions=run.conditions)
+        conditions = run.conditions
+        if any(call.waited_us for call in run.answer):
+            conditions = conditions.model_copy(update={"notes": (*conditions.notes, WAITS_TAKEN_OFF)})
+        process = Process(seed=seed, order=(a, b), seconds=run.seconds, conditions=conditions)
         return TimedPair(pair=Pair(pair=number, slots=slots), processes=(process,))
 
 
