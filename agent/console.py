@@ -2,10 +2,15 @@
 
 import contextlib
 import json
+import logging
 import os
+import re
 import sys
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TextIO
+
+CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
+"""All but tab and newline; with them what turns the direction of text around on a terminal."""
 
 
 class OutputClosed(Exception):
@@ -16,18 +21,39 @@ class OutputClosed(Exception):
 
 
 def say(text: str = "") -> None:
-    """A line of the answer, on standard output. Raises OutputClosed."""
+    """A line of the answer, on standard output. Raises OutputClosed, and OSError where it leads to a full disk."""
     try:
-        print(text, file=sys.stdout, flush=True)
+        print(defuse(text, sys.stdout), file=sys.stdout, flush=True)
     except BrokenPipeError:
         _discard(sys.stdout.fileno())
         raise OutputClosed from None
+    except OSError:
+        _discard(sys.stdout.fileno())
+        raise
 
 
 def note(text: str) -> None:
-    """A line about the work, on standard error. The work goes on where nobody reads it any more."""
-    with contextlib.suppress(BrokenPipeError):
-        print(text, file=sys.stderr, flush=True)
+    """A line about the work, on standard error. The work goes on where nobody can read it: terminal gone, disk full."""
+    with contextlib.suppress(OSError):
+        print(defuse(text, sys.stderr), file=sys.stderr, flush=True)
+
+
+def defuse(text: str, stream: TextIO) -> str:
+    """Text that commands no terminal: models, files and programs may have written some of it.
+
+    Control characters stand as `\\x1b`, as does what the stream's encoding does not have.
+    """
+    visible = CONTROLS.sub(lambda match: ascii(match[0])[1:-1], text.replace("\r\n", "\n"))
+    encoding = stream.encoding or "utf-8"
+    return visible.encode(encoding, "backslashreplace").decode(encoding)
+
+
+class NoteHandler(logging.Handler):
+    """Says warnings of the log as notes."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """One line for each."""
+        note(self.format(record))
 
 
 def complain(text: str) -> None:

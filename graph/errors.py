@@ -133,12 +133,14 @@ class SchemaMismatch(WorldError):
 
 
 class DiskFull(WorldError):
-    """No space was left for a write; what had been written before is intact."""
+    """A file system takes no write: full, over quota, read-only or faulty. What had been written before is intact."""
 
     exit_code = 2
 
-    def __init__(self, path: str) -> None:
-        super().__init__(f"{path}: no space left on the device; free some and resume, nothing that was closed is lost")
+    def __init__(self, path: str, *, why: str = "no space left on the device", mend: str = "free some") -> None:
+        super().__init__(
+            f"{path}: {why}; {mend} and start again (a campaign: `ridgeline resume`), nothing closed is lost"
+        )
 
 
 class FilesConflict(WorldError):

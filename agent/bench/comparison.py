@@ -7,6 +7,7 @@ from typing import Literal, Protocol
 
 from ridgeline.agent.bench.laboratory import About, Lab
 from ridgeline.agent.bench.request import BenchSettings
+from ridgeline.graph.errors import DiskFull
 from ridgeline.graph.evidence import BenchmarkFailed, Comparison
 from ridgeline.graph.limits import Limits
 from ridgeline.graph.stats.noise import Noise, estimate_noise
@@ -15,9 +16,9 @@ from ridgeline.graph.stats.sequential import LEAST_PAIRS, Estimate, estimate_gai
 from ridgeline.graph.values import SCHEMA, Engine, Value
 
 Verdict = Literal["faster", "not_faster", "undecided"]
-Ended = Literal["decided", "pairs", "time", "unstable", "interrupted"]
+Ended = Literal["decided", "pairs", "time", "unstable", "interrupted", "disk"]
 """decided: the bounds did; pairs, time: as many as were allowed were spent; unstable: the machine disturbed one pair
-after the other; interrupted: somebody stopped it."""
+after the other; interrupted: somebody stopped it; disk: there was no room for another pair."""
 LOST_IN_A_ROW = 10
 """Pairs, each tried several times, that the machine disturbed: then waiting for it to calm down is not our business."""
 CALIBRATION_SHARE = 1 / 3
@@ -128,7 +129,13 @@ class Course:
         while len(self._pairs) < self._request.max_pairs:
             if self._expected_s() > self._left_s():
                 return "time"
-            pair = self._lab.pair(len(self._pairs) + len(self._failures))
+            try:
+                pair = self._lab.pair(len(self._pairs) + len(self._failures))
+            except DiskFull as error:
+                if not self._pairs:
+                    raise
+                self._watch.say(f"no more pairs: {error}")
+                return "disk"
             if isinstance(pair, BenchmarkFailed):
                 self._watch.say(f"a pair is left out: {pair.detail}")
                 self._failures.append(pair)
@@ -226,6 +233,8 @@ class Answer(Value):
     notes: tuple[str, ...]
     plot: str | None = None
     raw: str | None = None
+    unwritten: tuple[str, ...] = ()
+    """Files that were asked for and could not be written, a line each with why."""
 
 
 def answer(outcome: CourseOutcome, about: About, request: BenchSettings) -> Answer:
@@ -316,6 +325,8 @@ def _why(outcome: CourseOutcome) -> str:
             return "interrupted"
         case "time":
             return "the time was over"
+        case "disk":
+            return "there was no room on the disk for more"
         case "unstable":
             return "the machine did not stay the same"
         case "pairs" | "decided":

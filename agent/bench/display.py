@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ridgeline.agent.bench.comparison import Answer, CourseOutcome, Watch, format_signed_percent, percent
-from ridgeline.agent.console import note
+from ridgeline.agent.console import defuse, note
 from ridgeline.graph.evidence import Comparison
 from ridgeline.graph.limits import Limits
 from ridgeline.graph.stats.noise import Noise
@@ -116,7 +116,7 @@ class LiveWatch:
                 table.add_row(*row)
             parts.append(table)
         if self._now:
-            parts.append(Text(self._now, style="cyan"))
+            parts.append(Text(defuse(self._now, sys.stderr), style="cyan"))
         return Group(*parts)
 
 

@@ -12,8 +12,10 @@ from ridgeline.agent.campaign import settings
 from ridgeline.agent.contract_file import FILE_NAME
 from ridgeline.agent.errors import UserError
 from ridgeline.graph.contract import SHELL_WORDS
+from ridgeline.graph.errors import DiskFull
 from ridgeline.graph.limits import Limits
 from ridgeline.graph.values import Engine, Value
+from ridgeline.sandbox.store.durable import require_room
 from ridgeline.sandbox.store.yaml_file import nearest
 from ridgeline.sandbox.timing.comparator import ByCsv, ByRegex, Metric
 from ridgeline.sandbox.workspace.repository import revision
@@ -22,7 +24,11 @@ from ridgeline.sandbox.workspace.repository import revision
 
 MAX_PAIRS = 30
 """Pairs at most where nobody says: somebody who asks wants an answer, a campaign has other candidates to look at."""
+MOST_PAIRS = 100_000
+"""Nobody waits for more; each pair is a look that the bounds are widened for."""
 PLOTS = (".png", ".svg")
+FILE_BYTES = 1 << 16
+"""Room that a file of ours must find before anything is measured; many pairs take more."""
 
 
 class BenchSettings(Value):
@@ -86,6 +92,12 @@ def output_file(option: str, path: Path | None, *, endings: tuple[str, ...] = ()
         raise UserError(f"{option}: {path.name!r} must end in {' or '.join(endings)}")
     if path.is_dir() or not path.absolute().parent.is_dir():
         raise UserError(f"{option}: {path} cannot be written; name a file in a folder that exists")
+    try:
+        require_room(path.absolute().parent, size=FILE_BYTES)
+    except DiskFull as error:
+        raise UserError(f"{option}: {error}") from None
+    except OSError as error:
+        raise UserError(f"{option}: {path}: {error.strerror}; name a file in a folder that you may write to") from None
 
 
 def _engine(word: str) -> Engine:

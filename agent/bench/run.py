@@ -11,6 +11,7 @@ from ridgeline.agent.bench.comparison import Answer, Course, CourseOutcome, answ
 from ridgeline.agent.bench.display import watcher
 from ridgeline.agent.bench.laboratory import Lab
 from ridgeline.agent.bench.request import (
+    MOST_PAIRS,
     PLOTS,
     BenchSettings,
     Request,
@@ -24,10 +25,11 @@ from ridgeline.agent.bench.request import (
 )
 from ridgeline.agent.campaign import settings
 from ridgeline.agent.errors import UserError
+from ridgeline.graph.errors import DiskFull
 from ridgeline.graph.evidence import MixedEvidence
 from ridgeline.graph.stats.paired import PairedError
 from ridgeline.graph.values import SCHEMA
-from ridgeline.sandbox.store.durable import write_whole
+from ridgeline.sandbox.store.durable import UNWRITABLE, name_full_disk, write_whole
 from ridgeline.sandbox.timing.comparator import CommandFailed
 
 INTERRUPTED = 130
@@ -48,8 +50,7 @@ def compare_versions(request: Request, here: Path) -> Answer:
             outcome = Course(lab, bench_settings, watch).run()
             result = answer(outcome, lab.about, bench_settings)
             if request.raw:
-                result = result.model_copy(update={"raw": str(request.raw)})
-                _keep(request.raw, outcome, result, bench_settings, lab)
+                result = _with_raw(request.raw, outcome, result, bench_settings, lab)
     except KeyboardInterrupt:
         raise UserError("interrupted before anything was timed", INTERRUPTED) from None
     except (MixedEvidence, PairedError) as error:
@@ -68,6 +69,8 @@ def check_request(request: Request) -> None:
     """Everything that can be known to be wrong before anything runs."""
     positive({"--max-minutes": request.max_minutes, "--timeout": request.timeout})
     require_at_least("--max-pairs", request.max_pairs, least=2)
+    if request.max_pairs > MOST_PAIRS:
+        raise UserError(f"--max-pairs: is {request.max_pairs}; give {MOST_PAIRS} or fewer")
     require_at_least("--blocks", request.blocks, least=1)
     require_at_least("--threads", request.threads, least=1)
     output_file("--plot", request.plot, endings=PLOTS)
@@ -141,17 +144,30 @@ def make_bench_settings(request: Request, contract: tuple[settings.Layer, ...], 
     )
 
 
-def _keep(path: Path, outcome: CourseOutcome, result: Answer, request: BenchSettings, lab: Lab) -> None:
-    """Everything that a program needs to judge again without measuring."""
+def _with_raw(path: Path, outcome: CourseOutcome, result: Answer, request: BenchSettings, lab: Lab) -> Answer:
+    """The answer with the path of its file, or with why it could not be written: everything to judge again from."""
+    written = result.model_copy(update={"raw": str(path)})
     document = {
         "schema_version": SCHEMA,
-        "answer": result.model_dump(mode="json"),
+        "answer": written.model_dump(mode="json"),
         "limits": request.limits.model_dump(mode="json"),
         "calibration": outcome.calibration.model_dump(mode="json") if outcome.calibration else None,
         "comparisons": [pair.model_dump(mode="json") for pair in outcome.pairs],
         "timings": lab.raw(),
     }
-    write_whole(path, json.dumps(document, separators=(",", ":")).encode() + b"\n")
+    try:
+        write_whole(path, json.dumps(document, separators=(",", ":")).encode() + b"\n")
+    except (DiskFull, OSError) as error:
+        return _without_file(result, "--raw", path, error)
+    return written
+
+
+def _without_file(result: Answer, option: str, path: Path, error: DiskFull | OSError) -> Answer:
+    """The answer, which says that the file of an option is not there: numbers are never lost with a file."""
+    if isinstance(error, OSError) and error.errno in UNWRITABLE:
+        error = name_full_disk(path, error.errno)
+    why = f"{option}: not written: {error}"
+    return result.model_copy(update={"unwritten": (*result.unwritten, why)})
 
 
 def _with_plot(path: Path | None, outcome: CourseOutcome, result: Answer) -> Answer:
@@ -160,6 +176,8 @@ def _with_plot(path: Path | None, outcome: CourseOutcome, result: Answer) -> Ans
         return result
     from ridgeline.agent.bench.display import draw
 
-    result = result.model_copy(update={"plot": str(path)})
-    draw(path, outcome, result)
-    return result
+    try:
+        draw(path, outcome, result)
+    except OSError as error:
+        return _without_file(result, "--plot", path, error)
+    return result.model_copy(update={"plot": str(path)})

@@ -1,5 +1,6 @@
 """How a campaign stands when `run` or `resume` returns: the one JSON object those commands print."""
 
+import contextlib
 import json
 import os
 import sys
@@ -12,7 +13,8 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 from ridgeline.agent.campaign.approvals import find_open_page, question_of
 from ridgeline.agent.campaign.folders import link
 from ridgeline.agent.campaign.notify import hook
-from ridgeline.agent.console import note
+from ridgeline.agent.console import defuse, note
+from ridgeline.graph.errors import DiskFull
 from ridgeline.graph.ports import Ports
 from ridgeline.graph.record import (
     BaselineClosed,
@@ -179,7 +181,8 @@ class StatusView:
 
     def end(self, status: Status, *, problem: str = "") -> None:
         """The last state that other terminals see. `problem`: why it did not conclude, or what it waits for."""
-        self._write(status, problem=problem if status == "stopped" else "")
+        with contextlib.suppress(DiskFull):  # what ended the campaign is told by its own line
+            self._write(status, problem=problem if status == "stopped" else "")
         about = {"round": self._now["round"], "change": self._now["detail"], "said": problem}
         about |= {"next": f"ridgeline resume {self._folder}"}
         if status == "stopped":
@@ -362,7 +365,7 @@ class ConsoleProgress:
         if self._live is None:
             note(line)
         else:
-            self._live.console.print(line, markup=False, highlight=False)
+            self._live.console.print(defuse(line, sys.stderr), markup=False, highlight=False)
 
     def show_outcome(self, outcome: Outcome) -> None:
         """Give the terminal back and say the last line."""
@@ -381,7 +384,8 @@ class ConsoleProgress:
         name, number, detail = self._now
         # what a narrow terminal cuts off is the detail, never the standing
         text = f"[{self._course.elapsed}] round {number}: {name} ({self._course.summary})"
-        return Text(text + (f" {detail}" if detail else ""), style="cyan", no_wrap=True, overflow="ellipsis")
+        text = defuse(text + (f" {detail}" if detail else ""), sys.stderr)
+        return Text(text, style="cyan", no_wrap=True, overflow="ellipsis")
 
 
 def progress(*, before_s: float = 0.0) -> PlainProgress | ConsoleProgress:

@@ -7,7 +7,7 @@ import os
 import re
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
@@ -59,7 +59,7 @@ from ridgeline.prompts.render import render
 from ridgeline.sandbox.devices.lease import lease
 from ridgeline.sandbox.devices.machine import LocalDevice
 from ridgeline.sandbox.isolation.directory_pool import discard_tree
-from ridgeline.sandbox.store.durable import write_whole
+from ridgeline.sandbox.store.durable import UNWRITABLE, name_full_disk, write_whole
 from ridgeline.sandbox.store.json_file import read_model
 from ridgeline.sandbox.store.ledger import JsonlLedger
 from ridgeline.sandbox.workspace.repository import Repository, find_repository, release_stale_locks
@@ -83,11 +83,11 @@ def undo_refused_start(campaign_dir: Path, repository: Path) -> Iterator[None]:
         recorded = (campaign_dir / "ledger.jsonl").exists() or isinstance(error, DeviceBusy | Waiting)  # can be resumed
         if not recorded or (isinstance(error, REFUSALS) and not _has_baseline(campaign_dir)):
             _take_back(campaign_dir, repository, new_folders)
-        full = isinstance(error, DiskFull) or (isinstance(error, OSError) and error.errno == errno.ENOSPC)
+        full = error if isinstance(error, DiskFull) else None
+        if isinstance(error, OSError) and error.errno in UNWRITABLE:
+            full = name_full_disk(Path(error.filename or campaign_dir), error.errno)
         if full and not recorded:
-            raise UserError(
-                f"{campaign_dir}: no space left before the campaign began; free some and start it again"
-            ) from error
+            raise UserError(f"{campaign_dir.name}: has not begun: {full}") from error
         raise
 
 
@@ -107,10 +107,12 @@ def _take_back(campaign_dir: Path, repository: Path, new_folders: list[Path]) ->
         if inside.is_dir() and not inside.is_symlink():
             discard_tree(inside)
         else:
-            inside.unlink(missing_ok=True)
+            with suppress(OSError):  # a disk that takes no change keeps what is there
+                inside.unlink(missing_ok=True)
     for folder in new_folders:
         if folder.is_dir() and not any(folder.iterdir()):
-            folder.rmdir()
+            with suppress(OSError):
+                folder.rmdir()
 
 
 # May a campaign go on here, with what it began with? Asked once, when it is resumed.
@@ -513,12 +515,32 @@ class PastFiles:
 # SQLite checkpoints: a convenience for resuming inside a round. The ledger is the record.
 
 FILE = "checkpoints.sqlite"
+SQLITE_DISK = {
+    sqlite3.SQLITE_FULL: errno.ENOSPC,
+    sqlite3.SQLITE_IOERR: errno.EIO,
+    sqlite3.SQLITE_READONLY: errno.EROFS,
+    sqlite3.SQLITE_CANTOPEN: errno.EIO,
+}
+"""SQLite's own codes for what is wrong with a file system, in the system's words."""
 
 
 @contextmanager
 def checkpoints(folder: Path) -> Iterator[SqliteSaver]:
-    """The campaign's saver; a file that is not a database any more is moved aside and begun afresh."""
+    """The campaign's saver; a file that is not a database any more is moved aside and begun afresh. Raises DiskFull."""
     path = folder / FILE
+    try:
+        with _saver(path) as saver:
+            yield saver
+    except sqlite3.OperationalError as error:
+        code = SQLITE_DISK.get(error.sqlite_errorcode & 0xFF)
+        if code is None:
+            raise
+        raise name_full_disk(path, code) from error
+
+
+@contextmanager
+def _saver(path: Path) -> Iterator[SqliteSaver]:
+    """The saver on that file."""
     connection = sqlite3.connect(path, check_same_thread=False)
     try:
         connection.execute("PRAGMA schema_version").fetchone()

@@ -23,7 +23,9 @@ from ridgeline.sandbox.store.yaml_file import nearest
 PREFIX = "RIDGELINE_"
 OTHER_VARIABLES = frozenset(
     {
+        "RIDGELINE_ADDRESS",
         "RIDGELINE_PLANNER",
+        "RIDGELINE_RUN",
         "RIDGELINE_CACHE",
         "RIDGELINE_MODEL",
         "RIDGELINE_BASE_URL",
@@ -36,7 +38,7 @@ OTHER_VARIABLES = frozenset(
         "RIDGELINE_QUIET_S",
     }
 )
-"""Variables of ours that are no limits."""
+"""Variables of ours that are no limits, those included that only processes which we start are given."""
 MAX_ROUNDS = 119
 """Rules 3.1: a number of rounds is below 120, or absent for no limit."""
 

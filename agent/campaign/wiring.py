@@ -2,6 +2,8 @@
 
 import math
 import os
+import re
+import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -17,7 +19,8 @@ from ridgeline.agent.errors import UserError
 from ridgeline.agent.planner.scope import Files
 from ridgeline.agent.providers.choice import Choice
 from ridgeline.graph.contract import Contract
-from ridgeline.graph.evidence import BenchmarkFailed
+from ridgeline.graph.errors import DiskFull
+from ridgeline.graph.evidence import BenchmarkFailed, BuildResult, TestResult
 from ridgeline.graph.limits import Limits
 from ridgeline.graph.ports import Planner, Ports, Profiler
 from ridgeline.graph.values import Value
@@ -27,7 +30,7 @@ from ridgeline.sandbox.isolation.directory_pool import discard_tree
 from ridgeline.sandbox.isolation.process import HangWatchdog, run
 from ridgeline.sandbox.profiles.profilers.cpu import CpuProfiler
 from ridgeline.sandbox.store.campaign_folder import ArtifactStore, CampaignFiles, StopFile
-from ridgeline.sandbox.store.durable import Unsynced, write_whole
+from ridgeline.sandbox.store.durable import PROBE_BYTES, UNWRITABLE, Unsynced, require_room, write_whole
 from ridgeline.sandbox.store.ledger import JsonlLedger
 from ridgeline.sandbox.timing.observation import TOTAL_S
 from ridgeline.sandbox.timing.timer import Bearing, ContractTimer
@@ -98,9 +101,13 @@ def connect(
     live = Ports(
         planner=_planner(planner, model, workspace, place=place, artifacts=artifacts, limits=limits),
         workspace=workspace,
-        builder=builder,
-        checker=meter_port(ContractChecker(commands, builder), gate),
-        timer=meter_port(_timer(commands, builder, artifacts=artifacts, device=device, limits=limits), gate),
+        builder=DiskChecked(builder, commands, folder),
+        checker=DiskChecked(meter_port(ContractChecker(commands, builder), gate), commands, folder),
+        timer=DiskChecked(
+            meter_port(_timer(commands, builder, artifacts=artifacts, device=device, limits=limits), gate),
+            commands,
+            folder,
+        ),
         profiler=meter_port(_profiler(commands, builder, artifacts=artifacts, device=device), gate),
         device=device,
         approvals=ApprovalFiles(folder, artifacts),
@@ -259,6 +266,67 @@ def unusable(loaded: LoadedContract, failed: BenchmarkFailed) -> UserError:
 def _shorten_middle(text: str) -> str:
     """The first words name the command, the last ones the reason."""
     return text if len(text) <= 600 else f"{text[:200]} ... {text[-400:]}"
+
+
+# A failure on a disk without room says nothing about a candidate.
+
+AMPLE_BYTES = 1 << 30
+"""Who used up so much more than was free before did it alone: that is a failure of its own."""
+NEEDED_BYTES = 1 << 26
+"""Room for a command that says that there was none."""
+DISK_WORDS = re.compile("|".join(re.escape(os.strerror(code)) for code in UNWRITABLE))
+
+
+class DiskChecked:
+    """A port whose failures are answers only where its file systems have room.
+
+    Otherwise DiskFull is raised, which nobody records: the round stays open. A failure that speaks of the disk, where
+    there is room now, is asked for once more.
+    """
+
+    def __init__(self, inner: Any, commands: Commands, campaign_dir: Path) -> None:
+        self._inner = inner
+        self._commands = commands
+        self._folders = (Path(tempfile.gettempdir()), campaign_dir)
+
+    def __getattr__(self, method: str) -> Any:
+        call = getattr(self._inner, method)
+
+        def ask(*args: Any, **kwargs: Any) -> Any:
+            answer = call(*args, **kwargs)
+            if not _is_failure(answer):
+                return answer
+            blames_disk = bool(DISK_WORDS.search(answer.model_dump_json()))
+            if self._has_room(answer.commit, NEEDED_BYTES if blames_disk else PROBE_BYTES) and blames_disk:
+                answer = call(*args, **kwargs)
+                if _is_failure(answer):
+                    self._has_room(answer.commit, NEEDED_BYTES)
+            return answer
+
+        return ask
+
+    def _has_room(self, commit: str, size: int) -> bool:
+        """False where the commit's own commands had taken all of it. Raises DiskFull where there is none without them."""
+        try:
+            require_room(*self._folders, size=size)
+        except DiskFull:
+            self._commands.trees.clear(commit)
+            if min(shutil.disk_usage(folder).free for folder in self._folders) < AMPLE_BYTES:
+                raise
+            require_room(*self._folders, size=size)  # a quota does not show in what is free
+            return False
+        return True
+
+
+def _is_failure(answer: object) -> bool:
+    """Whether a build, a test or a timing failed, for whatever reason."""
+    match answer:
+        case BuildResult():
+            return not answer.ok
+        case TestResult():
+            return not answer.passed
+        case _:
+            return isinstance(answer, BenchmarkFailed)
 
 
 # How long a card was held for each answer of a port: written into the evidence, where the costs are added up.

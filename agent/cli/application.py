@@ -1,18 +1,25 @@
 """The `ridgeline` command: parse, call, and turn what went wrong into one line and an exit code."""
 
 import errno
+import logging
+import os
+import re
+import shutil
+import signal
 import sys
 from collections.abc import Sequence
 from importlib import import_module
 from itertools import takewhile
+from pathlib import Path
+from types import FrameType
 
 import typer
 from typer.core import TyperGroup
 
-from ridgeline.agent.console import Documents, OutputClosed, complain, emit, note, say
+from ridgeline.agent.console import Documents, NoteHandler, OutputClosed, complain, emit, note, say
 from ridgeline.agent.errors import UserError, Waiting
 from ridgeline.agent.extensions import registrations
-from ridgeline.graph.errors import CampaignError, WorldError
+from ridgeline.graph.errors import CampaignError, DiskFull, WorldError
 
 GROUPS = (
     "campaign", "answers", "views", "servers", "contract", "roofline", "profile", "isa", "bench", "judge", "machine",
@@ -20,15 +27,52 @@ GROUPS = (
 )  # fmt: skip
 """Modules beside this one, in the order of the help."""
 INTERRUPTED = 130
+MENDS = {
+    errno.EACCES: "give this user the right to it, or name another place",
+    errno.EPERM: "give this user the right to it, or name another place",
+    errno.ENAMETOOLONG: "shorten the name",
+    errno.ELOOP: "correct the link",
+    errno.ENOTDIR: "name a folder",
+    errno.EISDIR: "name a file",
+    errno.EMFILE: "allow more open files (`ulimit -n`)",
+    errno.ENFILE: "this machine has too many open files; end what holds them",
+    errno.ENOMEM: "free memory",
+    errno.ETXTBSY: "end the program that runs from it",
+}
+"""Errors of the system that are nobody's verdict and no mistake of ours, beside those of a disk: how to mend each."""
+
+
+COPY_FAILED = re.compile(r"'([^']+)', \"?\[Errno (\d+)\]")
+"""Where `shutil.copytree` says which file could not be written, and why."""
+
+
+class Ended(KeyboardInterrupt):
+    """SIGTERM or SIGHUP: what is under way ends as on Ctrl-C, with an exit code of its own."""
+
+    exit_code = INTERRUPTED
+    """Of this process: of the last signal that it was sent."""
 
 
 def main() -> None:
     """Entry point; ends the process with the documented exit code."""
-    sys.exit(run(sys.argv[1:]))
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is signal.SIG_DFL:  # `nohup` has it ignored
+            signal.signal(number, _end)
+    logging.getLogger().addHandler(NoteHandler(logging.WARNING))
+    code = run(sys.argv[1:])
+    sys.exit(Ended.exit_code if code == INTERRUPTED else code)
+
+
+def _end(number: int, _: FrameType | None) -> None:
+    """Handler of the signals that ask this process to end."""
+    Ended.exit_code = 128 + number
+    raise Ended
 
 
 def run(arguments: Sequence[str]) -> int:
     """Run one command line; the exit code (0 done, 2 input, 3 waiting, 4 device busy, 5 machine, 130 interrupted).
+
+    SIGTERM and SIGHUP end it as Ctrl-C does; the process then leaves with 143 and 129.
 
     A failure is told on standard error; with `--json` it is also the one JSON object on standard output.
     """
@@ -62,13 +106,43 @@ def _run(arguments: Sequence[str]) -> tuple[int, str]:
     except (KeyboardInterrupt, typer.Abort):
         code = INTERRUPTED
     except OSError as error:
-        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+        if not (problem := _describe_system_error(error)):
             raise
-        place = f"{error.filename}: " if error.filename else ""
-        return 2, f"{place}the disk is full; nothing is lost: free space and go on with `ridgeline resume`"
+        return 2, problem
     if code == INTERRUPTED:
         return INTERRUPTED, "interrupted; nothing is lost: go on with `ridgeline resume`"
     return code if isinstance(code, int) else 0, ""
+
+
+def _describe_system_error(error: OSError) -> str:
+    """One line for an error of disk, rights or limits; empty for every other."""
+    from ridgeline.sandbox.store.durable import UNWRITABLE, name_full_disk
+
+    if isinstance(error, FileNotFoundError) and "temporary directory" in str(error):  # tempfile's own words
+        return "no folder for temporary files can be written; free space in /tmp, or name another in TMPDIR"
+    code, place = error.errno, error.filename2 or error.filename
+    if isinstance(error, shutil.Error) and (copy := COPY_FAILED.search(str(error))):
+        place, code = copy[1], int(copy[2])
+    path = Path(os.fsdecode(place)) if isinstance(place, str | bytes) and place else None
+    if code in UNWRITABLE:
+        return str(name_full_disk(path, code) if path else _find_full_disk(code))
+    if code in MENDS:
+        return f"{path or 'this command'}: {os.strerror(code)}; {MENDS[code]}"
+    return ""
+
+
+def _find_full_disk(code: int) -> WorldError:
+    """The error for a write that failed with that code somewhere: in the folder of temporary files, or here."""
+    import tempfile
+
+    from ridgeline.sandbox.store.durable import PAGE_BYTES, name_full_disk, require_room
+
+    for folder in (Path(tempfile.gettempdir()), Path.cwd()):
+        try:
+            require_room(folder, size=PAGE_BYTES)
+        except DiskFull as full:
+            return full
+    return name_full_disk(Path.cwd(), code)
 
 
 def _wants_json(arguments: Sequence[str]) -> bool:

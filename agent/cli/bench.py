@@ -75,6 +75,8 @@ def bench(
         console.emit(answer)
     else:
         _print_answer(answer)
+    if answer.unwritten:
+        raise UserError("\n".join(answer.unwritten))
     if answer.ended == "interrupted":
         raise UserError("interrupted; what is said above is what was known by then", INTERRUPTED)
 

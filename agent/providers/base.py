@@ -9,6 +9,7 @@ from typing import Annotated, Literal, Protocol
 
 from pydantic import Field
 
+from ridgeline.agent.console import CONTROLS
 from ridgeline.agent.errors import UserError
 from ridgeline.graph.briefing import OUT_OF_BUDGET, STOPPED
 from ridgeline.graph.values import Cost, Value
@@ -154,8 +155,6 @@ SHORTEST = 8
 """A shorter value is no key, and taking it out would damage ordinary words."""
 SHAPES = re.compile(r"\bsk-[\w*.-]{6,}|\bAKIA[0-9A-Z]{12,}|\bAIza[\w-]{20,}|\bgh[pousr]_\w{20,}|(?<=Bearer )\S+")
 """Keys as providers write them, also half masked: an error message may quote one that is in no variable."""
-CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
-"""All but tab and newline; with them what turns the direction of text around on a terminal."""
 
 
 def without_keys(text: str, environment: Mapping[str, str] | None = None) -> str:

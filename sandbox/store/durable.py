@@ -6,6 +6,8 @@ import fcntl
 import functools
 import os
 import secrets
+import shutil
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
@@ -15,7 +17,13 @@ from ridgeline.graph.errors import DiskFull
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
 
-FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
+UNWRITABLE = {
+    errno.ENOSPC: ("no space left", "free some"),
+    errno.EDQUOT: ("the quota is used up", "free some"),
+    errno.EROFS: ("is read-only", "make it writable or name another place"),
+    errno.EIO: ("reading or writing fails (input/output error)", "mend the disk"),
+}
+"""Errors of a file system itself, never of who writes: what is wrong, and the mend."""
 SYNCING = 8
 """Files that are brought to the disk at a time."""
 
@@ -55,14 +63,15 @@ def overwrite(path: Path, data: bytes, *, room: int = 1024) -> None:
     Padded with spaces to `room` bytes, so that a shorter line leaves nothing of a longer one. Raises DiskFull.
     """
     line = data.ljust(room - 1) + b"\n"
-    handle = _of_size(path, room) if len(line) == room else None
-    if handle is None:
-        write_whole(path, line, synced=False)
-        return
-    try:
-        os.pwrite(handle, line, 0)
-    finally:
-        os.close(handle)
+    with full_disk_named(path):
+        handle = _of_size(path, room) if len(line) == room else None
+        if handle is None:
+            write_whole(path, line, synced=False)
+            return
+        try:
+            os.pwrite(handle, line, 0)
+        finally:
+            os.close(handle)
 
 
 def _of_size(path: Path, size: int) -> int | None:
@@ -176,13 +185,44 @@ def sync_folder(folder: Path) -> None:
 
 @contextlib.contextmanager
 def full_disk_named(path: Path) -> Iterator[None]:
-    """Turn "no space left" into DiskFull naming `path`; other errors pass."""
+    """Turn an error of the file system itself (`UNWRITABLE`) into DiskFull naming `path`; other errors pass."""
     try:
         yield
     except OSError as error:
-        if error.errno in FULL:
-            raise DiskFull(str(path)) from error
+        if error.errno in UNWRITABLE:
+            raise name_full_disk(path, error.errno) from error
         raise
+
+
+def name_full_disk(path: Path, code: int) -> DiskFull:
+    """The error for a write at `path` that failed with a code of `UNWRITABLE`: names the file system and what is free."""
+    why, mend = UNWRITABLE[code]
+    place = path.absolute()
+    while not (os.path.exists(place) and os.path.ismount(place)):  # noqa: PTH110 (pathlib's raise for a folder not to be read)
+        place = place.parent
+    try:
+        free = f"{shutil.disk_usage(place).free} bytes free"
+    except OSError as error:
+        free = f"free space unknown: {error.strerror}"
+    return DiskFull(str(path), why=f"file system {place} ({free}): {why}", mend=mend)
+
+
+PAGE_BYTES = 1 << 12
+PROBE_BYTES = 1 << 20
+"""A file system that cannot take so much more has no room for a build, a test or a timing."""
+
+
+def require_room(*folders: Path, size: int = PROBE_BYTES) -> None:
+    """Raises DiskFull where a file of `size` bytes cannot be made in one of these folders that exist."""
+    for folder in folders:
+        if not folder.is_dir():
+            continue
+        try:
+            with tempfile.TemporaryFile(dir=folder) as file:
+                os.posix_fallocate(file.fileno(), 0, size)
+        except OSError as error:
+            if error.errno in UNWRITABLE:
+                raise name_full_disk(folder, error.errno) from error
 
 
 # Where this user keeps what can be made again at any time.

@@ -25,6 +25,7 @@ from ridgeline.sandbox.devices.lease import lease
 from ridgeline.sandbox.devices.values import Conditions
 from ridgeline.sandbox.isolation.environment import SECRET
 from ridgeline.sandbox.isolation.process import run
+from ridgeline.sandbox.store.durable import full_disk_named, require_room
 from ridgeline.sandbox.timing.benchmark_csv import Problem
 from ridgeline.sandbox.timing.interleaving import (
     ORDERS,
@@ -243,7 +244,7 @@ class Metric:
 class Runs:
     """Makes single runs, and holds them to one set of rows and one engine.
 
-    Raises CommandFailed, EnginesDiffer, ProgramMissing.
+    Raises CommandFailed, EnginesDiffer, ProgramMissing, DiskFull.
     """
 
     def __init__(self, metric: Metric, conduct: Conduct) -> None:
@@ -268,11 +269,14 @@ class Runs:
 
     def once(self, name: str, argv: tuple[str, ...]) -> tuple[float, Conditions, tuple[tuple[str, float], ...]]:
         """Seconds and conditions of one run of the command called `name`, and its costs by shape."""
-        with tempfile.TemporaryDirectory(prefix="ridgeline-") as folder:
+        temporary = Path(tempfile.gettempdir())
+        with full_disk_named(temporary), tempfile.TemporaryDirectory(prefix="ridgeline-") as folder:
             file = Path(folder) / "out.csv"
             watch = CoreWatch(self._conduct.core)
             with watch:
                 process = self._start(tuple(word.replace("{csv}", str(file)) for word in argv))
+            if not process.ok:
+                require_room(temporary)
             _ended_well(process, name, self._conduct.timeout_s)
             if self._metric.reader is None:
                 return process.seconds, watch.conditions(), (("all", 1e6 * process.seconds),)

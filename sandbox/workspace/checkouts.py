@@ -15,7 +15,7 @@ from pathlib import Path, PurePosixPath
 
 from ridgeline.graph.contract import Contract
 from ridgeline.graph.errors import WorldError
-from ridgeline.sandbox.isolation.directory_pool import fresh_folder, remove_tree, walk_tree
+from ridgeline.sandbox.isolation.directory_pool import discard_tree, fresh_folder, remove_tree, walk_tree
 from ridgeline.sandbox.store.durable import write_whole
 from ridgeline.sandbox.workspace.edits import LINK, MODULE
 from ridgeline.sandbox.workspace.git import Entry, Git
@@ -178,6 +178,14 @@ class Trees:
         if place not in self._pristine:
             self._pristine[place] = Pristine(place, self._evaluation(commit))
         return self._pristine[place].restore(self._workspace.repository)
+
+    def clear(self, commit: str) -> None:
+        """Give back the room that the commit's checkout takes; it is checked out afresh at its next use."""
+        self.tidy()
+        if (slot := self._holding(commit)) is not None:
+            self._pristine.pop(self._folder(slot), None)
+            self._standing.pop(slot, None)
+            discard_tree(self._dir / slot)
 
     def _evaluation(self, commit: str) -> dict[str, Entry]:
         tree = self.tree(commit)

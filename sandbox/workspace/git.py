@@ -9,6 +9,7 @@ from pathlib import Path, PurePosixPath
 
 from ridgeline.graph.errors import GitFailed, NoSuchBase
 from ridgeline.sandbox.isolation.process import Captured, capture
+from ridgeline.sandbox.store.durable import require_room
 
 # One commit with its files, folders and reference, in the words of `git fast-import`: one process instead of seven.
 
@@ -99,9 +100,10 @@ class Git:
     work_tree: Path | None = None
 
     def run(self, *words: str, stdin: bytes | None = None, env: Mapping[str, str] | None = None) -> bytes:
-        """Standard output of a git command. Raises GitFailed with git's own last line when it fails."""
+        """Standard output of a git command. Raises GitFailed with git's own last line when it fails, DiskFull when there is no room."""
         process = self.attempt(*words, stdin=stdin, env=env)
         if process.returncode != 0:
+            require_room(self.git_dir, *([self.work_tree] if self.work_tree else []))
             stderr_lines = process.stderr.strip().splitlines() or [f"exit code {process.returncode}"]
             raise GitFailed(f"{self.git_dir}: git {words[0]} failed: {stderr_lines[-1]}")
         return process.stdout

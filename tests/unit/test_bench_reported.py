@@ -12,7 +12,7 @@ def by_regex(pattern: str = r"time: ([0-9.e-]+)") -> ByRegex:
 
 
 def test_the_one_number_of_a_pattern():
-    assert by_regex().read("warm up\ntime: 1.25e-3 s\n", None).numbers == (("all", 0.00125),)
+    assert by_regex().parse("warm up\ntime: 1.25e-3 s\n", None).numbers == (("all", 0.00125),)
 
 
 @pytest.mark.parametrize(
@@ -27,7 +27,7 @@ def test_the_one_number_of_a_pattern():
 )
 def test_what_a_pattern_cannot_read(output, said):
     with pytest.raises(Unreadable, match=re.escape(said)):
-        by_regex().read(output, None)
+        by_regex().parse(output, None)
 
 
 @pytest.mark.parametrize(
