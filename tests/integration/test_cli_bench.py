@@ -36,7 +36,7 @@ else:
 KEYS = {
     "schema_version", "verdict", "sentence", "ratio", "lower", "upper", "pairs", "alpha", "margin", "required", "sigma",
     "engine", "a", "b", "machine", "unit", "shapes", "calibration", "blocks", "dropped_blocks", "lost_pairs", "ended",
-    "seconds", "seed", "notes", "plot", "raw",
+    "seconds", "seed", "notes", "plot", "raw", "unwritten",
 }  # fmt: skip
 SHAPE_KEYS = {"label", "a", "b", "ratio", "lower", "upper", "slower"}
 CALIBRATION_KEYS = {"pairs", "sd", "offset", "allowance", "smallest_visible_gain", "seconds"}

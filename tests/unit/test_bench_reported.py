@@ -42,7 +42,7 @@ def test_what_a_pattern_cannot_read(output, said):
     ],
 )
 def test_a_column_by_rows(output, file, label, numbers):
-    assert ByCsv(column="ms", label=label).read(output, file).numbers == numbers
+    assert ByCsv(column="ms", label=label).parse(output, file).numbers == numbers
 
 
 @pytest.mark.parametrize(
@@ -64,9 +64,9 @@ def test_a_column_by_rows(output, file, label, numbers):
 )
 def test_what_a_csv_cannot_be(output, file, label, said):
     with pytest.raises(Unreadable, match=re.escape(said)):
-        ByCsv(column="ms", label=label).read(output, file)
+        ByCsv(column="ms", label=label).parse(output, file)
 
 
 def test_the_engine_that_the_rows_name():
-    assert ByCsv(column="ms").read("label,ms,engine\na,1,graph\nb,2,graph\n", None).engine == "graph"
-    assert ByCsv(column="ms").read("label,ms\na,1\n", None).engine is None
+    assert ByCsv(column="ms").parse("label,ms,engine\na,1,graph\nb,2,graph\n", None).engine == "graph"
+    assert ByCsv(column="ms").parse("label,ms\na,1\n", None).engine is None
