@@ -6,9 +6,12 @@ Started in the place of the harness's own program; its first argument is the fol
 import ctypes
 import sys
 import time
+from importlib import import_module
 from pathlib import Path
 
-HARNESS = Path(__file__).resolve().parents[1] / "sandbox" / "harness"
+ROOT = Path(__file__).resolve().parents[1]
+HARNESS = next(path for path in (ROOT / "ridgeline/sandbox/harness", ROOT / "sandbox/harness") if path.is_dir())
+"""Under the name by which the product was imported: a worker sees no other."""
 sys.path.insert(0, str(HARNESS))
 import judge_worker  # noqa: E402
 
@@ -49,9 +52,16 @@ class Processor:
 
 def _beside(name: str) -> object:
     module = _real(name)
+    device = getattr(module, "Device", None)
     if name == "judge_worker_cuda":
-        device = module.Device
-        module.Device = lambda: device(Processor(), "cpu")
+
+        class Played(device):
+            def __init__(self, *_: object) -> None:
+                super().__init__(Processor(), "cpu")
+
+        module.Device = Played
+    elif name == "judge_worker_segment":
+        module.Device = lambda: device(memory=sys.modules["judge_segments"].HostMemory(import_module("torch")))
     return module
 
 

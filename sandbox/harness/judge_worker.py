@@ -37,6 +37,10 @@ def _beside(name: str) -> Any:
 sys.dont_write_bytecode = True
 frames = _beside("judge_frames")
 
+CACHE = "XDG_CACHE_HOME"
+"""Variable that names the folder in which the worker's other folders for compiled code lie."""
+DRIVERS = {"cpu": (), "cuda": ("judge_card",), "segment": ("judge_card", "judge_segments", "judge_worker_cuda")}
+"""Files that a device of that name needs beside its own: `segment` is a card whose arrays lie in the judge's segments."""
 Finish = Callable[[Any], str]
 """Puts what a call returned into the arena; why it cannot be, or nothing."""
 
@@ -53,6 +57,10 @@ class Cpu:
     def __init__(self) -> None:
         self._clock = time.perf_counter_ns  # taken before the candidate could put another in its place
         self._memories: dict[int, mmap.mmap] = {}  # a pointer in C keeps no memory alive
+
+    def open(self, descriptor: int, layout: dict[str, Any]) -> mmap.mmap:
+        """The memory that came with a layout."""
+        return _map(descriptor)
 
     def bind(
         self, slot: int, memory: mmap.mmap, layout: dict[str, Any], wrap: Callable[..., Any]
@@ -125,7 +133,8 @@ class Worker:
             kind = frames.FAILED if wrong else frames.BOUND
             self._wire.send(frames.packed(frames.Frame(kind, frame.nonce, frame.slot, text=wrong)))
         elif frame.kind == frames.LOAD:
-            self._load(json.loads(self._memory()[0][:]))
+            words, compiled = (memory[:] for memory in self._memory())  # no descriptor of theirs is left open
+            self._load(json.loads(words), compiled)
             gc.collect()
             gc.freeze()
             self._wire.send(frames.packed(frames.Frame(frames.READY, frame.nonce)))
@@ -142,6 +151,9 @@ class Worker:
         elif frame.kind == frames.REPORT and self._trace is not None:
             self._report(self._trace.report())
             self._wire.send(frames.packed(frames.Frame(frames.REPORTED, frame.nonce)))
+        elif frame.kind == frames.PACK:
+            self._pack()
+            self._wire.send(frames.packed(frames.Frame(frames.PACKED, frame.nonce)))
         elif frame.kind in (frames.STOCK, frames.CAPTURE, frames.PROVE):
             self._wire.send(self._on_card(frame))
 
@@ -168,9 +180,10 @@ class Worker:
 
     def _bind(self, frame: Any) -> str:
         """Why there are no arrays, or nothing. A failed call of the candidate's to a card's runtime shows in ours."""
-        memory, layout = self._memory()
-        facts = json.loads(layout[:])
+        arena, layout = self._receive_descriptors()
+        facts = json.loads(_map(layout)[:])
         try:
+            memory = self._device.open(arena, facts)
             bound = self._device.bind(frame.slot, memory, facts, self._language.wrap)
         except RuntimeError as error:
             if "out of memory" in str(error):
@@ -193,19 +206,21 @@ class Worker:
 
     def _memory(self) -> list[mmap.mmap]:
         """Shared memory that the judge sends, mapped."""
-        _, descriptors, _, _ = socket.recv_fds(self._wire, frames.SIZE, 2)
-        maps = [mmap.mmap(descriptor, 0) for descriptor in descriptors]
-        for descriptor in descriptors:
-            os.close(descriptor)
-        return maps
+        return [_map(descriptor) for descriptor in self._receive_descriptors()]
 
-    def _load(self, spec: dict[str, Any]) -> None:
+    def _receive_descriptors(self) -> list[int]:
+        """Descriptors that the judge sends."""
+        return socket.recv_fds(self._wire, frames.SIZE, 2)[1]
+
+    def _load(self, spec: dict[str, Any], compiled: bytes) -> None:
+        if len(compiled) > 1:
+            _beside("judge_cache").unpack(compiled, os.environ[CACHE])
         if spec["cpu"] is not None:
             os.sched_setaffinity(0, {spec["cpu"]})
         sys.path += spec["paths"]
         on_card = spec["device"] != "cpu"
-        if on_card:
-            _beside("judge_card")
+        for name in DRIVERS[spec["device"]]:
+            _beside(name)
         self._device = _beside(f"judge_worker_{spec['device']}").Device() if on_card else Cpu()
         if spec["mode"] != "plain":
             _beside("judge_launches")
@@ -222,9 +237,21 @@ class Worker:
             if on_card:
                 self._trace.only_calls(self._language)
 
+    def _pack(self) -> None:
+        memory = self._memory()[0]
+        packed = _beside("judge_cache").pack(os.environ[CACHE], len(memory) - 8)
+        memory[: 8 + len(packed)] = len(packed).to_bytes(8, "little") + packed
+
     def _report(self, text: bytes) -> None:
         memory = self._memory()[0]
         memory[: min(len(text), len(memory))] = text[: len(memory)]
+
+
+def _map(descriptor: int) -> mmap.mmap:
+    """The shared memory behind a descriptor, which is closed."""
+    memory = mmap.mmap(descriptor, 0)
+    os.close(descriptor)
+    return memory
 
 
 def _nothing(*arguments: Any) -> None:

@@ -8,6 +8,7 @@ import ctypes
 import json
 import math
 import mmap
+import os
 import secrets
 from collections.abc import Callable, Sequence
 from importlib import import_module
@@ -197,6 +198,12 @@ class Device:
         size = self._cache_bytes()
         self._flush = self.torch.empty(size, dtype=self.torch.uint8, device=where)
         self._places: dict[int, Place] = {}
+
+    def open(self, descriptor: int, layout: dict[str, Any]) -> mmap.mmap:
+        """The memory that came with a layout."""
+        memory = mmap.mmap(descriptor, 0)
+        os.close(descriptor)
+        return memory
 
     def bind(self, slot: int, memory: mmap.mmap, layout: dict[str, Any], wrap: Callable[..., Any]) -> Any:
         """The arrays by name, for each placement, as the candidate's language has them. A slot may be given anew."""

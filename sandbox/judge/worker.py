@@ -17,6 +17,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal
 
@@ -32,6 +33,8 @@ from ridgeline.sandbox.harness.judge_frames import (
     LOCK,
     LOCKED,
     NONCE_BYTES,
+    PACK,
+    PACKED,
     READY,
     RELEASE,
     RELEASED,
@@ -405,7 +408,10 @@ WorkerMode = Literal["plain", "trace", "knockout"]
 HARNESS = Path(__file__).parents[1] / "harness"
 FILES = tuple(
     HARNESS / f"judge_{name}.py"
-    for name in ("worker", "worker_c", "worker_cuda", "worker_python", "frames", "trace", "launches", "card")
+    for name in (
+        *("worker", "worker_c", "worker_cuda", "worker_segment", "worker_python"),
+        *("frames", "trace", "launches", "card", "segments", "cache"),
+    )
 )
 START_S = 60.0
 LOAD_S = 300.0
@@ -414,6 +420,8 @@ END_S = 5.0
 """A process whose end was noticed is collected within this time, or ended."""
 OUT_OF_MEMORY = ("MemoryError", "bad_alloc", "Cannot allocate memory", "can't allocate memory", "out of memory")
 """What a program says that asked for more than it may have."""
+MOST_COMPILED_BYTES = 1 << 26
+"""Of what a worker has compiled that is kept for later ones."""
 REPORT_BYTES = 64_000
 """Longest report of a worker that notes who computes."""
 FORK_SERVER_FRAMES = "/isolate/stem.py"
@@ -434,6 +442,10 @@ class Loading:
     limits: WorkerLimits
     environment: Mapping[str, str]
     mode: WorkerMode = "plain"
+    segments: bool = False
+    """On a card: arrays lie in segments that the judge owns (`device_session.py`)."""
+    compiled: bytes = b""
+    """What an earlier process of the same version had compiled, as `Worker.pack` gave it."""
 
 
 class Worker:
@@ -465,8 +477,11 @@ class Worker:
         self._filters = self.freezer.filters()
         self._pid = pid
         self.channel.watch(self.freezer.process)
-        with _memory_descriptor(json.dumps(self._spec()).encode()) as words:
-            self.tell(Frame(LOAD, os.urandom(NONCE_BYTES)), (words,), READY)
+        with (
+            _memory_descriptor(json.dumps(self._spec()).encode()) as words,
+            _memory_descriptor(self._loading.compiled or b"\0") as compiled,
+        ):
+            self.tell(Frame(LOAD, os.urandom(NONCE_BYTES)), (words, compiled), READY)
 
     def tell(self, frame: Frame, descriptors: Sequence[int], kind: int) -> Frame:
         """Send a frame with descriptors and wait for its answer, untimed; then the worker stands still. Raises WorkerLost."""
@@ -512,6 +527,14 @@ class Worker:
         with _memory_descriptor(bytes(REPORT_BYTES)) as place:
             self.tell(Frame(REPORT, os.urandom(NONCE_BYTES)), (place,), REPORTED)
             return os.pread(place, REPORT_BYTES, 0).rstrip(b"\0")
+
+    def pack(self) -> bytes:
+        """What it has compiled so far, for `Loading.compiled`; nothing where that is much. Raises WorkerLost."""
+        with _memory_descriptor(b"") as place:
+            os.ftruncate(place, MOST_COMPILED_BYTES)
+            self.tell(Frame(PACK, os.urandom(NONCE_BYTES)), (place,), PACKED)
+            size = int.from_bytes(os.pread(place, 8, 0), "little")
+            return os.pread(place, min(size, MOST_COMPILED_BYTES), 8)
 
     def exchange(self, frame: Frame, kind: int, *, timeout_s: float) -> tuple[Frame, CallTime]:
         """Send the frame, let the worker run until it answers, and tell it to stop: the answer, and the time it took.
@@ -579,7 +602,7 @@ class Worker:
         private = self._stack.enter_context(fresh_folder())
         worker_end = self.channel.worker_end.fileno()
         script = (str(FILES[0]), str(worker_end))
-        warm = WarmProgram(modules=("torch",), paths=_package_folders(), script=script)
+        warm = WarmProgram(modules=_warm_modules(loading), paths=_package_folders(), script=script)
         process = launch(
             warm if loading.framework == "torch" else warm.argv,
             readable=(loading.sources, *FILES),
@@ -604,13 +627,23 @@ class Worker:
             "outputs": [tensor.name for tensor in task.outputs],
             "returns": task.convention == "return",
             "framework": loading.framework,
-            "device": loading.device,
+            "device": "segment" if loading.segments and loading.device != "cpu" else loading.device,
             "cpu": loading.cpu,
             "threads": task.threads,
             "mode": loading.mode,
             "paths": _package_folders(),
-            "reads": self.memory.readable,
+            "reads": self.memory.readable and not loading.segments,
         }
+
+
+def _warm_modules(loading: Loading) -> tuple[str, ...]:
+    """What workers' common ancestor imports, and functions that it calls once for all: nothing that touches a card.
+
+    On a processor Triton is imported by each worker for itself: whether it interprets kernels is decided then.
+    """
+    if loading.device == "cpu" or find_spec("triton") is None:
+        return ("torch",)
+    return ("torch", "triton", "triton.runtime.cache:triton_key")
 
 
 def _worker_settings(loading: Loading) -> dict[str, str]:

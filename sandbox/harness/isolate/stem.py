@@ -34,7 +34,8 @@ _DEEP = 12
 
 
 def main() -> None:
-    """Words: the descriptor of the judge, its process id, modules with commas between them, then where to find them."""
+    """Words: the descriptor of the judge, its process id, modules and `module:function`, which is called once, with
+    commas between them, then where to find them."""
     wire = socket.socket(fileno=int(sys.argv[1]))
     judge = os.pidfd_open(int(sys.argv[2]))
     if os.getppid() != int(sys.argv[2]):
@@ -42,7 +43,12 @@ def main() -> None:
     sys.dont_write_bytecode = True
     sys.path += sys.argv[4:]
     for name in sys.argv[3].split(","):
-        importlib.import_module(name)
+        module, _, function = name.partition(":")
+        if not function:
+            importlib.import_module(module)
+            continue
+        with contextlib.suppress(ImportError, AttributeError):  # another version: each copy does it for itself
+            getattr(importlib.import_module(module), function)()
     del sys.path[len(sys.path) - len(sys.argv[4:]) :]
     gc.collect()
     gc.freeze()

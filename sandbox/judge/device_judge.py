@@ -1,0 +1,410 @@
+"""Judges single calls, and tests a candidate, with values, oracle and comparison on the card: see `correctness.py`.
+
+What is drawn, in which order and what is right is decided as there; only where arrays lie is other. Needs PyTorch.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+from ridgeline.graph.judgment import QuestionAnswer
+from ridgeline.graph.task import Shape, Task
+from ridgeline.sandbox.judge import device_numerics
+from ridgeline.sandbox.judge.correctness import (
+    FEW_MIXES,
+    LARGE_ELEMENTS,
+    LOST_SHARE,
+    LOST_UNITS,
+    MOST_FAULT_LINES,
+    MOST_WRONG_LINES,
+    PING_SHARE,
+    RANGE_SHARE,
+    RANGE_SHARE_HALF,
+    REACHES_TRIED,
+    ROW_PEAK_FACTOR,
+    describe_fault,
+    element_count,
+    judged_names,
+    list_mixes,
+)
+from ridgeline.sandbox.judge.device_numerics import Noise, Range
+from ridgeline.sandbox.judge.device_reference import DeviceReference, Part
+from ridgeline.sandbox.judge.device_session import DeviceSealed, DeviceSession
+from ridgeline.sandbox.judge.device_values import Chance, change_one_element, draw, make_probes, to_type
+from ridgeline.sandbox.judge.dtypes import LARGEST, is_float, unit
+from ridgeline.sandbox.judge.inputs import MIXES, PARTS, SPIKING, draw_sizes, is_integer_like
+from ridgeline.sandbox.judge.numerics import Fault, Tolerance
+from ridgeline.sandbox.judge.options import Options, answer_no, answer_yes
+from ridgeline.sandbox.judge.references import ReferenceFailed
+from ridgeline.sandbox.judge.session import BrokenWorker
+from ridgeline.sandbox.judge.shared_buffers import buffer_specs
+
+torch: Any = import_module("torch")
+BENDING_ARRAYS = 5
+"""Arrays as large as the inputs that drawing an unusual kind of values takes."""
+Tensor = Any
+Tensors = Mapping[str, Any]
+Opened = Callable[[], DeviceSession]
+"""A fresh worker with the candidate in it, not opened yet."""
+
+
+@dataclass(kw_only=True)
+class DeviceTruth:
+    """What is right for some inputs; asked in parts where the whole is too large, and then anew each time."""
+
+    dims: Mapping[str, int]
+    inputs: Tensors
+    reference: DeviceReference
+    lone: bool = False
+    """The inputs have outliers, so that a row is judged by its largest number."""
+    judged: frozenset[str] | None = None
+    """The outputs whose numbers are held against anybody; all where it is None."""
+    _whole: Part | None = None
+
+    def parts(self) -> Iterator[Part]:
+        """Raises ReferenceFailed."""
+        if self._whole is not None:
+            yield self._whole
+            return
+        for part in self.reference.parts(self.inputs, self.dims):
+            if not part.count:
+                self._whole = part
+            yield part
+
+    def judges(self, name: str) -> bool:
+        """Whether this output, or mutated input, is compared."""
+        return self.judged is None or name in self.judged
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeviceCallJudge:
+    """Judges calls of one task against its reference, with the defences that `options` leave on."""
+
+    task: Task
+    reference: DeviceReference
+    options: Options
+    chance: Chance
+    turns: dict[tuple[tuple[str, int], ...], bool] = field(default_factory=dict)
+
+    @property
+    def rng(self) -> np.random.Generator:
+        """Where the judge's own decisions come from."""
+        return self.chance.places
+
+    def truth_of(self, inputs: Tensors, dims: Mapping[str, int]) -> DeviceTruth:
+        """What is right for these inputs, asked when it is needed."""
+        return DeviceTruth(dims=dims, inputs=inputs, reference=self.reference)
+
+    def draw_with_truth(
+        self, dims: Mapping[str, int], mix: str, keep_constants: Callable[[dict[str, Tensor]], Tensors]
+    ) -> DeviceTruth:
+        """Inputs of a mix for which the reference has numbers, and what is right: `correctness.draw_with_truth`."""
+        bends = mix != MIXES[0] and (mix.endswith(SPIKING) or any(map(is_integer_like, self.task.inputs)))
+        floats = [name for name in judged_names(self.task) if is_float(self.task.dtype_of(name))]
+        first: DeviceTruth | None = None
+        last: DeviceTruth | None = None
+        far: DeviceTruth | None = None
+        for reach in REACHES_TRIED if bends else REACHES_TRIED[:1]:
+            truth = self.truth_of(keep_constants(self._draw(dims, mix, reach)), dims)
+            try:
+                clear = frozenset(floats) if not bends else self._find_representable(truth, floats)
+            except ReferenceFailed:
+                if not bends or not reach:
+                    raise
+                continue
+            if not bends:
+                return truth
+            first, last = first or truth, truth
+            if len(clear) == len(floats):
+                return self._alternate(dims, far, replace(truth, lone=mix.endswith(SPIKING)))
+            if clear and far is None and mix.endswith(SPIKING):
+                far = replace(truth, lone=True, judged=clear)
+        assert first is not None
+        assert last is not None
+        return self._alternate(dims, far, replace(last, lone=True)) if mix.endswith(SPIKING) else first
+
+    def _draw(self, dims: Mapping[str, int], mix: str, reach: float) -> dict[str, Tensor]:
+        """Inputs of a mix; where memory is short, ordinary ones with some items of the mix at a secret place."""
+        nbytes = sum(spec.nbytes for spec in buffer_specs(self.task, dims) if spec.constness is not None)
+        if mix == MIXES[0] or BENDING_ARRAYS * nbytes <= self.reference.free_bytes():
+            return draw(self.task, dims, mix, self.chance, reach=reach)
+        axis = self.reference.part_axis(dims)
+        usual = draw(self.task, dims, MIXES[0], self.chance)
+        if axis is None:
+            return usual
+        count = max(1, dims[axis] * self.reference.free_bytes() // (2 * BENDING_ARRAYS * nbytes))
+        first = int(self.rng.integers(dims[axis] - count + 1))
+        bent = draw(self.task, {**dims, axis: count}, mix, self.chance, reach=reach)
+        for tensor in self.task.inputs:
+            if axis in tensor.shape:
+                usual[tensor.name].narrow(tensor.shape.index(axis), first, count).copy_(bent[tensor.name])
+        return {**bent, **{tensor.name: usual[tensor.name] for tensor in self.task.inputs if axis in tensor.shape}}
+
+    def _alternate(self, dims: Mapping[str, int], far: DeviceTruth | None, near: DeviceTruth) -> DeviceTruth:
+        """What goes as far as some outputs allow, or what all have numbers for, in turns."""
+        if far is None:
+            return near
+        size = tuple(sorted(dims.items()))
+        self.turns[size] = not self.turns.get(size, bool(self.rng.integers(2)))
+        return far if self.turns[size] else near
+
+    def _find_representable(self, truth: DeviceTruth, names: Sequence[str]) -> frozenset[str]:
+        """Float outputs that are finite, fit their type, and are not lost in the trusted program's own rounding."""
+        clear = set(names)
+        for part in truth.parts():
+            clear = {name for name in clear if self._is_representable(part, name)}
+        return frozenset(clear)
+
+    def _is_representable(self, part: Part, name: str) -> bool:
+        dtype, right, usual = self.task.dtype_of(name), part.oracle[name], part.trusted[name]
+        room = RANGE_SHARE_HALF if dtype == "float16" else RANGE_SHARE
+        largest = room * min(LARGEST[dtype], LARGEST["float32"])
+        if not right.numel() or not bool(torch.isfinite(usual).all() & (right.abs().max() <= largest)):
+            return False
+        away, size = torch.linalg.vector_norm(usual - right), torch.linalg.vector_norm(right)
+        return bool(away <= max(LOST_SHARE, LOST_UNITS * unit(dtype)) * size)
+
+    def wrong(self, sealed: DeviceSealed, truth: DeviceTruth, *, exact: bool = False) -> tuple[str, ...]:
+        """Everything wrong with one call, one line each; empty when it was right. Raises ReferenceFailed."""
+        if lines := self.surroundings(sealed):
+            return lines
+        for part in truth.parts():
+            if faults := self._numbers(self.reference.stretch_of(sealed.outputs, part), part, truth, exact=exact):
+                place = f" (of items {part.first} to {part.first + part.count - 1})" if part.count else ""
+                return tuple(f"{describe_fault(fault)}{place}" for fault in faults[:MOST_FAULT_LINES])
+        return ()
+
+    def surroundings(self, sealed: DeviceSealed) -> tuple[str, ...]:
+        """Inputs that were changed, guard bands that were overwritten, outputs that changed after the call."""
+        lines: list[str] = []
+        if self.options.has("input_hash"):
+            lines += [f"input {name} was changed, which the task does not allow" for name in sealed.inputs_changed]
+        if self.options.has("guards"):
+            lines += [f"memory beside {name} was overwritten" for name in sealed.guards_broken]
+        lines += [f"output {name} went on changing after the call had returned" for name in sealed.changed_late]
+        return tuple(lines)
+
+    def _numbers(self, outputs: Tensors, part: Part, truth: DeviceTruth, *, exact: bool) -> tuple[Fault, ...]:
+        """A fault by the trusted program's own error counts where the operator's sensitivity does not excuse it."""
+        suspected = self._faults(outputs, part, truth, {}, exact=exact)
+        rounded = any(fault.kind not in ("shape", "exact") for fault in suspected)
+        integers = any(fault.kind == "exact" and not is_float(self.task.dtype_of(fault.output)) for fault in suspected)
+        if not rounded and not integers:
+            return suspected
+        noise: dict[str, Noise | Range] = dict(self.sensitivity(part, lone=truth.lone)) if rounded else {}
+        if integers:
+            noise |= device_numerics.measure_integer_ranges(
+                self.task, part.inputs, self.reference.oracle, self.chance.elements, exact=part.oracle
+            )
+        faults = self._faults(outputs, part, truth, noise, exact=exact)
+        if not any(fault.kind in ("relative_l2", "max_norm") for fault in faults):
+            return faults
+        excused = self._excuse_discontinuities(outputs, part, faults)
+        return faults if excused is None else self._faults(outputs, excused, truth, noise, exact=exact)
+
+    def _excuse_discontinuities(self, outputs: Tensors, part: Part, faults: Sequence[Fault]) -> Part | None:
+        """The same, with either value right where a rounding of the inputs makes an element jump between two."""
+        names = {fault.output for fault in faults if fault.kind in ("relative_l2", "max_norm")}
+        sides = device_numerics.find_discontinuities(
+            self.task,
+            part.inputs,
+            self.reference.oracle,
+            self.chance.elements,
+            exact=part.oracle,
+            got={name: outputs[name].double() for name in names},
+        )
+        if not sides:
+            return None
+        trusted = {
+            name: torch.where((side == part.oracle[name]) | side.isnan(), part.trusted[name], side)
+            for name, side in sides.items()
+        }
+        return replace(part, oracle={**part.oracle, **sides}, trusted={**part.trusted, **trusted})
+
+    def sensitivity(self, part: Part, *, lone: bool = False) -> dict[str, Noise]:
+        """What rounding does to this operator's outputs at these inputs; some ten questions to the reference."""
+        noise = device_numerics.measure_rounding_noise(
+            self.task, part.inputs, self.reference.oracle, self.chance.elements, self.rng, exact=part.oracle
+        )
+        if lone:
+            for name, each in noise.items():
+                right = part.oracle[name]
+                sizes = torch.where(torch.isfinite(right), right, 0.0).abs()
+                largest = sizes.amax(dim=-1, keepdim=True) if sizes.ndim > 1 else sizes.max()
+                each.spread = torch.maximum(each.spread, ROW_PEAK_FACTOR * largest)
+        return noise
+
+    def learn_tolerances(self, truth: DeviceTruth) -> dict[str, Tolerance]:
+        """By how much two right outputs of that size may differ: the least that any part of this call says."""
+        learned: dict[str, Tolerance] = {}
+        for part in truth.parts():
+            noise = self.sensitivity(part)
+            for name in judged_names(self.task):
+                tolerance = device_numerics.derive_tolerance(
+                    part.oracle[name],
+                    part.trusted[name],
+                    dtype=self.task.dtype_of(name),
+                    precision=self.task.precision,
+                    noise=noise.get(name),
+                )
+                if name not in learned or tolerance.peak_amount < learned[name].peak_amount:
+                    learned[name] = tolerance
+            break  # one part says it: all are of one distribution
+        return learned
+
+    def decoy_of(self, truth: DeviceTruth) -> dict[str, Tensor]:
+        """The right answer, to leave in the outputs of a later call with other inputs; a part of it, repeated, may do."""
+        return {
+            tensor.name: to_type(part.trusted[tensor.name], tensor.dtype)
+            for part in truth.parts()
+            if not part.count
+            for tensor in self.task.outputs
+        }
+
+    def _faults(
+        self, outputs: Tensors, part: Part, truth: DeviceTruth, noise: Mapping[str, Noise | Range], *, exact: bool
+    ) -> tuple[Fault, ...]:
+        judged = device_numerics.compare_exact if exact else device_numerics.compare
+        return tuple(
+            fault
+            for name in judged_names(self.task)
+            if truth.judges(name)
+            for fault in judged(
+                outputs[name],
+                part.oracle[name],
+                part.trusted[name],
+                dtype=self.task.dtype_of(name),
+                precision=self.task.precision,
+                output=name,
+                noise=noise.get(name),
+            )
+        )
+
+
+# Is it correct? The same tests as `correctness.CorrectnessTests` makes.
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeviceCase:
+    """One call to be judged."""
+
+    name: str
+    shape: Shape
+    truth: DeviceTruth
+    exact: bool = False
+
+
+Cases = Callable[[], Iterator[DeviceCase]]
+
+
+@dataclass(kw_only=True)
+class DeviceTests:
+    """Judges what a session's candidate computes."""
+
+    bench: DeviceCallJudge
+    calls: int = 0
+    """Judged so far."""
+    _decoys: dict[str, Tensors] = field(default_factory=dict)
+    _constants: dict[tuple[tuple[str, int], ...], Tensors] = field(default_factory=dict)
+
+    def check(self, opened: Opened) -> QuestionAnswer:
+        """Public sizes in one fresh process, then everything else in another, each in secret order."""
+        for list_cases in (self._public, self._private):
+            self._constants, self._decoys = {}, {}
+            with opened() as session:
+                if broken := session.open():
+                    return answer_no(f"{broken.reason}: {broken.detail}")
+                if lines := self._run(session, list(list_cases())):
+                    return answer_no(*lines[:MOST_WRONG_LINES])
+        return answer_yes(f"{self.calls} judged calls in 2 fresh processes")
+
+    def _run(self, session: DeviceSession, groups: list[Cases]) -> list[str]:
+        """What was wrong; ends with the first case that is."""
+        for place in self.bench.rng.permutation(len(groups)):
+            for case in groups[int(place)]():
+                if lines := self._run_case(session, case):
+                    return [f"{case.name}: {line}" for line in lines]
+        return []
+
+    def _run_case(self, session: DeviceSession, case: DeviceCase) -> Sequence[str]:
+        if self.bench.rng.random() < PING_SHARE:
+            session.ping()
+        sealed = session.call_device(
+            case.shape.dims,
+            case.truth.inputs,
+            placement=int(self.bench.rng.integers(2)),
+            decoy=self._decoys.get(case.shape.label),
+            late=True,
+            timeout_s=self.bench.options.call_s,
+        )
+        self.calls += 1
+        if isinstance(sealed, BrokenWorker):
+            return [f"{sealed.reason}: {sealed.detail}"]
+        lines = self.bench.wrong(sealed, case.truth, exact=case.exact)
+        self._decoys[case.shape.label] = {
+            tensor.name: sealed.outputs[tensor.name] for tensor in self.bench.task.outputs
+        }
+        return lines
+
+    def _public(self) -> Iterator[Cases]:
+        for shape in self.bench.task.shapes:
+            for mix in list_mixes(self.bench.task, shape):
+                yield self._draw_cases(shape, mix)
+
+    def _private(self) -> Iterator[Cases]:
+        task = self.bench.task
+        unseen = draw_sizes(task, self.bench.rng)
+        for shape in unseen:
+            for mix in (*self._some(MIXES), self._some(PARTS)[0]):
+                yield self._draw_cases(shape, mix)
+        small = [shape for shape in (*task.shapes, *unseen) if element_count(task, shape) < LARGE_ELEMENTS]
+        for shape in self._some(small or [task.shapes[0]]):
+            yield self._probes(shape)
+            yield self._near_pairs(shape)
+        for shape in self._some(task.shapes):
+            yield self._draw_cases(shape, MIXES[0])
+
+    def _draw_cases(self, shape: Shape, mix: str) -> Cases:
+        def cases() -> Iterator[DeviceCase]:
+            truth = self.bench.draw_with_truth(shape.dims, mix, lambda inputs: self._keep(shape, inputs))
+            yield DeviceCase(name=f"{shape.label}, {mix}", shape=shape, truth=truth)
+
+        return cases
+
+    def _probes(self, shape: Shape) -> Cases:
+        def cases() -> Iterator[DeviceCase]:
+            for probe in make_probes(self.bench.task, shape.dims, self.bench.rng, self.bench.reference.device):
+                truth = self.bench.truth_of(self._keep(shape, probe.inputs), shape.dims)
+                yield DeviceCase(name=f"{shape.label}, probe {probe.name}", shape=shape, truth=truth, exact=probe.exact)
+
+        return cases
+
+    def _near_pairs(self, shape: Shape) -> Cases:
+        """Two calls in a row whose inputs differ in one element."""
+
+        def cases() -> Iterator[DeviceCase]:
+            bench = self.bench
+            inputs = self._keep(shape, draw(bench.task, shape.dims, MIXES[0], bench.chance))
+            truth = bench.truth_of(inputs, shape.dims)
+            yield DeviceCase(name=f"{shape.label}, {MIXES[0]}", shape=shape, truth=truth)
+            for tensor in bench.task.inputs:
+                if tensor.constness != "const":
+                    changed, place = change_one_element(inputs, tensor, bench.chance.elements, bench.rng)
+                    name = f"{shape.label}, {tensor.name}{list(place)} changed"
+                    yield DeviceCase(name=name, shape=shape, truth=bench.truth_of(changed, shape.dims))
+
+        return cases
+
+    def _keep(self, shape: Shape, inputs: Tensors) -> dict[str, Tensor]:
+        """The inputs with the constant ones as they were first drawn for that size."""
+        names = [tensor.name for tensor in self.bench.task.inputs if tensor.constness == "const"]
+        size = tuple(sorted(shape.dims.items()))
+        constants = self._constants.setdefault(size, {name: inputs[name] for name in names})
+        return {**inputs, **constants}
+
+    def _some(self, items: Sequence[Any]) -> list[Any]:
+        picked = self.bench.rng.permutation(len(items))[:FEW_MIXES]
+        return [items[int(place)] for place in picked]

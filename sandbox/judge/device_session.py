@@ -1,0 +1,405 @@
+"""Workers whose arrays lie in segments that the judge owns: it writes inputs, fills outputs, looks and copies itself.
+
+A segment holds one worker's arrays of one size, at two placements, with random bytes around every array, and nothing
+else. What is right, what the other side answered and what inputs were before never lie in one. On a card segments are
+allocations of the card, on a processor memory of the machine; all else is the same. Needs PyTorch.
+"""
+
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from ridgeline.graph.errors import WorldError
+from ridgeline.graph.task import Task
+from ridgeline.sandbox.harness.judge_frames import CALL, CAPTURE, CAPTURED, DONE, NONCE_BYTES, Frame
+from ridgeline.sandbox.harness.judge_segments import HostMemory, SegmentError, SegmentMemory, open_card_memory
+from ridgeline.sandbox.judge.device_values import Chance, draw, fill_with_poison
+from ridgeline.sandbox.judge.inputs import MIXES
+from ridgeline.sandbox.judge.options import HERE, Surroundings
+from ridgeline.sandbox.judge.pool import POISON_KINDS
+from ridgeline.sandbox.judge.session import BrokenWorker, Session
+from ridgeline.sandbox.judge.shared_buffers import PLACEMENTS, BufferSpec, GuardBand, buffer_specs, guard_bands
+from ridgeline.sandbox.judge.shared_buffers import _lay_out as lay_out
+from ridgeline.sandbox.judge.worker import Device, Loading, WorkerLost
+
+torch: Any = import_module("torch")
+Tensor = Any
+Tensors = Mapping[str, Any]
+LATE_S = 0.002
+"""After a test's outputs were copied, they are looked at again when this time has passed: longer than a card gives one
+process before another has its turn."""
+
+
+def open_memory(device: Device) -> SegmentMemory:
+    """Where segments are made. Raises WorldError where the card's driver cannot share memory."""
+    if device == "cpu":
+        return HostMemory(torch)
+    torch.cuda.init()
+    torch.zeros(1, device="cuda")
+    try:
+        return open_card_memory(torch)
+    except SegmentError as error:
+        raise WorldError(f"the card's memory cannot be shared with a worker: {error}") from error
+
+
+class DeviceBuffers:
+    """The arrays of one size in one worker: the judge's end of a segment."""
+
+    def __init__(
+        self, memory: SegmentMemory, task: Task, dims: Mapping[str, int], chance: Chance, placements: int = PLACEMENTS
+    ) -> None:
+        """`placements`: address ranges that calls take turns with. Raises WorldError when there is not that much memory."""
+        self._memory, self.dims, self.specs = memory, dict(dims), buffer_specs(task, dims)
+        offsets, _ = lay_out(self.specs)
+        self.offsets = offsets[:placements]
+        end = _end_of(self.specs, self.offsets[-1])
+        try:
+            self.segment = memory.create(end)
+        except SegmentError as error:
+            raise WorldError(f"{end / 1e9:.2f} GB for one worker's arrays of {dict(dims)}: {error}") from error
+        self._chance = chance
+        self._dtypes = {spec.name: task.dtype_of(spec.name) for spec in self.specs}
+        self.segment.tensor.random_(generator=chance.elements)
+        self._views = tuple(
+            {spec.name: self._view(spec, places[spec.name]) for spec in self.specs} for places in self.offsets
+        )
+        self._bands = tuple(tuple(guard_bands(self.specs, places)) for places in self.offsets)
+        self._guards = [self._band_bytes(placement) for placement in range(placements)]
+        self._constants: dict[tuple[str, int], Tensor] = {}
+
+    def layout(self) -> dict[str, object]:
+        """What the worker must know to find the arrays; plain values, for JSON."""
+        return {
+            "size": self.segment.size,
+            "shared": self._memory.kind,
+            "dims": self.dims,
+            "arrays": [{"name": spec.name, "dtype": spec.dtype, "shape": spec.shape} for spec in self.specs],
+            "mutated": [spec.name for spec in self.specs if spec.constness == "mutated"],
+            "placements": self.offsets,
+        }
+
+    def write(self, inputs: Tensors, placement: int) -> None:
+        """Put the inputs in place; a constant one once, as long as it is the same tensor."""
+        for spec in self.specs:
+            if spec.constness is None:
+                continue
+            tensor, key = inputs[spec.name], (spec.name, placement)
+            if spec.constness == "const" and self._constants.get(key) is tensor:
+                continue
+            if spec.constness == "const":
+                self._constants[key] = tensor
+            self._views[placement][spec.name].copy_(tensor)
+
+    def poison(self, kind: str, decoy: Tensors | None, placement: int) -> None:
+        """Fill the outputs: one kind for all of a call."""
+        for spec in self.specs:
+            if spec.constness is None:
+                view = self._views[placement][spec.name]
+                fill_with_poison(view, self._dtypes[spec.name], kind, self._chance, (decoy or {}).get(spec.name))
+
+    def outputs(self, placement: int, into: Tensors | None = None) -> dict[str, Tensor]:
+        """Copies of what is judged; `into`: tensors to copy to, which are given back."""
+        views = self._views[placement]
+        names = [spec.name for spec in self.specs if spec.judged]
+        if into is None:
+            return {name: views[name].clone() for name in names}
+        return {name: into[name].copy_(views[name]) for name in names}
+
+    def list_changed_outputs(self, outputs: Tensors, placement: int) -> tuple[str, ...]:
+        """Outputs that are no longer what was copied."""
+        views = self._views[placement]
+        return tuple(name for name, tensor in outputs.items() if not _same_bytes(views[name], tensor))
+
+    def list_changed_inputs(self, inputs: Tensors, placement: int) -> tuple[str, ...]:
+        """Inputs that differ from what was written, and may not."""
+        views = self._views[placement]
+        return tuple(
+            spec.name for spec in self.specs if not spec.judged and not _same_bytes(views[spec.name], inputs[spec.name])
+        )
+
+    def list_broken_guards(self, placement: int) -> tuple[str, ...]:
+        """Arrays with a band beside them that differs; the bands are then as they were."""
+        there = self._band_bytes(placement)
+        if torch.equal(there, self._guards[placement]):
+            return ()
+        beside: set[str] = set()
+        cursor = 0
+        for band in self._bands[placement]:
+            expected = self._guards[placement][cursor : cursor + band.length]
+            cursor += band.length
+            if not torch.equal(self._band(band), expected):
+                beside |= set(band.beside)
+                self._band(band).copy_(expected)
+        return tuple(spec.name for spec in self.specs if spec.name in beside)
+
+    def close(self) -> None:
+        """Give this end back; the card's memory goes when the worker has ended too."""
+        self._views, self._guards = (), []
+        self.segment.close()
+
+    def _view(self, spec: BufferSpec, offset: int) -> Tensor:
+        raw = self.segment.tensor[offset : offset + spec.nbytes]
+        return raw.view(getattr(torch, spec.dtype)).view(spec.shape)
+
+    def _band(self, band: GuardBand) -> Tensor:
+        return self.segment.tensor[band.offset : band.offset + band.length]
+
+    def _band_bytes(self, placement: int) -> Tensor:
+        return torch.cat([self._band(band) for band in self._bands[placement]])
+
+
+def _same_bytes(a: Tensor, b: Tensor) -> bool:
+    """Whether two contiguous tensors of one type and size hold the same bytes."""
+    words = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}[a.element_size()]
+    return bool(torch.equal(a.reshape(-1).view(words), b.reshape(-1).view(words)))
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeviceSealed:
+    """What one call left, copied before the worker could do anything else."""
+
+    outputs: dict[str, Tensor]
+    """In the task's types; inputs that the kernel may write among them."""
+    wall_us: float
+    """The judge's clock from letting the worker run until the copies were made."""
+    called_us: float
+    """The judge's clock until the worker's answer."""
+    claimed_us: float
+    """What the worker says that the call took. No evidence."""
+    changed_late: tuple[str, ...] = ()
+    """Outputs that went on changing."""
+    inputs_changed: tuple[str, ...] = ()
+    guards_broken: tuple[str, ...] = ()
+
+
+class DeviceSession(Session):
+    """One candidate in one fresh process, its arrays in segments. A context manager; nothing runs before `open`."""
+
+    def __init__(
+        self,
+        task: Task,
+        sources: Path,
+        *,
+        memory: SegmentMemory,
+        chance: Chance,
+        device: Device,
+        surroundings: Surroundings = HERE,
+        cpu: int | None = None,
+    ) -> None:
+        super().__init__(task, sources, device=device, surroundings=surroundings, cpu=cpu)
+        self.framework = "torch"
+        self._memory, self._chance = memory, chance
+        self._sizes: dict[tuple[tuple[str, int], ...], tuple[int, DeviceBuffers]] = {}
+        self.placements = PLACEMENTS
+        """Address ranges of each size, 1 or 2: set before `open` where memory is short."""
+        self.compiled = b""
+        """What an earlier process of this version had compiled; set before `open`."""
+        self.lane = "eager"
+        """`graph`: calls are replays of what `capture` made."""
+
+    def call_device(
+        self,
+        dims: Mapping[str, int],
+        inputs: Tensors,
+        *,
+        placement: int,
+        decoy: Tensors | None,
+        look: bool = True,
+        late: bool = False,
+        into: Tensors | None = None,
+        timeout_s: float = 60,
+    ) -> DeviceSealed | BrokenWorker:
+        """One judged call. `decoy`: a right answer to other inputs, for outputs to hold before. `look`: at inputs and
+        guard bands. `late`: see whether outputs go on changing. `into`: where outputs are copied."""
+        try:
+            slot, buffers = self._buffers(dims)
+            placement %= self.placements
+            kind = POISON_KINDS[int(self._chance.places.integers(3 if decoy is not None else 2))]
+            buffers.write(inputs, placement)
+            buffers.poison(kind, decoy, placement)
+            self._sync()
+            words = ("cold " if self._task.cache == "cold" else "") + self.lane
+            frame = Frame(CALL, os.urandom(NONCE_BYTES), slot, placement, text=words)
+            answer, called_us = self._running.exchange(frame, DONE, timeout_s=timeout_s)
+            began = time.perf_counter_ns()
+            outputs = buffers.outputs(placement, into)
+            self._sync()
+            sealed_us = (time.perf_counter_ns() - began) / 1e3
+            self._running.freezer.wait_stopped()
+            if late:
+                time.sleep(LATE_S)
+            return DeviceSealed(
+                outputs=outputs,
+                wall_us=called_us + sealed_us,
+                called_us=called_us,
+                claimed_us=answer.claim_ns / 1e3,
+                changed_late=buffers.list_changed_outputs(outputs, placement) if late or look else (),
+                inputs_changed=buffers.list_changed_inputs(inputs, placement) if look else (),
+                guards_broken=buffers.list_broken_guards(placement) if look else (),
+            )
+        except WorkerLost as lost:
+            return self._break(lost)
+
+    def capture_device(self, dims: Mapping[str, int]) -> str | BrokenWorker:
+        """Have one call at each placement made into a graph: `graph` and its nodes, or `eager` and why not."""
+        lane = "eager"
+        try:
+            slot, _ = self._buffers(dims)
+            for placement in range(self.placements):
+                frame = Frame(CAPTURE, os.urandom(NONCE_BYTES), slot, placement)
+                lane = self._running.tell(frame, (), CAPTURED).text
+                if not lane.startswith("graph"):
+                    break
+        except WorkerLost as lost:
+            return self._break(lost)
+        return lane
+
+    def pack_compiled(self) -> bytes | BrokenWorker:
+        """What it has compiled so far, for `compiled` of later processes."""
+        try:
+            return self._running.pack()
+        except WorkerLost as lost:
+            return self._break(lost)
+
+    def find_overwritten(self, dims: Mapping[str, int]) -> tuple[str, ...]:
+        """Arrays of that size beside which memory was overwritten since it was last looked at, at either placement."""
+        if self._worker is None or self._broken is not None:
+            return ()
+        _, buffers = self._buffers(dims)
+        return tuple(name for placement in range(self.placements) for name in buffers.list_broken_guards(placement))
+
+    def close(self) -> None:
+        """End the worker and everything it started, then give the segments back."""
+        super().close()
+        for _, buffers in self._sizes.values():
+            buffers.close()
+        self._sizes.clear()
+
+    def _buffers(self, dims: Mapping[str, int]) -> tuple[int, DeviceBuffers]:
+        """The arrays of that size, and their number in the worker. Only the size used last is kept."""
+        key = tuple(sorted(dims.items()))
+        if key not in self._sizes:
+            for _, buffers in self._sizes.values():
+                buffers.close()
+            self._sizes.clear()
+            buffers = DeviceBuffers(self._memory, self._task, dims, self._chance, self.placements)
+            self._sizes[key] = (0, buffers)
+            self._sync()
+            self._running.bind(0, buffers.segment.descriptor, buffers.layout())
+        return self._sizes[key]
+
+    def _sync(self) -> None:
+        if self._chance.device.type != "cpu":
+            torch.cuda.synchronize()
+
+    def _loading(self) -> Loading:
+        loading = super()._loading()
+        return Loading(**{**vars(loading), "segments": True, "compiled": self.compiled})
+
+
+class SizeTooLarge(WorldError):
+    """A size that cannot be judged on this card; the text has the numbers."""
+
+    exit_code = 2
+
+
+@dataclass(frozen=True, kw_only=True)
+class MemoryPlan:
+    """What judging a process pair of one size takes of a card, in bytes, known before anything is started."""
+
+    placements: int
+    segments: int
+    """Both workers' arrays."""
+    private: int
+    """Inputs, both sides' outputs and a decoy, which no worker sees."""
+    spare: int
+    """For the candidates' own arrays, as much as one call's."""
+    oracle: int
+    """At least, for what is right and for comparing; more makes it faster."""
+
+    @property
+    def total(self) -> int:
+        """All of it together."""
+        return self.segments + self.private + self.spare + self.oracle
+
+    def __str__(self) -> str:
+        parts = ("segments", "private", "spare", "oracle")
+        return f"{self.total / 1e9:.2f} GB ({', '.join(f'{getattr(self, each) / 1e9:.2f} {each}' for each in parts)})"
+
+
+def plan_memory(task: Task, dims: Mapping[str, int], *, oracle_bytes: int, free_bytes: int) -> MemoryPlan:
+    """The plan with two address ranges for each side, or with one. Raises SizeTooLarge where that is too much too."""
+    specs = buffer_specs(task, dims)
+    inputs = sum(spec.nbytes for spec in specs if spec.constness is not None)
+    judged = sum(spec.nbytes for spec in specs if spec.judged)
+    call = sum(spec.nbytes for spec in specs)
+    for placements in range(PLACEMENTS, 0, -1):
+        one = _end_of(specs, lay_out(specs)[0][placements - 1])
+        plan = MemoryPlan(
+            placements=placements, segments=2 * one, private=inputs + 3 * judged, spare=call, oracle=oracle_bytes
+        )
+        if plan.total <= free_bytes:
+            return plan
+    raise SizeTooLarge(
+        f"{dict(dims)}: judging it takes {plan} of the card's memory, and {free_bytes / 1e9:.2f} GB are free; "
+        "declare a smaller size, or free the card"
+    )
+
+
+def _end_of(specs: Sequence[BufferSpec], places: Mapping[str, int]) -> int:
+    """Where the last guard band of a placement ends."""
+    return max(band.offset + band.length for band in guard_bands(specs, places))
+
+
+def array_bytes(task: Task, dims: Mapping[str, int]) -> int:
+    """Of the inputs and outputs of one call."""
+    return sum(spec.nbytes for spec in buffer_specs(task, dims))
+
+
+# What was compiled for a version, made by one process before anything is judged and given to all that come after.
+#
+# A process that compiles its kernels anew takes seconds, and one that finds what another left could read there what
+# that one saw. So one process makes ordinary calls of every timed size, what it compiled is packed, and every later
+# process of the version starts with that and nothing else.
+
+
+@dataclass(kw_only=True)
+class CompiledCode:
+    """By version, as `Worker.pack` gives it."""
+
+    task: Task
+    chance: Chance
+    _packed: dict[str, bytes] = field(default_factory=dict)
+
+    def opener(self, version: str, opened: Callable[[], DeviceSession]) -> Callable[[], DeviceSession]:
+        """Fresh workers of that version that start with what it had compiled; made by the first one asked for.
+
+        `version` names the sources, for example by their digest.
+        """
+
+        def open_warm() -> DeviceSession:
+            if version not in self._packed:
+                self._packed[version] = self._compile(opened)
+            session = opened()
+            session.compiled = self._packed[version]
+            return session
+
+        return open_warm
+
+    def _compile(self, opened: Callable[[], DeviceSession]) -> bytes:
+        """Nothing where the version is broken, which its judgement will say, or compiled more than is kept."""
+        with opened() as session:
+            if session.open():
+                return b""
+            for shape in self.task.timed:
+                inputs = draw(self.task, shape.dims, MIXES[0], self.chance)
+                for placement in (0, 1):
+                    sealed = session.call_device(shape.dims, inputs, placement=placement, decoy=None, look=False)
+                    if isinstance(sealed, BrokenWorker):
+                        return b""
+            packed = session.pack_compiled()
+            return b"" if isinstance(packed, BrokenWorker) else packed

@@ -1,0 +1,369 @@
+"""Times two versions on a card in A B B A blocks in fresh process pairs; every timed call is judged where its arrays lie.
+
+Values of every call are drawn anew, so that nothing of one helps the next. Both sides get the same; their outputs are
+compared with each other, and where they differ, or a secret coin says so, with the oracle. The worker's events are a
+claim that the judge's own clock bounds: it runs until the judge has copied the outputs, so an answer before the work is
+done gains nothing. Needs PyTorch.
+"""
+
+import random
+import time
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import Any
+
+from ridgeline.graph.judgment import TimedCall
+from ridgeline.graph.task import Shape
+from ridgeline.sandbox.judge import device_numerics
+from ridgeline.sandbox.judge.correctness import judged_names, list_mixes
+from ridgeline.sandbox.judge.device_judge import DeviceCallJudge, Opened
+from ridgeline.sandbox.judge.device_session import DeviceSealed, DeviceSession, MemoryPlan, array_bytes, plan_memory
+from ridgeline.sandbox.judge.device_values import draw_declared
+from ridgeline.sandbox.judge.inputs import axis_lengths
+from ridgeline.sandbox.judge.numerics import Tolerance
+from ridgeline.sandbox.judge.session import BrokenWorker
+from ridgeline.sandbox.judge.timing import (
+    CARD_WARM_UP_S,
+    LEAST_SHARE,
+    LEAST_US,
+    LOOK_SHARE,
+    ORDERS,
+    PROCESS_CHECK_SHARE,
+    WARM_UP,
+    TimingRefused,
+    bytes_share,
+    claim_holds,
+    measure_claims,
+    shuffle_mixes,
+)
+
+torch: Any = import_module("torch")
+Tensor = Any
+Tensors = Mapping[str, Any]
+COPIES = 5
+
+
+@dataclass(kw_only=True)
+class DevicePairs:
+    """Times candidate `b` against `a` on a card."""
+
+    bench: DeviceCallJudge
+    calls: int = 0
+    gains: dict[str, list[tuple[float, float]]] = field(default_factory=dict)
+    """By size: of each pair of calls, us: a less b by the judge's clock, and by the workers' claims."""
+    decks: dict[str, list[str]] = field(default_factory=dict)
+    """By size: kinds of values that calls between the timed ones have not had yet."""
+    seconds: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
+    """Of this process, by step, over all pairs."""
+    plans: dict[str, MemoryPlan] = field(default_factory=dict)
+    """By size."""
+    _tolerances: dict[str, dict[str, Tolerance]] = field(default_factory=dict)
+    _floors_us: dict[str, float] = field(default_factory=dict)
+
+    def run(
+        self, opened: Mapping[str, Opened], shapes: Sequence[Shape], blocks: int
+    ) -> list[TimedCall] | TimingRefused:
+        """One process pair: both sides are started at once, then take turns. Raises SizeTooLarge."""
+        placements = min(self.plan(shape).placements for shape in shapes)
+        with ExitStack() as stack:
+            with self.spent("open"):
+                sessions = {side: stack.enter_context(opened[side]()) for side in "ab"}
+                for session in sessions.values():
+                    session.placements = placements
+                with ThreadPoolExecutor(len(sessions)) as starters:
+                    opening = {side: starters.submit(session.open) for side, session in sessions.items()}
+                for side, future in opening.items():
+                    if broken := future.result():
+                        return TimingRefused(side=side, detail=f"{broken.reason}: {broken.detail}")
+            calls: list[TimedCall] = []
+            for shape in shapes:
+                turns = DeviceTurns(pairs=self, sessions=sessions, shape=shape)
+                timed = turns.run(blocks)
+                if isinstance(timed, TimingRefused):
+                    return timed
+                calls += timed
+            with self.spent("close"):
+                stack.close()
+            return calls
+
+    def plan(self, shape: Shape) -> MemoryPlan:
+        """What a process pair of that size takes of the card, made before the first. Raises SizeTooLarge."""
+        if shape.label not in self.plans:
+            reference = self.bench.reference
+            self.plans[shape.label] = plan_memory(
+                self.bench.task,
+                shape.dims,
+                oracle_bytes=reference.least_bytes(shape.dims),
+                free_bytes=reference.free_bytes(),
+            )
+        return self.plans[shape.label]
+
+    @contextmanager
+    def spent(self, step: str) -> Iterator[None]:
+        """Count what is done in it to a step."""
+        began = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.seconds[step] += time.perf_counter() - began
+
+    def tolerances(self, label: str) -> dict[str, Tolerance] | None:
+        """By how much two right outputs of that size may differ; None where it was not learned yet."""
+        return self._tolerances.get(label)
+
+    def learn(self, label: str, tolerances: dict[str, Tolerance]) -> None:
+        """Keep them for the process pairs to come."""
+        self._tolerances[label] = tolerances
+
+    def floor_us(self, shape: Shape, device: str) -> float:
+        """Less than this no call of that size takes that moves its bytes: a share of a plain copy, measured once."""
+        if device == "cpu":
+            return 0.0  # no card: what its memory can is not known
+        if shape.label not in self._floors_us:
+            half = torch.empty(max(array_bytes(self.bench.task, shape.dims) // 2, 1), dtype=torch.uint8, device=device)
+            target = torch.empty_like(half)
+            copy_us = min(_time_copy(target, half, device) for _ in range(COPIES))
+            self._floors_us[shape.label] = LEAST_SHARE * bytes_share(self.bench.task, shape.dims) * copy_us
+        return self._floors_us[shape.label]
+
+
+def _time_copy(target: Tensor, source: Tensor, device: str) -> float:
+    """Microseconds of one copy, by events on a card."""
+    if device == "cpu":
+        began = time.perf_counter_ns()
+        target.copy_(source)
+        return (time.perf_counter_ns() - began) / 1e3
+    events = [torch.cuda.Event(enable_timing=True) for _ in range(2)]
+    events[0].record()
+    target.copy_(source)
+    events[1].record()
+    torch.cuda.synchronize()
+    return float(events[0].elapsed_time(events[1]) * 1e3)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _DeviceCall:
+    """One side's call."""
+
+    sealed: DeviceSealed
+    at_us: float
+
+
+@dataclass(kw_only=True)
+class DeviceTurns:
+    """The calls of one size in one process pair."""
+
+    pairs: DevicePairs
+    sessions: Mapping[str, DeviceSession]
+    shape: Shape
+    gains: list[tuple[float, float]] = field(default_factory=list)
+    """Of each pair of calls, us: a less b by the judge's clock, and by the workers' claims."""
+    lane: str = "eager"
+
+    def __post_init__(self) -> None:
+        self.bench, self.options = self.pairs.bench, self.pairs.bench.options
+        self._coin = random.Random(self.bench.rng.bytes(32))
+        self._constants: dict[str, Tensor] = {}
+        self._decoy: Tensors | None = None
+        self._probe_at: Counter[tuple[int, int]] = Counter()
+        self._deck = self.pairs.decks.setdefault(self.shape.label, [])
+
+    def run(self, blocks: int) -> list[TimedCall] | TimingRefused:
+        """All blocks, after calls that warm both sides up and are judged like the others."""
+        with self.pairs.spent("prepare"):
+            refused = self._prepare()
+        if refused:
+            return refused
+        calls: list[TimedCall] = []
+        warm = time.monotonic() + (CARD_WARM_UP_S if self.bench.reference.device != "cpu" else 0.0)
+        block = -WARM_UP
+        if self.options.has("judged_timing") and self.options.has("mixes"):
+            self._probe_at[self._coin.randrange(blocks), self._coin.choice((0, 2))] += 1
+        while block < blocks:
+            with self.pairs.spent("warm up" if block < 0 else "blocks"):
+                timed = self._block(block)
+            if isinstance(timed, TimingRefused):
+                return timed
+            calls += timed if block >= 0 else []
+            block += 1 if block != -1 or time.monotonic() > warm else 0
+        return self._find_overwritten() or self._find_sibling_processes() or self._contradict_claims() or calls
+
+    def _prepare(self) -> TimingRefused | None:
+        """The first call of either side against the oracle, what right answers may differ by, and how calls are made."""
+        inputs, lanes = self._draw(), set[str]()
+        truth = self.bench.truth_of(inputs, self.shape.dims)
+        for side, session in self.sessions.items():
+            sealed = session.call_device(
+                self.shape.dims, inputs, placement=self._placement(), decoy=None, timeout_s=self.options.call_s
+            )
+            if isinstance(sealed, BrokenWorker):
+                return self._refuse(side, f"{sealed.reason}: {sealed.detail}")
+            with self.pairs.spent("prepare: oracle and comparison"):
+                lines = self.bench.wrong(sealed, truth)
+            if lines:
+                return self._refuse(side, lines[0])
+            self._decoy = sealed.outputs
+            if self.bench.reference.device != "cpu":
+                lane = session.capture_device(self.shape.dims)
+                if isinstance(lane, BrokenWorker):
+                    return self._refuse(side, f"{lane.reason}: {lane.detail}")
+                lanes.add(lane.split()[0])
+        self.lane = "graph" if lanes == {"graph"} else "eager"
+        for session in self.sessions.values():
+            session.lane = self.lane
+        if self.pairs.tolerances(self.shape.label) is None:
+            with self.pairs.spent("prepare: tolerances"):
+                self.pairs.learn(self.shape.label, self.bench.learn_tolerances(truth))
+        return None
+
+    def _block(self, block: int) -> list[TimedCall] | TimingRefused:
+        calls: list[TimedCall] = []
+        order = ORDERS[self._coin.randrange(len(ORDERS))]
+        for place in (0, 2):
+            for _ in range(self._probe_at[block, place]):
+                with self.pairs.spent("calls with unusual values"):
+                    refused = self._call_unusual()
+                if refused:
+                    return refused
+            both = self._call_both(order[place : place + 2])
+            if isinstance(both, TimingRefused):
+                return both
+            for number, (side, call) in enumerate(both.items()):
+                calls.append(
+                    TimedCall(
+                        label=self.shape.label,
+                        block=block,
+                        slot=place + number,
+                        side=side,
+                        time_us=max(call.sealed.claimed_us, LEAST_US),
+                        claimed_us=call.sealed.claimed_us,
+                        at_us=call.at_us,
+                    )
+                )
+            if block >= 0:
+                a, b = both["a"].sealed, both["b"].sealed
+                self.gains.append((a.wall_us - b.wall_us, a.claimed_us - b.claimed_us))
+        return calls
+
+    def _call_both(self, order: str) -> dict[str, _DeviceCall] | TimingRefused:
+        """One call of each side with the same values, and what is wrong with either."""
+        inputs = self._draw()
+        calls: dict[str, _DeviceCall] = {}
+        for side in order:
+            look = self._coin.random() < LOOK_SHARE
+            sealed = self.sessions[side].call_device(
+                self.shape.dims,
+                inputs,
+                placement=self._placement(),
+                decoy=self._decoy,
+                look=look,
+                timeout_s=self.options.call_s,
+            )
+            self.pairs.calls += 1
+            if isinstance(sealed, BrokenWorker):
+                return self._refuse(side, f"{sealed.reason}: {sealed.detail}")
+            if self.options.has("physics") and sealed.claimed_us < self.pairs.floor_us(
+                self.shape, self.bench.reference.device
+            ):
+                return self._refuse(side, f"{sealed.claimed_us:.1f} us is too little to move its bytes")
+            calls[side] = _DeviceCall(sealed=sealed, at_us=time.monotonic_ns() / 1e3)
+            if self._coin.random() < PROCESS_CHECK_SHARE and (company := self._find_sibling_processes()):
+                return company
+        return self._find_wrong(inputs, calls) or calls
+
+    def _find_wrong(self, inputs: Tensors, calls: Mapping[str, _DeviceCall]) -> TimingRefused | None:
+        """Each call against the other side's on the same values, and some of them, secretly, against the oracle."""
+        if not self.options.has("judged_timing"):
+            return None
+        for side, call in calls.items():
+            if lines := self.bench.surroundings(call.sealed):
+                return self._refuse(side, lines[0])
+        tolerances = self.pairs.tolerances(self.shape.label) or {}
+        task = self.bench.task
+        alike = all(
+            device_numerics.agree(
+                calls["b"].sealed.outputs[name],
+                calls["a"].sealed.outputs[name],
+                dtype=task.dtype_of(name),
+                within=tolerances[name],
+            )
+            for name in judged_names(task)
+        )
+        if alike:
+            self._decoy = calls["ab"[self._coin.getrandbits(1)]].sealed.outputs
+        if alike and self._coin.random() >= self.options.oracle_share:
+            return None
+        with self.pairs.spent("oracle"):
+            truth = self.bench.truth_of(inputs, self.shape.dims)
+            for side in "ba":
+                if lines := self.bench.wrong(calls[side].sealed, truth):
+                    return self._refuse(side, lines[0])
+        return None
+
+    def _call_unusual(self) -> TimingRefused | None:
+        """A call of either side that is not timed, with values of another kind: what is right only in tests shows."""
+        if not self._deck:
+            self._deck += shuffle_mixes(self._coin, tested=list_mixes(self.bench.task, self.shape))
+        mix, dims = self._deck.pop(), self.shape.dims
+        truth = self.bench.draw_with_truth(dims, mix, lambda inputs: {**inputs, **self._constants})
+        for side in self._coin.sample("ab", 2):
+            sealed = self.sessions[side].call_device(
+                dims, truth.inputs, placement=self._placement(), decoy=self._decoy, timeout_s=self.options.call_s
+            )
+            self.pairs.calls += 1
+            if isinstance(sealed, BrokenWorker):
+                return self._refuse(side, f"{sealed.reason}: {sealed.detail}")
+            if lines := self.bench.wrong(sealed, truth):
+                return self._refuse(side, f"{mix}: {lines[0]}")
+        return None
+
+    def _draw(self) -> dict[str, Tensor]:
+        """New values of all inputs; constant ones as they were first."""
+        inputs: dict[str, Tensor] = {}
+        for tensor in self.bench.task.inputs:
+            if tensor.name not in self._constants:
+                shape = axis_lengths(tensor, self.shape.dims)
+                inputs[tensor.name] = draw_declared(tensor, shape, self.bench.chance.elements)
+                if tensor.constness == "const":
+                    self._constants[tensor.name] = inputs[tensor.name]
+            else:
+                inputs[tensor.name] = self._constants[tensor.name]
+        return inputs
+
+    def _placement(self) -> int:
+        return self._coin.getrandbits(1) if self.options.has("addresses") else 0
+
+    def _find_overwritten(self) -> TimingRefused | None:
+        for side, session in self.sessions.items():
+            if self.options.has("guards") and (names := session.find_overwritten(self.shape.dims)):
+                return self._refuse(side, f"memory beside {names[0]} was overwritten")
+        return None
+
+    def _find_sibling_processes(self) -> TimingRefused | None:
+        """Other processes of a candidate may work, or watch, while its own stands still."""
+        for side, session in self.sessions.items():
+            if self.options.has("isolation") and (more := session.processes()):
+                detail = f"{self.shape.label}: {more} more processes run beside it"
+                return TimingRefused(side=side, detail=detail, unclear=True)
+        return None
+
+    def _contradict_claims(self) -> TimingRefused | None:
+        """The judge's own clock must show most of what the workers' timers claim."""
+        if len(self.gains) < 3 or not self.options.has("own_clock"):
+            return None
+        self.pairs.gains.setdefault(self.shape.label, []).extend(self.gains)
+        wall, claimed = measure_claims(self.gains)
+        if claimed <= 0 or claim_holds(wall_gain_us=wall.mean_us, claimed_gain_us=claimed, error_us=wall.error_us):
+            return None
+        detail = (
+            f"the card's timer claims {claimed:.1f} us less, "
+            f"the judge's clock shows {wall.mean_us:.1f} +- {wall.error_us:.1f} us"
+        )
+        return TimingRefused(side="b", detail=f"{self.shape.label}, timed on a card: {detail}", unclear=True)
+
+    def _refuse(self, side: str, detail: str) -> TimingRefused:
+        return TimingRefused(side=side, detail=f"{self.shape.label}, timed on a card: {detail}")

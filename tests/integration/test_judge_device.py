@@ -1,0 +1,168 @@
+"""The judge's device path with the processor as the device: the same numbers as the other path, the same refusals."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ridgeline.graph.task import Input, Output, Shape, Task
+
+torch = pytest.importorskip("torch")
+
+from ridgeline.sandbox.judge import device_numerics, device_values, inputs, numerics  # noqa: E402
+from ridgeline.sandbox.judge.device_judge import DeviceCallJudge, DeviceTests  # noqa: E402
+from ridgeline.sandbox.judge.device_reference import DeviceReference  # noqa: E402
+from ridgeline.sandbox.judge.device_session import (  # noqa: E402
+    CompiledCode,
+    DeviceSession,
+    SizeTooLarge,
+    open_memory,
+    plan_memory,
+)
+from ridgeline.sandbox.judge.device_timing import DevicePairs  # noqa: E402
+from ridgeline.sandbox.judge.device_values import Chance, to_storage  # noqa: E402
+from ridgeline.sandbox.judge.dtypes import to_float64  # noqa: E402
+from ridgeline.sandbox.judge.freeze import freeze_sources  # noqa: E402
+from ridgeline.sandbox.judge.options import Options  # noqa: E402
+from ridgeline.sandbox.judge.timing import TimingRefused  # noqa: E402
+
+REFERENCE = "import torch\ndef reference(x):\n    return torch.softmax(x, -1)\n"
+HONEST = "import torch\ndef soft(x, y):\n    e = torch.exp(x - x.amax(-1, keepdim=True))\n    y.copy_(e / e.sum(-1, keepdim=True))\n"
+TASK = Task(
+    name="soft",
+    language="python",
+    source=("kernel.py",),
+    entry="soft",
+    inputs=(Input(name="x", shape=("r", "c")),),
+    outputs=(Output(name="y", shape=("r", "c")),),
+    shapes=(Shape(label="s", dims={"r": 48, "c": 96}),),
+)
+KINDS = TASK.model_copy(
+    update={
+        "inputs": (
+            Input(name="x", shape=("r", "c")),
+            Input(name="h", shape=("c",), dtype="bfloat16", values="positive"),
+            Input(name="u", shape=("r", "c"), dtype="float16", values="uniform"),
+            Input(name="i", shape=("r",), dtype="int64", values="integers", low=-3, high=50),
+            Input(name="m", shape=("r", "c"), dtype="bool", values="mask"),
+        )
+    }
+)
+Opener = Callable[[str], Callable[[], DeviceSession]]
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> DeviceCallJudge:
+    (tmp_path / "reference.py").write_text(REFERENCE)
+    chance = Chance.draw("cpu", np.random.default_rng(7))
+    reference = DeviceReference(TASK, tmp_path, "cpu")
+    return DeviceCallJudge(task=TASK, reference=reference, options=Options(device="cpu"), chance=chance)
+
+
+@pytest.fixture
+def opener(tmp_path: Path, bench: DeviceCallJudge) -> Iterator[Opener]:
+    """Fresh workers with these sources."""
+    frozen: list[Any] = []
+
+    def make(text: str) -> Callable[[], DeviceSession]:
+        folder = tmp_path / f"version{len(frozen)}"
+        folder.mkdir(mode=0o755)
+        (folder / "kernel.py").write_text(text)
+        frozen.append(freeze_sources(TASK, folder))
+        sources = frozen[-1].__enter__().folder
+        memory = open_memory("cpu")
+        return lambda: DeviceSession(TASK, sources, memory=memory, chance=bench.chance, device="cpu")
+
+    yield make
+    for each in frozen:
+        each.__exit__(None, None, None)
+
+
+@pytest.mark.parametrize("mix", [*inputs.MIXES, *inputs.PARTS])
+def test_each_kind_of_values_is_that_of_the_other_path(mix: str) -> None:
+    rng = np.random.default_rng(3)
+    chance, dims = Chance.draw("cpu", rng), {"r": 64, "c": 128}
+    sizes: dict[str, list[list[float]]] = {tensor.name: [[], []] for tensor in KINDS.inputs}
+    for _ in range(24):
+        here, there = device_values.draw(KINDS, dims, mix, chance), inputs.draw(KINDS, dims, mix, rng)
+        for tensor in KINDS.inputs:
+            drawn = to_storage(here[tensor.name], tensor.dtype)
+            assert (drawn.dtype, drawn.shape) == (there[tensor.name].dtype, there[tensor.name].shape)
+            for place, values in enumerate((drawn, there[tensor.name])):
+                sizes[tensor.name][place].append(float(np.mean(np.abs(to_float64(values, tensor.dtype)))))
+    for name, (here_sizes, there_sizes) in sizes.items():
+        spread = np.std(here_sizes) + np.std(there_sizes) + 0.02 * np.mean(there_sizes)
+        assert abs(np.mean(here_sizes) - np.mean(there_sizes)) <= 2 * spread, name
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int32"])
+@pytest.mark.parametrize("damage", [0.0, 1e-7, 1e-2, 1.0, float("nan")])
+def test_outputs_are_judged_as_by_the_other_path(dtype: Any, damage: float) -> None:
+    rng = np.random.default_rng(5)
+    oracle = rng.standard_normal((20, 30)) * 100
+    kind = getattr(torch, dtype)
+    if dtype == "int32":
+        oracle, damage = np.round(oracle), 0.0 if np.isnan(damage) else np.ceil(damage)
+    given = torch.from_numpy(oracle).to(kind)
+    trusted = given.double()
+    given[3, 4] = float(given[3, 4]) * (1 + damage)
+    device = device_numerics.compare(
+        given, torch.from_numpy(oracle), trusted, dtype=dtype, precision="strict", output="y"
+    )
+    plain = numerics.compare(
+        to_storage(given, dtype), oracle, trusted.numpy(), dtype=dtype, precision="strict", output="y"
+    )
+    assert [(fault.kind, fault.detail) for fault in device] == [(fault.kind, fault.detail) for fault in plain]
+    assert np.allclose([fault.measured for fault in device], [fault.measured for fault in plain], rtol=1e-9)
+
+
+def test_an_honest_kernel_is_right_and_as_fast_as_itself(bench: DeviceCallJudge, opener: Opener) -> None:
+    opened = CompiledCode(task=TASK, chance=bench.chance).opener("honest", opener(HONEST))
+
+    assert DeviceTests(bench=bench).check(opened).answer == "yes"
+    calls = DevicePairs(bench=bench).run({"a": opened, "b": opened}, TASK.timed, 3)
+    assert not isinstance(calls, TimingRefused)
+    assert len(calls) == 12
+
+
+WRONG = {
+    "half": HONEST.replace("torch.exp(x -", "torch.exp(x.half().float() -"),
+    "input": HONEST + "    x.add_(1)\n",
+    "beside": HONEST + "    torch.as_strided(y, (y.numel() + 64,), (1,), y.storage_offset())[y.numel():].fill_(3)\n",
+    "memo": "import torch\nlast = []\n"
+    + HONEST.replace("    y.copy_", "    if last: y.copy_(last[0]); return\n    y.copy_")
+    + "    last.append(y.clone())\n",
+    "nothing": "def soft(x, y):\n    pass\n",
+    "ends": "import os\ndef soft(x, y):\n    os._exit(0)\n",
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_wrong_kernel_is_refused_in_tests_and_timings(bench: DeviceCallJudge, opener: Opener, name: str) -> None:
+    honest, wrong = opener(HONEST), opener(WRONG[name])
+
+    assert DeviceTests(bench=bench).check(wrong).answer == "no"
+    refused = DevicePairs(bench=bench).run({"a": honest, "b": wrong}, TASK.timed, 6)
+    assert isinstance(refused, TimingRefused)
+    assert refused.side == "b"
+
+
+def test_a_call_too_large_for_the_memory_is_judged_in_parts(
+    bench: DeviceCallJudge, opener: Opener, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dims = TASK.timed[0].dims
+    monkeypatch.setattr(bench.reference, "free_bytes", lambda: bench.reference.needed_bytes(dims) // 5)
+    values = device_values.draw(TASK, dims, "normal", bench.chance)
+    assert len(list(bench.reference.parts(values, dims))) > 5
+
+    assert DeviceTests(bench=bench).check(opener(HONEST)).answer == "yes"
+    assert DeviceTests(bench=bench).check(opener(WRONG["half"])).answer == "no"
+
+
+def test_a_size_beyond_the_memory_is_refused_with_the_number() -> None:
+    with pytest.raises(SizeTooLarge, match=r"160.* GB of|GB \("):
+        plan_memory(TASK, {"r": 100_000, "c": 100_000}, oracle_bytes=1, free_bytes=80 * 10**9)
+    assert plan_memory(TASK, {"r": 4096, "c": 393216}, oracle_bytes=1, free_bytes=80 * 10**9).placements == 1
+    assert plan_memory(TASK, {"r": 4096, "c": 32768}, oracle_bytes=1, free_bytes=80 * 10**9).placements == 2
