@@ -18,8 +18,9 @@ LOAD, BIND, CALL, PING, REPORT, STOCK, CAPTURE, PROVE, PACK = 1, 2, 3, 4, 5, 6, 
 LOCK, RELEASE = 20, 21
 """To the worker. Descriptors of memory follow LOAD (what to load, and what was compiled before), BIND (an arena and where
 the arrays are), REPORT (where the report goes), STOCK (values to keep on the card, and where they are) and PACK (where
-what was compiled goes). PROVE asks for sums of the last call's outputs, CAPTURE for the call as a graph; both only where the device is a card. LOCK, followed by a filter
-of system calls: start no process from here on. RELEASE: what the last call returned has been read, let go of it."""
+what was compiled goes). PROVE asks for sums of the last call's outputs, CAPTURE for the call as a graph; both only where
+the device is a card. LOCK, followed by a filter of system calls: start no process from here on. RELEASE: what the last
+call returned has been read, let go of it."""
 HELLO, READY, BOUND, DONE, PONG, FAILED, REPORTED = 101, 102, 103, 104, 105, 106, 107
 STOCKED, CAPTURED, PROVED, PACKED = 108, 109, 110, 111
 LOCKED, RELEASED = 120, 121
