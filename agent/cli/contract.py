@@ -138,7 +138,7 @@ def _write_harness(
         )
         raise typer.Exit(1)
     if written.gaps:
-        console.say(f"`ridgeline check {target}` names the {len(written.gaps)} places to fill")
+        console.say(f"`ridgeline check {target}` names the places to fill")
         return
     console.say(f"built and tested; commit it, then `ridgeline check {target}` and `ridgeline run {target}`")
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from ridgeline.agent.contract_file import FILE_NAME
 from ridgeline.agent.errors import UserError
 from ridgeline.agent.scaffold import interpreted, native
-from ridgeline.agent.scaffold.native import Plan, ShapePlan, class_of, fill_strides
+from ridgeline.agent.scaffold.native import Plan, ShapePlan, class_of, fill_strides, list_files
 from ridgeline.agent.scaffold.signature import (
     ITEM_BYTES,
     LANGUAGES,
@@ -23,7 +23,6 @@ from ridgeline.graph.values import Value
 from ridgeline.knowledge.definitions import list_functions
 from ridgeline.sandbox.isolation.process import run
 
-SKIPPED = frozenset({".git", "build", "dist", "node_modules", ".venv", "venv", "__pycache__", "site-packages"})
 MAX_BYTES = 4_000_000
 GIT_S = 60.0
 LINEAR = (256, 4096, 65536)
@@ -116,12 +115,9 @@ def _find_root(path: Path) -> Path:
 
 
 def _source_files(root: Path) -> Iterator[Path]:
-    for folder, folders, files in os.walk(root):
-        folders[:] = sorted(name for name in folders if name not in SKIPPED and not name.startswith("ridgeline_"))
-        for file in sorted(files):
-            path = Path(folder, file)
-            if path.suffix.lower() in LANGUAGES and path.stat().st_size <= MAX_BYTES:
-                yield path
+    for path in list_files(root, tuple(LANGUAGES)):
+        if path.stat().st_size <= MAX_BYTES:
+            yield path
 
 
 def _find_definition(path: Path, name: str) -> Path:
@@ -131,7 +127,8 @@ def _find_definition(path: Path, name: str) -> Path:
             raise UserError(f"{path}: is no C, C++, CUDA, HIP or Python source; give the file that defines {name}")
         return path
     bare = re.split(r"::|\.", name.partition("<")[0])[-1].strip()
-    word = re.compile(rf"\b{re.escape(bare)}\s*\(")
+    # a definition, or a macro around it: reading a whole file takes a while, and callers may be many
+    word = re.compile(rf"\b{re.escape(bare)}\s*\([^;{{}}]*\)[^;{{}}()]*(?:\([^()]*\)[^;{{}}()]*)*[{{:]")
     homes = [file for file in _source_files(path) if word.search(text := _text(file)) and _defines(file, text, name)]
     if not homes:
         raise UserError(f"--function: no C, C++, CUDA, HIP or Python file in {path} defines {name}; correct the name")

@@ -106,11 +106,16 @@ def try_out(plan: Plan, python: str) -> Trial:
     if not survey.ok:
         return Trial(plan=plan, problem=(survey.output.strip().splitlines() or ["took too long"])[-1][:300])
     notes: list[str] = []
-    if raised := [row for row in rows if row[0] == "RAISES"]:
+    raised = [row for row in rows if row[0] == "RAISES"]
+    refused = {row[1] for row in raised}
+    if all(shape.label in refused for shape in plan.shapes if shape.timed):
         why = f"raises {raised[0][5]} on {raised[0][1]}: give other values in {plan.folder}/problem.py"
         return Trial(plan=plan, problem=why)
     if any(row[0] == "DIFFERS" and row[2] == "ordinary" for row in rows):
         return Trial(plan=plan, problem="two calls on the same values differ; what else does it read?")
+    if refused:
+        notes.append(f"the original raises {raised[0][5]} on {', '.join(sorted(refused))}: left out")
+        plan = plan.model_copy(update={"shapes": tuple(shape for shape in plan.shapes if shape.label not in refused)})
     left = sorted({row[2] for row in rows if row[0] == "DIFFERS"})
     notes += [f"differs from itself on values `{name}`: left out of the test" for name in left]
     times = {row[1]: float(row[3]) for row in rows if row[2] == "ordinary"}

@@ -1,12 +1,13 @@
 """The harness of a function in C, C++, CUDA or HIP: its files as text, and trying them on the original."""
 
 import json
+import math
 import os
 import re
 import shlex
 import shutil
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from ridgeline.agent.contract_file import MARK
@@ -34,6 +35,9 @@ PLAIN_TYPES = {
     2: ("char", "signed char", "short", "int", "long", "long long"),
     3: ("unsigned char", "unsigned short", "unsigned", "unsigned long", "unsigned long long", "_Bool"),
 }
+SKIPPED = frozenset({"build", "dist", "node_modules", "venv", "__pycache__", "site-packages"})
+MOST_LISTED = 64_000_000
+"""Bytes of a project's list of files."""
 SLACKS = (1, 2, 4, 8)
 """How many times longer the arrays are made, one after the other, while the original touches what lies beyond them."""
 UNDEFINED = re.compile(r"undefined (?:reference to|symbol:?) [`'\"]?(\w+)")
@@ -195,7 +199,20 @@ def _values(array: Parameter, plan: Plan) -> str:
     low, _, high = plan.values.get(array.name, "").partition(":")
     if high:
         return f"RANGE, {float(low)!r}, {float(high)!r}"
+    if array.is_index:
+        return f"RANGE, 0, {float(_fewest_elements(plan))!r}"
     return "TEXT, 0, 0" if array.text else "ANY, 0, 0" if array.kind else "OWN, 0, 0"
+
+
+def _fewest_elements(plan: Plan) -> int:
+    """Elements of the shortest array in any timed shape: a place that each of them has."""
+    counts = [
+        math.prod(shape.sizes.get(extent, 1) for extent in array.extents)
+        for shape in plan.shapes
+        if shape.timed
+        for array in plan.signature.arrays
+    ]
+    return max(1, min(counts, default=1))
 
 
 def _call(plan: Plan) -> str:
@@ -224,6 +241,11 @@ def _call(plan: Plan) -> str:
         f"{export} ridgeline_call(void **arrays, const {integer} *sizes) {{",
         *([f"    /* {MARK}: launch: the grid and the block that callers of {signature.name} use */"]
           if signature.kernel else []),
+        *(
+            f"    /* {MARK}: {gap}: copy what it gives into an output array of problem.h, and free it */"
+            for gap in signature.gaps
+            if gap.startswith("result: ")
+        ),
         "    (void)arrays;\n    (void)sizes;",
         f"    {call};",
         "}",
@@ -242,13 +264,14 @@ def _launch(plan: Plan) -> str:
 
 def _argument(parameter: Parameter, plan: Plan) -> str:
     signature = plan.signature
+    if parameter.by_value:
+        return f"*({_plain(parameter.type)} *)arrays[{signature.arrays.index(parameter)}]"
     if parameter.is_array:
         return f"({parameter.type})arrays[{signature.arrays.index(parameter)}]"
     if parameter.role == "size":
         return f"({_plain(parameter.type)})sizes[{signature.sizes.index(parameter.name)}]"
     if parameter.role == "scalar" and parameter.kind:
-        default = "0.5" if parameter.kind in ("F32", "F64") else "1"
-        return f"({_plain(parameter.type)}){plan.values.get(parameter.name) or parameter.literal or default}"
+        return f"value_{parameter.name}"
     return f"FILL_{parameter.name}"
 
 
@@ -258,7 +281,14 @@ def _plain(spelled: str) -> str:
 
 def _stand_in(parameter: Parameter, plan: Plan) -> Iterator[str]:
     """A place for what no array stands for."""
-    if parameter.is_array or parameter.role == "size" or (parameter.role == "scalar" and parameter.kind):
+    if parameter.is_array or parameter.role == "size":
+        return
+    if parameter.role == "scalar" and parameter.kind:
+        default = "0.5" if parameter.kind in ("F32", "F64") else "1"
+        value = plan.values.get(parameter.name) or parameter.literal or default
+        yield "/* volatile: a compiler that knew the value would make another function of it */"
+        yield f"static volatile {_plain(parameter.type)} value_{parameter.name} = {value};"
+        yield ""
         return
     nothing = "0" if plan.signature.language == "c" else "nullptr"
     value = "{}" if parameter.role == "scalar" else nothing
@@ -368,10 +398,11 @@ def _relative(path: str, directory: Path, root: Path) -> str:
 def _include_folders(root: Path, source: Path) -> Iterator[str]:
     """Folders of the project that hold a header which its own folder does not."""
     text = source.read_text(encoding="utf-8", errors="replace")
+    headers = list_files(root, (".h", ".hh", ".hpp", ".hxx", ".cuh", ".inc", ".inl", ".def"))
     for name in re.findall(r'^\s*#\s*include\s*["<]([^">]+)[">]', text, re.MULTILINE):
         if not (source.parent / name).is_file():
-            for header in list(root.rglob(Path(name).name))[:20]:
-                if header.as_posix().endswith(f"/{name}") and ".git" not in header.parts:
+            for header in headers:
+                if header.as_posix().endswith(f"/{name}"):
                     yield os.path.relpath(Path(str(header)[: -len(name)]), root)
                     break
 
@@ -391,6 +422,14 @@ class Trial(Value):
 def try_out(plan: Plan) -> Trial:
     """Build, let the original run on every shape and kind of values, and leave out what it does not take."""
     notes: list[str] = []
+    if any(array.is_index for array in plan.signature.arrays):
+        fewest = _fewest_elements(plan)
+        large = tuple(shape for shape in plan.shapes if shape.timed or min(shape.sizes.values()) >= fewest)
+        plan = plan.model_copy(update={"shapes": large})
+        indices = ", ".join(array.name for array in plan.signature.arrays if array.is_index)
+        notes.append(
+            f"{indices}: places in another array, taken for 0 to {fewest - 1}; other ones: --value NAME=LOW:HIGH"
+        )
     write_files(plan)
     for _ in range(4):
         built = _make(plan)
@@ -429,7 +468,7 @@ def _first_error(text: str) -> str:
 def _definition_of(plan: Plan, name: str) -> str | None:
     """The source of the project that defines a function, from the root."""
     pattern = re.compile(rf"^[^\n;=#]*\b{re.escape(name)}\s*\([^;]*?\)[^;{{]*\{{", re.MULTILINE | re.DOTALL)
-    for path in _sources(plan.root, (".c",) if plan.signature.language == "c" else (".c", ".cc", ".cpp", ".cxx")):
+    for path in list_files(plan.root, (".c",) if plan.signature.language == "c" else (".c", ".cc", ".cpp", ".cxx")):
         if path.resolve() == plan.signature.file.resolve() or path.is_relative_to(plan.home):
             continue
         text = path.read_text(encoding="utf-8", errors="replace")
@@ -438,11 +477,18 @@ def _definition_of(plan: Plan, name: str) -> str | None:
     return None
 
 
-def _sources(root: Path, suffixes: Iterable[str]) -> Iterator[Path]:
-    skipped = {".git", "build", "node_modules", ".venv", "agent"}
-    for path in sorted(root.rglob("*")):
-        if path.suffix in suffixes and path.is_file() and not skipped & set(path.relative_to(root).parts[:-1]):
-            yield path
+def list_files(root: Path, suffixes: Sequence[str]) -> list[Path]:
+    """Files below a folder that belong to the project: as git lists them, else all but what is hidden or built."""
+    git = run(("git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"), cwd=root, timeout_s=BUILD_S,
+              output_bytes=MOST_LISTED)  # fmt: skip
+    names = git.output.split("\0") if git.ok else [path.relative_to(root).as_posix() for path in root.rglob("*")]
+    paths = (Path(name) for name in sorted(set(names)) if name.lower().endswith(tuple(suffixes)))
+    return [
+        root / path
+        for path in paths
+        if not any(part in SKIPPED or part.startswith(("ridgeline_", ".")) for part in path.parts[:-1])
+        if (root / path).is_file()
+    ]
 
 
 def resolve_types(plan: Plan) -> Plan:
@@ -535,11 +581,15 @@ def _survey(plan: Plan, notes: list[str]) -> Trial:
     mixes = [mix for name, mix in MIX_NAMES.items() if mix in plan.mixes]
     plain_ended = {label for label, name in ended if name == "ordinary"}
     shapes = [shape for shape in plan.shapes if shape.label not in plain_ended]
-    notes += [f"the original crashes, or takes 20 s, on {label}: left out" for label in sorted(plain_ended)]
+    if plain_ended:
+        notes.append(f"the original crashes, or takes 20 s, on {', '.join(sorted(plain_ended))}: left out")
     left = {name for label, name in ended | differs if label not in plain_ended and name != "ordinary"}
     notes += [f"the original crashes or differs from itself on values `{name}`: left out" for name in sorted(left)]
-    if not shapes:
-        why = "the original crashes on every shape; give others with --shape, or correct problem.h and call.h"
+    if not any(shape.timed for shape in shapes):
+        why = (
+            "the original crashes on every timed shape; give others with --shape, a range with --value NAME=LOW:HIGH, "
+            "or correct problem.h and call.h"
+        )
         return Trial(plan=plan, notes=tuple(notes), problem=why)
     if unsteady := sorted(label for label, name in differs if name == "ordinary"):
         why = f"two calls of the original on the same values differ ({', '.join(unsteady)}); what else does it read?"

@@ -75,6 +75,10 @@ class Parameter(Value):
     """Sizes whose product is the number of elements, or numbers; empty for one."""
     text: bool = False
     """Letters, with a zero at the end in C."""
+    is_index: bool = False
+    """Whether its numbers stand in the brackets of another array."""
+    by_value: bool = False
+    """A plain value that the harness draws: an array of one, whose element the call passes."""
     literal: str | None = None
     """A value that a caller or a default gives."""
     why: str = ""
@@ -266,7 +270,9 @@ class _CReading:
     ) -> Signature:
         parameters = [self._parameter(place) for place in range(len(self.words))]
         sizes = [parameter.name for parameter in parameters if parameter.role == "size"]
-        if not sizes and any(parameter.is_array for parameter in parameters):
+        if not any(parameter.is_array for parameter in parameters):  # nothing else could differ between two calls
+            parameters = [_draw_by_value(parameter) for parameter in parameters]
+        elif not sizes:
             sizes = ["n"]
             notes = (*notes, "no parameter is a size: `n` is the harness's own, the number of elements of each array")
         shaped = [
@@ -334,7 +340,8 @@ class _CReading:
         pointer = re.sub(r"\s*\[.*", " *", spelled) if "[" in words else spelled
         pointer = re.sub(r"\b(?:restrict|__restrict__|__restrict)\b", "", pointer).strip()
         is_text = "char" in words and "unsigned" not in words and not self._integers()
-        return Parameter(name=name, type=pointer, kind=kind, role=role, extents=fixed, text=is_text)
+        is_index = kind[:1] in ("I", "U") and ("[", name) in {*zip(self.body, self.body[1:], strict=False)}
+        return Parameter(name=name, type=pointer, kind=kind, role=role, extents=fixed, text=is_text, is_index=is_index)
 
     def _integers(self) -> bool:
         """Whether any parameter is a whole number: then text has a length, and needs no zero at its end."""
@@ -435,6 +442,13 @@ class _CReading:
             if self.source.text(end) == ";" and statement and "const" not in statement and "typedef" not in statement:
                 names.append(token.text)
         return sorted(set(names))
+
+
+def _draw_by_value(parameter: Parameter) -> Parameter:
+    """A plain number as an array of one."""
+    if parameter.role != "scalar" or not parameter.type or "struct" in parameter.type:
+        return parameter
+    return parameter.model_copy(update={"role": "input", "extents": ("1",), "by_value": True})
 
 
 def _is_variable(word: str) -> bool:
@@ -561,6 +575,13 @@ class _PythonReading:
             and isinstance(node.value.value, ast.Name)
         }
 
+        self.matrices = {
+            node.value.id
+            for node in ast.walk(function)
+            if isinstance(node, ast.Attribute) and node.attr in ("T", "dtype", "ndim", "shape", "astype")
+            if isinstance(node.value, ast.Name)
+        }
+
     def signature(self, file: Path, name: str, language: Language, jitted: bool) -> Signature:
         arguments = self.function.args
         listed = [*arguments.posonlyargs, *arguments.args]
@@ -596,7 +617,7 @@ class _PythonReading:
         examples = [example[place] for example in self.examples if len(example) > place]
         kind = kind or next(filter(None, map(_kind_of_value, examples)), "")
         kind = kind or ("tensor" if language in ("torch", "triton") and not SIZE_NAME.fullmatch(argument.arg) else "")
-        kind = kind or ("array" if argument.arg in self.shapes else "")
+        kind = kind or ("array" if argument.arg in self.shapes or argument.arg in self.matrices else "")
         literal = next((repr(value) for value in examples if isinstance(value, int | float)), None)
         if kind in ("real", "whole", "flag"):
             why = "" if literal is not None else "is a plain value that no caller in the repository gives"
@@ -605,7 +626,8 @@ class _PythonReading:
             return Parameter(
                 name=argument.arg, role="unread", why="has no annotation, and no caller gives a plain value"
             )
-        names = tuple(self.shapes.get(argument.arg, ())) or ("n",)
+        usual = next(iter(self.shapes.values()), []) if argument.arg in self.matrices else []
+        names = tuple(self.shapes.get(argument.arg, usual)) or ("n",)
         return Parameter(name=argument.arg, kind=kind, role="input", extents=names, text=kind == "text")
 
 

@@ -163,6 +163,51 @@ def test_floats_are_held_to_double_and_special_values_count(cli, make_repository
     assert "values=subnormal" in verdict(root)
 
 
+def test_the_rounding_of_one_number_out_of_whole_ones_is_not_judged_by_luck(cli, make_repository):
+    text = """#include <stdint.h>
+float mix(const uint16_t *a, const uint16_t *b, int n) {
+    float sum = 0;
+    for (int i = 0; i < n; i++) sum += (a[i] * 0.37f) * ((int)b[i] - 32768);
+    return sum;
+}
+"""
+    root = make_repository({"mix.c": text})
+    done = cli("init", root, "--function", "mix", "--shape", "n=3000", "--shape", "n=501")
+    assert done.code == 0, done.err
+    assert "in double" in done.out
+    (root / "mix.c").write_text(
+        text.replace("sum += (", "sum += -(-(").replace("32768)", "32768))").replace("0; i < n; i++", "n; i-- > 0;")
+    )
+    assert [verdict(root)[:4] for _ in range(6)] == ["PASS"] * 6, "the same sum from the other end"
+
+
+def test_the_numbers_of_an_index_stay_within_what_they_point_into(cli, make_repository):
+    text = """static void gather(const float *table, const int *at, float *out, int n) {
+    for (int i = 0; i < n; i++) out[i] = table[at[i]];
+}
+"""
+    root = make_repository({"gather.c": text})
+    done = cli("init", root, "--function", "gather", "--shape", "n=64", "--shape", "n=300")
+    assert done.code == 0, done.err
+    assert "note: at: places in another array, taken for 0 to 63" in done.out
+    # a campaign's own copies are no second definition
+    copy = root / "agent" / "workspace" / "one" / "gather.c"
+    copy.parent.mkdir(parents=True)
+    copy.write_text(text)
+    (root / ".git" / "info" / "exclude").write_text("agent/workspace/\n")
+    second = cli("init", root, "--function", "gather")
+    assert "ridgeline_gather: exists already" in second.complaint
+
+
+def test_plain_values_are_no_constants_that_a_compiler_may_fold(cli, make_repository):
+    root = make_repository(
+        {"bits.c": "int bits(unsigned x) { int n = 0; while (x) { n += x & 1; x >>= 1; } return n; }\n"}
+    )
+    assert cli("init", root, "--function", "bits").code == 0
+    (root / "bits.c").write_text("int bits(unsigned x) { return x == 1; }\n")
+    assert verdict(root).startswith("MISMATCH")
+
+
 def test_an_instance_of_a_template(cli, make_repository):
     header = """#pragma once
 #include <algorithm>

@@ -113,6 +113,15 @@ def test_the_wheel_holds_one_package_and_nothing_that_serves_research(wheel):
     assert wheel.stat().st_size < MOST_BYTES
 
 
+def test_the_files_of_a_written_harness_are_in_the_wheel(wheel):
+    folder = ROOT / "agent" / "scaffold" / "harness"
+    with zipfile.ZipFile(wheel) as file:
+        names = file.namelist()
+    listed = {path.name for path in folder.iterdir() if path.is_file()}
+    assert {"harness.h", "Makefile", "harness.py", "device.h"} <= listed
+    assert listed <= {name.rpartition("/")[2] for name in names if "/agent/scaffold/harness/" in name}
+
+
 def test_what_a_checkout_links_to_is_in_the_wheel(wheel):
     """Every module of the folders, but for what the test above forbids, so that nothing is missing after an install."""
     with zipfile.ZipFile(wheel) as file:

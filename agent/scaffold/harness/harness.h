@@ -214,6 +214,7 @@ static UNUSED void fill(const Array *array, char *data, const int64_t *sizes, Mi
 /* Two calls on the same values: what went in, and what each build made of it. */
 typedef struct {
     const Shape *shape;
+    Mix mix; /* of the values that are in the arrays */
     Buffer now[MAX_ARRAYS];    /* what the build under test gets */
     char *before[MAX_ARRAYS];  /* the values before a call */
     char *right[MAX_ARRAYS];   /* what the original makes of them */
@@ -302,6 +303,7 @@ static int pick_real(uint64_t *rng) {
 /* New values in all arrays, outputs too: a right answer overwrites them. */
 static UNUSED void case_fill(Case *c, Mix mix, uint64_t *rng) {
     int chosen = pick_real(rng);
+    c->mix = mix;
     for (int i = 0; i < ARRAY_COUNT; i++) {
         int is_usual = ARRAYS[i].role == OUTPUT || (mix == SUBNORMAL && i != chosen);
         fill(&ARRAYS[i], c->before[i], c->shape->sizes, is_usual ? ORDINARY : mix, rng);
@@ -382,10 +384,15 @@ static int has_few_results(const Case *c) {
     return count < 64;
 }
 
-/* The values again, each float moved by its last digits: another rounding of the same problem. */
-static void nudge(char *to, const char *from, const Array *array, int64_t count, uint64_t *rng) {
-    memcpy(to, from, (size_t)count * array->bytes);
-    for (int64_t e = 0; array->kind == F32 && e < count; e++) {
+/* Another rounding of the same problem: the values again, each float moved by its last digits. Where no float goes in,
+ * other values of the same kind. */
+static void nudge(char *to, const char *from, const Case *c, int i, int has_floats, uint64_t *rng) {
+    int64_t count = ARRAYS[i].elements(c->shape->sizes);
+    memcpy(to, from, (size_t)count * ARRAYS[i].bytes);
+    if (!has_floats && ARRAYS[i].role != OUTPUT) {
+        fill(&ARRAYS[i], to, c->shape->sizes, c->mix, rng);
+    }
+    for (int64_t e = 0; ARRAYS[i].kind == F32 && e < count; e++) {
         double number = get_number(F32, from + (size_t)e * 4);
         set_number(F32, to + (size_t)e * 4, number * (1.0 + (uniform(rng) - 0.5) * 0x1p-20));
     }
@@ -398,6 +405,7 @@ static void nudge(char *to, const char *from, const Array *array, int64_t count,
 static UNUSED void case_solve(Case *c, const Build *original, const Build *exact) {
     char *start[MAX_ARRAYS], *values[MAX_ARRAYS];
     uint64_t rng = 1;
+    int has_floats = pick_real(&rng) >= 0;
     double until = now_us() + NUDGES_US;
     for (int i = 0; i < ARRAY_COUNT; i++) {
         c->worst[i] = 0.0;
@@ -410,7 +418,7 @@ static UNUSED void case_solve(Case *c, const Build *original, const Build *exact
     }
     for (int n = 0; exact->call != NULL && has_few_results(c) && n < NUDGES && (n < 3 || now_us() < until); n++) {
         for (int i = 0; i < ARRAY_COUNT; i++) {
-            nudge(values[i], start[i], &ARRAYS[i], ARRAYS[i].elements(c->shape->sizes), &rng);
+            nudge(values[i], start[i], c, i, has_floats, &rng);
         }
         solve_once(c, values, original, exact);
     }
