@@ -27,7 +27,8 @@ from ridgeline.graph.values import Value
 from ridgeline.sandbox.devices.gate import CardGate, gate_of
 from ridgeline.sandbox.devices.machine import LocalDevice, SystemClock
 from ridgeline.sandbox.isolation.directory_pool import discard_tree
-from ridgeline.sandbox.isolation.process import HangWatchdog, run
+from ridgeline.sandbox.isolation.environment import conceal_secrets
+from ridgeline.sandbox.isolation.process import HangWatchdog
 from ridgeline.sandbox.profiles.profilers.cpu import CpuProfiler
 from ridgeline.sandbox.store.campaign_folder import ArtifactStore, CampaignFiles, StopFile
 from ridgeline.sandbox.store.durable import PROBE_BYTES, UNWRITABLE, Unsynced, require_room, write_whole
@@ -38,6 +39,7 @@ from ridgeline.sandbox.workspace.builder import ContractBuilder
 from ridgeline.sandbox.workspace.checker import ContractChecker
 from ridgeline.sandbox.workspace.checkouts import Trees
 from ridgeline.sandbox.workspace.commands import Commands, judge_of
+from ridgeline.sandbox.workspace.git import git
 from ridgeline.sandbox.workspace.worktree import GitWorkspace, find_repository
 
 TIPS = PurePosixPath("agent/historical_experience")
@@ -75,6 +77,7 @@ def connect(
 
     `model` thinks instead of a planner of `PLANNERS`.
     """
+    conceal_secrets()
     limits = limits or Limits()
     if planner not in PLANNERS and model is None and place.recording is None:
         raise UserError(f"--planner: {planner!r} is unknown; known: {', '.join(sorted(PLANNERS))}")
@@ -252,7 +255,7 @@ def throwaway_ports(loaded: LoadedContract) -> Iterator[Ports]:
     finally:
         discard_tree(folder)
         # the checked-out trees are gone: let git forget them too
-        run(("git", "worktree", "prune"), cwd=repository, timeout_s=60)
+        git("worktree", "prune", cwd=repository)
 
 
 def unusable(loaded: LoadedContract, failed: BenchmarkFailed) -> UserError:

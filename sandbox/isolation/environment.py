@@ -1,5 +1,6 @@
 """What a started process is told about the world: a short list, never the user's secrets."""
 
+import ctypes
 import logging
 import os
 import re
@@ -12,6 +13,8 @@ SECRET = re.compile(r"API_?KEY|ACCESS_KEY|SECRET|PASSW(OR)?D|CREDENTIAL|_TOKEN$"
 """Names that are withheld even when a contract asks for them: a candidate is code nobody has read."""
 CARD = ("LD_LIBRARY_PATH", "CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "CUDA_HOME")
 """Variables that say where a card's driver is, and which card is meant."""
+_ENVIRONMENT_START = 47
+"""Field of /proc/PID/stat, counted behind the name: where the first variables begin; the next is where they end."""
 MARK = "RIDGELINE_RUN"
 """Carried by every process of one run, so that those that left its session can still be found."""
 
@@ -40,3 +43,26 @@ def build_environment(private: Path, *, mark: str, extra: Mapping[str, str] | No
         MARK: mark,
         **(extra or {}),
     }
+
+
+def conceal_secrets() -> None:
+    """Blot secrets out of what `/proc/PID/environ` shows of this process to others of its user; here they stay known.
+
+    The kernel shows the memory in which the first variables were given, so that is written over, and their values are given to
+    this process anew in other memory. Where that memory cannot be found nothing is done.
+    """
+    try:
+        fields = Path("/proc/self/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
+        start, end = int(fields[_ENVIRONMENT_START]), int(fields[_ENVIRONMENT_START + 1])
+    except (OSError, ValueError, IndexError):
+        return
+    if not 0 < start < end:
+        return
+    place = start
+    for entry in ctypes.string_at(start, end - start).split(b"\0"):
+        name, sign, value = entry.partition(b"=")
+        if sign and value.strip(b"x") and SECRET.search(os.fsdecode(name)):
+            ctypes.memset(place + len(name) + 1, ord("x"), len(value))
+            if (known := os.environ.get(os.fsdecode(name))) is not None:
+                os.environ[os.fsdecode(name)] = known
+        place += len(entry) + 1

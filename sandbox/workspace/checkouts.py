@@ -226,7 +226,8 @@ class Trees:
 
     def _reuse(self, mirror: Git, slot: str, commit: str) -> bool:
         """Bring a standing slot to the commit; False when it is damaged, for example by a candidate."""
-        worktree = Git(git_dir=mirror.git_dir / "worktrees" / slot, work_tree=self._dir / slot)
+        git_dir = mirror.git_dir / "worktrees" / slot
+        worktree = replace(mirror, git_dir=git_dir, work_tree=self._dir / slot)
         if not worktree.git_dir.is_dir():
             return False
         # a candidate can point this file, which build scripts' own git calls follow, at the user's repository

@@ -1,5 +1,7 @@
 """Git as a function: one repository, commands that must work, and the plumbing that commits without a checkout."""
 
+import logging
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -8,8 +10,11 @@ from importlib.resources import files
 from pathlib import Path, PurePosixPath
 
 from ridgeline.graph.errors import GitFailed, NoSuchBase
+from ridgeline.sandbox.isolation.directory_pool import read_left, remove_tree
 from ridgeline.sandbox.isolation.process import Captured, capture
-from ridgeline.sandbox.store.durable import require_room
+from ridgeline.sandbox.store.durable import require_room, write_whole
+
+logger = logging.getLogger(__name__)
 
 # One commit with its files, folders and reference, in the words of `git fast-import`: one process instead of seven.
 
@@ -98,6 +103,10 @@ class Git:
 
     git_dir: Path
     work_tree: Path | None = None
+    own: Path | None = None
+    """The campaign's own repository, where this is it or one of its work trees: its settings are made ours before each command."""
+    sha256: bool = False
+    """Of `own`: the kind of its object names."""
 
     def run(self, *words: str, stdin: bytes | None = None, env: Mapping[str, str] | None = None) -> bytes:
         """Standard output of a git command. Raises GitFailed with git's own last line when it fails, DiskFull when there is no room."""
@@ -113,6 +122,9 @@ class Git:
         place = [f"--git-dir={self.git_dir}"]
         if self.work_tree is not None:
             place.append(f"--work-tree={self.work_tree}")
+        if self.own is not None and self.own.is_dir():
+            restore_settings(self.own, sha256=self.sha256)
+            env = {**(env or {}), "GIT_COMMON_DIR": str(self.own)}
         cwd = self.work_tree or self.git_dir
         return git(*place, *words, cwd=cwd, stdin=stdin, env=env)
 
@@ -237,7 +249,32 @@ def _fixed_environment() -> Mapping[str, str]:
         "GIT_ATTR_NOSYSTEM": "1",
         "GIT_OPTIONAL_LOCKS": "0",  # status must not rewrite the user's index
         "GIT_TERMINAL_PROMPT": "0",
+        "GIT_NO_REPLACE_OBJECTS": "1",
+        "GIT_GRAFT_FILE": os.devnull,
     }
+
+
+ATTRIBUTES = "* -text -filter -ident -working-tree-encoding !eol !diff\n"
+"""Files are checked out byte for byte, whatever the project's attributes say, so that hashes can be compared."""
+
+
+def restore_settings(folder: Path, *, sha256: bool) -> None:
+    """Put back what decides what git does in a bare repository of ours: settings, attributes, and no objects from elsewhere.
+
+    Another program that ran here as this user may have had git run a filter, in our name, outside of every room.
+    """
+    version, extension = ("1", "[extensions]\n\tobjectformat = sha256\n") if sha256 else ("0", "")
+    core = f"[core]\n\trepositoryformatversion = {version}\n\tfilemode = {{}}\n\tbare = true\n"
+    settings = tuple(f"{core.format(filemode)}{extension}".encode() for filemode in ("true", "false"))
+    for path, contents in ((folder / "config", settings), (folder / "info" / "attributes", (ATTRIBUTES.encode(),))):
+        if read_left(path) not in contents:
+            logger.info("%s: made what Ridgeline wrote", path)
+            remove_tree(path)
+            write_whole(path, contents[0], synced=False)
+    for name in ("config.worktree", "objects/info/alternates", "commondir"):
+        if os.path.lexists(folder / name):
+            logger.warning("%s/%s: is not Ridgeline's; removed", folder, name)
+            remove_tree(folder / name)
 
 
 # What versions hold, as far as it was asked or written here: git's names never change their meaning.

@@ -9,7 +9,7 @@ from pathlib import Path, PurePosixPath
 from ridgeline.graph.contract import Contract
 from ridgeline.graph.errors import BranchTaken, DetachedHead, DirtyTree, NoSuchBase, NotAGitRepository
 from ridgeline.sandbox.isolation.directory_pool import discard_tree, list_files
-from ridgeline.sandbox.workspace.git import Git, git
+from ridgeline.sandbox.workspace.git import ATTRIBUTES, Git, git
 from ridgeline.sandbox.workspace.globs import matches
 from ridgeline.sandbox.workspace.signatures import signs_of
 
@@ -165,8 +165,7 @@ def _some(paths: list[str]) -> str:
 
 # The campaign's own bare repository: where candidates are committed, and all that a copied campaign needs of git.
 
-ATTRIBUTES = "* -text -filter -ident -working-tree-encoding !eol !diff\n"
-"""Files are checked out byte for byte, whatever the project's attributes say, so that hashes can be compared."""
+SHA256_DIGITS = 64
 
 
 def mirror_of(folder: Path, *, base: str, user: Repository, branch: str | None) -> Git:
@@ -175,7 +174,7 @@ def mirror_of(folder: Path, *, base: str, user: Repository, branch: str | None) 
     Only the base commit is fetched, without history. `branch`, where it exists, is this campaign's and comes too.
     Raises NoSuchBase when the base is in neither.
     """
-    mirror = Git(git_dir=folder)
+    mirror = Git(git_dir=folder, own=folder.absolute(), sha256=len(base) == SHA256_DIGITS)
     if mirror.has(base):
         return mirror
     if not user.exists() or not user.git.has(base):
@@ -202,9 +201,7 @@ def _empty(folder: Path, user: Repository) -> Git:
     process = git(*words, str(folder), cwd=folder.parent)
     if process.returncode != 0:
         raise NoSuchBase(f"{folder}: cannot be made: {process.stderr.strip()}")
-    (folder / "info").mkdir(exist_ok=True)
-    (folder / "info" / "attributes").write_text(ATTRIBUTES, encoding="utf-8")
-    return Git(git_dir=folder)
+    return Git(git_dir=folder, own=folder.absolute(), sha256=kind == "sha256")
 
 
 def release_stale_locks(folder: Path, *, user: Path, branch: str | None) -> None:
