@@ -26,13 +26,14 @@ from ridgeline.graph.ports import Planner, Ports, Profiler
 from ridgeline.graph.values import Value
 from ridgeline.sandbox.devices.gate import CardGate, gate_of
 from ridgeline.sandbox.devices.machine import LocalDevice, SystemClock
+from ridgeline.sandbox.isolation.commands import has_own_table
 from ridgeline.sandbox.isolation.directory_pool import discard_tree
 from ridgeline.sandbox.isolation.environment import conceal_secrets
 from ridgeline.sandbox.isolation.process import HangWatchdog
 from ridgeline.sandbox.profiles.profilers.cpu import CpuProfiler
 from ridgeline.sandbox.store.campaign_folder import ArtifactStore, CampaignFiles, StopFile
 from ridgeline.sandbox.store.durable import PROBE_BYTES, UNWRITABLE, Unsynced, require_room, write_whole
-from ridgeline.sandbox.store.ledger import JsonlLedger
+from ridgeline.sandbox.store.ledger import JsonlLedger, LedgerHead
 from ridgeline.sandbox.timing.observation import TOTAL_S
 from ridgeline.sandbox.timing.timer import Bearing, ContractTimer
 from ridgeline.sandbox.workspace.builder import ContractBuilder
@@ -116,10 +117,16 @@ def connect(
         approvals=ApprovalFiles(folder, artifacts),
         clock=SystemClock(),
         signals=signals,
-        ledger=JsonlLedger(folder / "ledger.jsonl", rests_on=later),
+        ledger=_ledger(folder / "ledger.jsonl", later),
         files=CampaignFiles(folder, tips_root=place.repository / TIPS),
     )
     return on_tape(live, place, later)
+
+
+def _ledger(path: Path, later: Unsynced) -> JsonlLedger:
+    """Where commands can reach the campaign's folder, its head is kept elsewhere too."""
+    head = None if has_own_table() else LedgerHead.of(path)
+    return JsonlLedger(path, rests_on=later, alone=True, head=head)
 
 
 def _gate(contract: Contract, limits: Limits, signals: StopFile) -> CardGate | None:

@@ -182,3 +182,50 @@ def withdraw_stop(campaign_dir: Path) -> bool:
     present = path.exists()
     path.unlink(missing_ok=True)
     return present
+
+
+# The files that a campaign goes on from: what a command changed in them is put back, and held against the command.
+
+RECORD = ("ledger.jsonl", "tape.jsonl", "model_tape.jsonl", "request.json", "base.json")
+"""Nothing of ours writes these while a command of a contract runs."""
+
+
+class RecordFiles:
+    """The record of a campaign around the commands that it runs, for machines on which these can reach it."""
+
+    def __init__(self, campaign_dir: Path) -> None:
+        self._paths = tuple(campaign_dir / name for name in RECORD)
+        self._known: dict[Path, tuple[tuple[int, ...], bytes] | None] = {}
+
+    def remember(self) -> None:
+        """What stands there now is the truth."""
+        for path in self._paths:
+            known, signs = self._known.get(path), _record_signs(path)
+            if signs is None:
+                self._known[path] = None
+            elif known is None or known[0] != signs:
+                self._known[path] = signs, path.read_bytes()
+
+    def restore(self) -> tuple[str, ...]:
+        """Put back what is not as remembered; the names of the files that had to be. Raises DiskFull."""
+        changed: list[str] = []
+        for path, known in self._known.items():
+            if (None if known is None else known[0]) == (signs := _record_signs(path)):
+                continue
+            if known is None:
+                path.unlink()
+            elif signs is not None and path.read_bytes() == known[1]:
+                continue
+            else:
+                write_whole(path, known[1])
+            changed.append(path.name)
+        return tuple(changed)
+
+
+def _record_signs(path: Path) -> tuple[int, ...] | None:
+    """Kind, inode, size and change time in ns; None without a file."""
+    try:
+        status = path.lstat()
+    except FileNotFoundError:
+        return None
+    return status.st_mode, status.st_ino, status.st_size, status.st_ctime_ns

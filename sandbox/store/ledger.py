@@ -3,6 +3,7 @@
 import hashlib
 import json
 import logging
+import time
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -10,11 +11,21 @@ from pydantic import ValidationError
 from ridgeline.graph.errors import LedgerCorrupt, SchemaMismatch
 from ridgeline.graph.record import Body, Line, key
 from ridgeline.graph.values import SCHEMA, Value
-from ridgeline.sandbox.store.durable import Unsynced, append_whole, full_disk_named, lock_file
+from ridgeline.sandbox.store.durable import (
+    Unsynced,
+    append_whole,
+    cache_folder,
+    full_disk_named,
+    lock_file,
+    sync_folder,
+    write_whole,
+)
 from ridgeline.sandbox.store.json_file import NotJson, parse_json
 
 logger = logging.getLogger(__name__)
 
+SETTLED_NS = 100_000_000
+"""The kernel's file times move in ticks of up to 10 ms: what changed more recently than this is read again."""
 FIRST = "0" * 64
 """`prev` of the first line."""
 
@@ -31,10 +42,20 @@ class Verification(Value):
 class JsonlLedger:
     """Port `Ledger` on a file. Appending is idempotent by the event's key and durable when it returns."""
 
-    def __init__(self, path: Path, *, rests_on: Unsynced | None = None) -> None:
-        """`rests_on`: what must be on the disk before a line that cites it."""
+    def __init__(
+        self, path: Path, *, rests_on: Unsynced | None = None, alone: bool = False, head: "LedgerHead | None" = None
+    ) -> None:
+        """`rests_on`: what must be on the disk before a line that cites it.
+
+        `alone`: this process is the one writer; what another wrote since it first read is put aside, and its own put back.
+        `head`: where the ledger ended when this machine last wrote it, as one that is `alone` looks up when it first reads.
+        """
         self._path = path
         self._rests_on = rests_on
+        self._alone, self._head = alone, head
+        self._known: bytes | None = None
+        """Alone: the whole lines as this process read and wrote them; None before the first read."""
+        self._signs: tuple[int, ...] | None = None
         self._lines: tuple[Line, ...] = ()
         self._read_bytes = -1
         """Bytes of the file that `_lines` stands for; -1 before the first read."""
@@ -60,17 +81,21 @@ class JsonlLedger:
                     )
             if len(lines) == count_before:
                 return
-            if self._rests_on is not None:
-                self._rests_on.sync()
+            self._announce(lines, added=len(lines) - count_before)
             append_whole(self._path, data)
             self._lines = lines
             self._read_bytes += len(data)
+            if self._known is not None:
+                self._known += data
+                self._signs = None
 
     def lines(self) -> tuple[Line, ...]:
         """All whole lines, in order; read again only when another process has added some.
 
         Raises LedgerCorrupt naming the first line that is not what was written, SchemaMismatch for another version.
         """
+        if self._alone:
+            return self._own_lines()
         size = self._size()
         if size != self._read_bytes:
             data = self._path.read_bytes() if size else b""
@@ -80,6 +105,47 @@ class JsonlLedger:
             self._lines = _parse(whole_lines, self._path)
             self._read_bytes = len(data)
         return self._lines
+
+    def _announce(self, lines: tuple[Line, ...], *, added: int) -> None:
+        """Bring to the disk what the new lines rest on, and by which heads the ledger is known from here on."""
+        if self._head is not None:
+            self._head.announce(lines, added=added)
+            if self._rests_on is not None:
+                self._rests_on.add(self._head.path)
+            else:
+                sync_folder(self._head.path)
+        if self._rests_on is not None:
+            self._rests_on.sync()
+
+    def _own_lines(self) -> tuple[Line, ...]:
+        """The lines that this process read first and wrote since, whatever another process made of the file."""
+        signs = _signs(self._path)
+        if self._known is not None and signs is not None and signs == self._signs:
+            return self._lines
+        data = self._path.read_bytes() if signs is not None else b""
+        if self._known is None:
+            self._known = data[: data.rfind(b"\n") + 1]
+            self._lines = _parse(self._known, self._path)
+            if self._head is not None:
+                self._head.check(self._lines, self._path)
+        if not data.startswith(self._known) or b"\n" in data[len(self._known) :]:
+            self._put_back(data)
+            signs = _signs(self._path)
+        self._read_bytes = len(self._known)
+        self._signs = signs if signs is not None and time.time_ns() - signs[2] > SETTLED_NS else None
+        return self._lines
+
+    def _put_back(self, foreign: bytes) -> None:
+        """Write what this process knows; what stood there is kept beside it."""
+        assert self._known is not None
+        number = 1
+        while (aside := self._path.with_name(f"{self._path.name}.foreign-{number}")).exists():
+            number += 1
+        write_whole(aside, foreign)
+        write_whole(self._path, self._known)
+        logger.warning(
+            "%s: was changed by another program; put back, and what stood there is %s", self._path, aside.name
+        )
 
     def _size(self) -> int:
         try:
@@ -99,6 +165,66 @@ def cut_torn_line(path: Path) -> None:
     logger.warning("%s: its torn last line was moved to %s", path, torn.name)
     with full_disk_named(path), path.open("r+b") as file:
         file.truncate(end)
+
+
+def _signs(path: Path) -> tuple[int, ...] | None:
+    """Inode, size and change time in ns, which no process can set back; None without a file."""
+    try:
+        status = path.stat()
+    except FileNotFoundError:
+        return None
+    return status.st_ino, status.st_size, status.st_ctime_ns
+
+
+class LedgerHead:
+    """Where a ledger ends, as this machine wrote it: kept in the user's cache, which no command of a contract can reach."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @classmethod
+    def of(cls, ledger: Path) -> "LedgerHead | None":
+        """The head of the ledger at that place; None for a user without a place for it."""
+        folder = cache_folder("heads")
+        return (
+            None
+            if folder is None
+            else cls(folder / f"{hashlib.sha256(str(ledger.resolve()).encode()).hexdigest()[:32]}.json")
+        )
+
+    def announce(self, lines: tuple[Line, ...], *, added: int) -> None:
+        """These lines will stand there, the last of them `added` now; killed between, either end is the true one."""
+        ends = [line.sha256 for line in lines[-added - 1 :]] if len(lines) > added else [FIRST, lines[-1].sha256]
+        write_whole(
+            self.path,
+            _canonical({"ends": [ends[0], ends[-1]], "lines": len(lines)}),
+            synced=False,
+        )
+
+    def check(self, lines: tuple[Line, ...], ledger: Path) -> None:
+        """Raise LedgerCorrupt where the lines do not end as this machine wrote them; fewer of them are only warned of.
+
+        Nothing is known of a ledger that was copied here. One that was copied away, continued there and copied back looks like
+        one that a candidate added to: the error says how to vouch for it.
+        """
+        try:
+            known = json.loads(self.path.read_text(encoding="utf-8"))
+            ends, count = frozenset(map(str, known["ends"])), int(known["lines"])
+        except (OSError, ValueError, KeyError, TypeError):
+            return
+        if not lines or lines[-1].sha256 in ends:
+            return
+        if len(lines) < count:
+            logger.warning(
+                "%s: had %d lines when this machine last wrote it, and has %d now", ledger, count, len(lines)
+            )
+            return
+        own = next((at for at in range(len(lines), 0, -1) if lines[at - 1].sha256 in ends), 0)
+        raise LedgerCorrupt(
+            str(ledger),
+            line=own + 1,
+            why=f"and what follows is not what this machine wrote: a candidate may have; if you did, remove {self.path}",
+        )
 
 
 def seal_line(body: Body, *, seq: int, prev: str) -> Line:

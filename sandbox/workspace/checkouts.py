@@ -16,6 +16,7 @@ from pathlib import Path, PurePosixPath
 from ridgeline.graph.contract import Contract
 from ridgeline.graph.errors import WorldError
 from ridgeline.sandbox.isolation.directory_pool import discard_tree, fresh_folder, remove_tree, walk_tree
+from ridgeline.sandbox.store.campaign_folder import RecordFiles
 from ridgeline.sandbox.store.durable import write_whole
 from ridgeline.sandbox.workspace.edits import LINK, MODULE
 from ridgeline.sandbox.workspace.git import Entry, Git
@@ -60,6 +61,8 @@ class Trees:
         self._standing: dict[str, Standing] = {}
         """What stood in a slot when its version was sealed."""
         self._folders: dict[str, Path] = {}
+        self.record = RecordFiles(workspace.campaign_dir)
+        """What no command may change, looked after around each."""
         self._here = f"{platform.node()}:{self._dir.resolve()}"
 
     @staticmethod

@@ -107,10 +107,12 @@ class Commands:
         self.trees.tidy()
         for commit in commits:
             self.trees.restore(commit)
+        self.trees.record.remember()
         guard = Guard()
         yield guard
+        record = {f"{name} (of the campaign)" for name in self.trees.record.restore()}
         touched = {path for commit in commits for path in (*self.trees.restore(commit), *self.broken(commit))}
-        guard.tampered = tuple(sorted(touched | self._elsewhere(commits)))
+        guard.tampered = tuple(sorted(touched | record | self._elsewhere(commits)))
 
     def _elsewhere(self, commits: tuple[str, ...]) -> set[str]:
         """What a run of these versions changed in, or added to, the checkouts of others; all is made good again."""

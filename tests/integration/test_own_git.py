@@ -26,6 +26,7 @@ def plant_filter(campaign: Path, deed: str) -> None:
         file.write(f'[filter "evil"]\n\tsmudge = "{deed}; cat"\n\tclean = "{deed}; cat"\n')
         file.write(f'[core]\n\tfsmonitor = "{deed}"\n\thooksPath = {campaign}/hooks\n[include]\n\tpath = more\n')
     (mirror / "more").write_text(f'[alias]\n\tx = "!{deed}"\n[filter "evil"]\n\tprocess = "{deed}"\n')
+    (mirror / "info").mkdir(exist_ok=True)
     (mirror / "info" / "attributes").write_text("* filter=evil\n")
     (mirror / "objects" / "info").mkdir(parents=True, exist_ok=True)
     (mirror / "objects" / "info" / "alternates").write_text("/somewhere/else\n")
