@@ -51,6 +51,8 @@ class Judgment(Value):
                 *(f"  {each}" for each in "\n".join(answer.evidence).splitlines()),
             )
         ]
+        if self.own_work_required and self.correct.answer == "yes" and self.own_work.answer != "yes":
+            lines.append("refused: the task forbids libraries (`library: forbidden`), and own work was not shown")
         off = (f"switched off: {', '.join(self.defences_off)}",) if self.defences_off else ()
         return (*lines, f"{self.calls} judged calls, isolation: {self.isolation}", *off)
 

@@ -294,7 +294,7 @@ def _limit_by_row_peak(noise: RoundingNoise, exact: NDArray[np.float64]) -> Roun
 
 def describe_fault(fault: Fault) -> str:
     """One line: output, kind, detail, measured and allowed error."""
-    return f"{fault.output}: {fault.kind}: {fault.detail} ({fault.measured:.3g}, allowed {fault.allowed:.3g})"
+    return f"{fault.output}: {fault.kind}: {fault.detail} (measured {fault.measured:.3g}, allowed {fault.allowed:.3g})"
 
 
 # Is it correct? Public sizes, sizes nobody has seen, many kinds of values, in secret order, in fresh processes.

@@ -240,6 +240,9 @@ def _is_part_of_output(argument: LaunchArgument, right: RightOutput) -> bool:
     if len(output_values) < max(MEMBER_ELEMENTS, right.values.size // 4) or len(values) < MEMBER_ELEMENTS // 4:
         return False
     nearest, between = _nearest_distances(values, output_values)
+    # what lay in memory by chance is often many numbers beside zero, and so beside a single one of the output's
+    if len(np.unique(np.searchsorted(output_values, values))) < MEMBER_ELEMENTS // 4:
+        return False
     if np.median(nearest) > NEARER_FACTOR * np.median(between):
         return False
     floats = [np.unique(array[np.isfinite(array)]) for array in right.inputs.values()]
@@ -555,6 +558,11 @@ def _read_text(data: bytes, at: int) -> str:
 
 CALL_S = 120.0
 PACE_REPEATS = 3
+LATE_CALLS = (40, 160)
+"""A timed size is called so often more, a secret number between these: what works itself only in its first calls is
+found by what it does then, traced and without its kernels alike."""
+LATE_S = 3.0
+"""Seconds for them."""
 REPEAT_S = 3.0
 """A size is called again, up to so often, while its calls took less: first calls compile, and start the profiler."""
 SLOWER_FACTOR = 10.0
@@ -571,9 +579,10 @@ class PaceCalls:
     outputs: int = 0
     """Of the elements, those of results."""
 
-    def add(self, task: Task, shape: Shape, wall_us: float) -> None:
-        """One call more."""
-        self.least_us[shape.label] = min(wall_us, self.least_us.get(shape.label, wall_us))
+    def add(self, task: Task, shape: Shape, wall_us: float, *, late: bool = False) -> None:
+        """One call more. `late`: times of calls late in a process count for themselves."""
+        label = f"{shape.label}, late" if late else shape.label
+        self.least_us[label] = min(wall_us, self.least_us.get(label, wall_us))
         self.elements += total_elements(shape, (*task.inputs, *task.outputs))
         self.outputs += total_elements(shape, call_results(task))
 
@@ -581,18 +590,24 @@ class PaceCalls:
 def call_every_size(session: Session, task: Task, shapes: Sequence[Shape]) -> PaceCalls | str:
     """Call an open session at every size. Why that did not go, in words, where it did not."""
     calls = PaceCalls()
-    for shape in shapes:
+    for number, shape in enumerate(shapes):
         began, repeats = time.monotonic(), 0
+        wanted, patience_s = (PACE_REPEATS, REPEAT_S) if number else (PACE_REPEATS + draw_late_calls(), LATE_S)
         consts: dict[str, NDArray[np.generic]] = {}
-        while not repeats or (repeats < PACE_REPEATS and time.monotonic() - began < REPEAT_S):
+        while not repeats or (repeats < wanted and time.monotonic() - began < patience_s):
             inputs = {**draw(task, shape.dims, "normal", secret_rng()), **consts}
             consts = {tensor.name: inputs[tensor.name] for tensor in task.inputs if tensor.constness == "const"}
             sealed = session.call(shape.dims, inputs, timeout_s=CALL_S)
             if isinstance(sealed, BrokenWorker):
                 return f"{shape.label}: {sealed.reason}: {sealed.detail}"
             repeats += 1
-            calls.add(task, shape, sealed.wall_us)
+            calls.add(task, shape, sealed.wall_us, late=repeats > PACE_REPEATS)
     return calls
+
+
+def draw_late_calls() -> int:
+    """How often a size is called before it is looked at again: secret."""
+    return int(secret_rng().integers(*LATE_CALLS))
 
 
 def find_slower_size(traced: PaceCalls, plain: PaceCalls, *, slack_us: float) -> str | None:
@@ -602,7 +617,7 @@ def find_slower_size(traced: PaceCalls, plain: PaceCalls, *, slack_us: float) ->
     anywhere, so a short call may take `slack_us` longer.
     """
     for label, least_us in plain.least_us.items():
-        if traced.least_us[label] > SLOWER_FACTOR * least_us + slack_us:
+        if label in traced.least_us and traced.least_us[label] > SLOWER_FACTOR * least_us + slack_us:
             return f"{label}: {traced.least_us[label]:.0f} us, else {least_us:.0f} us"
     return None
 
@@ -708,6 +723,8 @@ class _KnockoutFindings:
     harmed: bool = False
     kernels_by_output: dict[str, str] = field(default_factory=dict)
     """Arrays that a kernel was given ready-made, and which kernel."""
+    consts: dict[str, Arrays] = field(default_factory=dict)
+    """Of each size, the constant inputs of the run's process."""
     unread: bool = False
     """What kernels were given could not be read."""
 
@@ -816,15 +833,28 @@ class _PythonCandidate:
                 if stopped := self._look_at_size(session, shape, findings):
                     findings.harmed = True  # what goes on for ever without its kernels needs them
                     return stopped if stopped.reason == "crash" else None
+            shape, until = self._shapes()[0], time.monotonic() + LATE_S
+            for _ in range(draw_late_calls()):
+                sealed = session.call(shape.dims, self._draw_inputs(shape, findings), timeout_s=CALL_S)
+                if isinstance(sealed, BrokenWorker) or time.monotonic() > until:
+                    break
+            if not isinstance(session.report(), BrokenWorker):  # what those calls held
+                self._look_at_size(session, shape, findings)
         return None
+
+    def _draw_inputs(self, shape: Shape, findings: "_KnockoutFindings") -> Arrays:
+        """Values for a call of that size; constant ones stay as they are in the life of its process."""
+        inputs = {**draw(self.task, shape.dims, "normal", secret_rng()), **findings.consts.get(shape.label, {})}
+        findings.consts[shape.label] = {
+            tensor.name: inputs[tensor.name] for tensor in self.task.inputs if tensor.constness == "const"
+        }
+        return inputs
 
     def _look_at_size(self, session: Session, shape: Shape, findings: "_KnockoutFindings") -> BrokenWorker | None:
         """What stopped it at that size. An array that is right once may be so by chance, and is asked again."""
         right = self._judge_names()
-        consts: Arrays = {}
         for _ in range(DRAWS):
-            inputs = {**draw(self.task, shape.dims, "normal", secret_rng()), **consts}
-            consts = {tensor.name: inputs[tensor.name] for tensor in self.task.inputs if tensor.constness == "const"}
+            inputs = self._draw_inputs(shape, findings)
             sealed = session.call(shape.dims, inputs, timeout_s=CALL_S)
             if isinstance(sealed, BrokenWorker):
                 return sealed

@@ -72,6 +72,8 @@ MIB = 1 << 20
 TORCH_MB = 8192
 """Address space that importing PyTorch and its threads' stacks takes, most of which is never touched."""
 
+TORCH_FILE_MB = 1024
+
 TORCH = ("triton", "cuda", "hip", "flydsl", "cutedsl")
 """Languages whose arrays are tensors, whatever the sources import."""
 
@@ -366,7 +368,9 @@ class Session:
     def _enough(self) -> WorkerLimits:
         """The limits with room for the arenas, which the worker maps but does not own, and for PyTorch."""
         extra = 2 * budget_bytes(self._task) // MIB + (TORCH_MB if self.framework == "torch" else 0)
-        return dataclasses.replace(self._limits, memory_mb=self._limits.memory_mb + extra)
+        # a precompiled header of PyTorch's, which `torch.compile` makes, has some hundred MiB
+        file_mb = max(self._limits.file_mb, TORCH_FILE_MB) if self.framework == "torch" else self._limits.file_mb
+        return dataclasses.replace(self._limits, memory_mb=self._limits.memory_mb + extra, file_mb=file_mb)
 
 
 MOST_GAPS = 4

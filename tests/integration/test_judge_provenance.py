@@ -292,3 +292,28 @@ def test_what_only_moves_data_computes_nothing(names, computes):
         traced = read_trace_report(f'{{"operators": {{"aten.{name}": [1, 900]}}}}'.encode())
         assert traced is not None
         assert bool(traced.computing(1000)[0]) == computes, name
+
+
+EARLY = """
+    calls = [0]
+
+    def run(x, w, y):
+        {count}
+        if calls[0] > {first}:
+            torch.add(x, w, out=y)
+        else:
+            launch(x, w, y)
+"""
+
+
+@pytest.mark.parametrize(
+    ("count", "first"),
+    [
+        ("calls[0] += 1", 4),
+        ("calls[0] += x[0].item() > 0", 12),
+        ("calls[0] = calls[0] + 1 if x.numel() == 1000 else 0", 30),
+    ],
+)
+def test_own_work_in_the_first_calls_alone_is_none(tmp_path, count, first):
+    found = answered(tmp_path, EARLY.format(count=count, first=first))
+    assert found.answer == "no", found.evidence
