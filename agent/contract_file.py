@@ -15,6 +15,7 @@ from ridgeline.agent.knowledge_folders import require_readable, roots, unreadabl
 from ridgeline.graph.contract import OURSELVES, PREREQUISITES, Contract, Knowledge
 from ridgeline.graph.finding import Allowable
 from ridgeline.graph.formula import FormulaError, evaluate
+from ridgeline.graph.rules.audit import RELAXED_RULE
 from ridgeline.graph.values import Value
 from ridgeline.knowledge.definitions import list_functions
 from ridgeline.knowledge.rewrite import code
@@ -133,7 +134,9 @@ def _not_allowable(fields: Mapping[str, object]) -> Iterator[str]:
             continue
         from ridgeline.sandbox.audit.rules import CONVICTING
 
-        if name in CONVICTING:
+        if name == RELAXED_RULE:
+            why = f"{name}: has a field of its own; write `relaxed_math: allowed`"
+        elif name in CONVICTING:
             why = f"{name}: this one convicts, and cannot be allowed; remove it, and write the kernel without"
         else:
             close = get_close_matches(name, names, n=1)

@@ -150,6 +150,11 @@ def _plain_function(value: object) -> bool:
     return value is None
 
 
+def _plain_math(value: object) -> bool:
+    """Likewise."""
+    return value == "refused"
+
+
 PROFILE_S = 600.0
 
 
@@ -217,6 +222,8 @@ class Contract(Value):
     audit: Annotated[Audit, Field(exclude_if=_plain_audit)] = Audit()
     function: Annotated[str | None, Field(exclude_if=_plain_function)] = None
     """Name of the function or kernel that is timed, where its file holds others too."""
+    relaxed_math: Annotated[Literal["refused", "allowed"], Field(exclude_if=_plain_math)] = "refused"
+    """Whether a candidate may add options that change what NaN, infinity, subnormals and rounding give: `-ffast-math`."""
     flags_file: str | None = None
     """Editable file with compiler flags, if the build reads one."""
     target_shapes: Literal["all"] | tuple[str, ...] = "all"

@@ -151,7 +151,7 @@ C: tuple[tuple[str, str, str], ...] = (
     ("reads-reference", "call", "void f(const float *x, float *o, int n) { reference_softmax(x, o, n); }\n"),
     ("fake-report", "printf", 'void f(void) { printf("speedup: %g", 12.0); }\n'),
     ("downgrade", "half", "__global__ void k(const float* a, float* o) { o[0] = __half2float(__float2half(a[0])); }\n"),
-    ("downgrade", "pragma", '#pragma GCC optimize("Ofast")\nvoid f(const float *x, float *o) { o[0] = x[0]; }\n'),
+    ("relaxed-math", "pragma", '#pragma GCC optimize("Ofast")\nvoid f(const float *x, float *o) { o[0] = x[0]; }\n'),
     ("downgrade", "tf32", "__global__ void k(const float* a, float* o) { wmma::fragment<wmma::matrix_a, 16, 16, 8, wmma::precision::tf32, wmma::row_major> f; use(f, a, o); }\n"),
     ("library-call", "cublas", "void f(cublasHandle_t h) { cublasSgemm(h, a, b, m, n, k, &al, A, m, B, k, &be, C, m); }\n"),
     ("library-call", "at::matmul", "at::Tensor f(at::Tensor a, at::Tensor b) { return at::matmul(a, b); }\n"),

@@ -10,6 +10,7 @@ from typing import get_args
 
 from ridgeline.agent.planner.scope import Files, Scope, find_scope
 from ridgeline.graph.briefing import Briefing, Draft, Proposal, Review
+from ridgeline.graph.contract import Contract
 from ridgeline.graph.record import PredictionCheck, Reflection, RoundClosed
 from ridgeline.graph.rules import lessons as predict
 from ridgeline.graph.rules.change import explain_forbidden
@@ -19,8 +20,9 @@ from ridgeline.graph.values import Category, FileEdit, Hypothesis, Prediction
 from ridgeline.knowledge.cards import Card, Needs, Variant, fill_edits, load
 from ridgeline.knowledge.rewrite import apply, code, list_pieces, where_first
 from ridgeline.knowledge.source import line_of
-from ridgeline.knowledge.steps import Constant, Edit
+from ridgeline.knowledge.steps import Constant, Edit, Flags, Insert
 from ridgeline.knowledge.sweeps import neighbours, settings
+from ridgeline.sandbox.audit.relaxed_math import list_options
 
 # Which levers can be pulled now: every card and variant that applies to the best version's sources.
 
@@ -194,6 +196,22 @@ def find_exclusion(excludes: Needs, briefing: Briefing, *, sources: Mapping[str,
     return ""
 
 
+def explain_relaxed(edits: tuple[Edit, ...], contract: Contract) -> str:
+    """Why edits that change the meaning of arithmetic are out, or nothing."""
+    if contract.relaxed_math == "allowed":
+        return ""
+    flags = [word for edit in edits if isinstance(edit, Flags) for word in edit.add]
+    pragmas = [
+        edit.pragma if isinstance(edit, Flags) else edit.text for edit in edits if isinstance(edit, Flags | Insert)
+    ]
+    options = (*list_options("kernel.flags", " ".join(flags)), *list_options("kernel.c", "\n".join(pragmas)))
+    return (
+        f"{options[0]} changes what arithmetic means, which the contract does not allow (relaxed_math)"
+        if options
+        else ""
+    )
+
+
 def find_bar(candidate: Candidate, rounds: tuple[RoundClosed, ...]) -> str:
     """Why a lever that was tried before is not tried again, or nothing."""
     past = [closed for closed in rounds if hypothesis_of(closed).id == candidate.id]
@@ -284,6 +302,8 @@ class CatalogPlanner:
         name = hypothesis.id.partition(":")[2]
         variant = next((variant for variant in card.variants if variant.id == name), None)
         edits = fill_edits(fallback.edits, variant.params if variant else {})
+        if why := explain_relaxed(edits, briefing.contract):
+            return Draft(edits=(), refusal=f"the weaker form of {hypothesis.lever} is out: {why}")
         scope = find_scope(briefing, self._files)
         only = scope.names if scope else None
         changed = apply(edits, texts(briefing), flags_file=briefing.contract.flags_file, only=only)
@@ -316,7 +336,11 @@ class CatalogPlanner:
             for item in candidates(card, briefing, scope):
                 if isinstance(item, Drop):
                     drops.append(item)
-                elif why := find_bar(item, tried) or _forbidden(item, briefing):
+                elif (
+                    why := explain_relaxed(item.edits, briefing.contract)
+                    or find_bar(item, tried)
+                    or _forbidden(item, briefing)
+                ):
                     drops.append(Drop(lever=item.id, why=why))
                 else:
                     levers.append(item)

@@ -61,6 +61,12 @@ BUCKETS: Mapping[Bucket, str] = {
     "W1": "; a cache of quantised weights keyed on identity and version (W1)",
 }
 """Where a gain comes from, in words; most come from inside the kernel, which needs none."""
+COMPILED = frozenset({"C", "CUDA", "HIP", "CK"})
+"""Languages whose compilers take options that relax arithmetic."""
+ARITHMETIC = {
+    "refused": "as written: options that change NaN, infinity or order (-ffast-math and its like) are refused",
+    "allowed": "options that change NaN, infinity or order (-ffast-math and its like) are allowed",
+}
 SPEC = 80
 """Characters of a hardware number with its source."""
 
@@ -178,6 +184,7 @@ class Context:
             "features": " ".join(machine.features),
             "caches": _caches(machine.l1d_bytes, machine.l2_bytes, machine.l3_bytes),
             "compiler": machine.compiler,
+            "arithmetic": ARITHMETIC[contract.relaxed_math] if target.target_lang in COMPILED else "",
         }
         return _lines(facts)
 

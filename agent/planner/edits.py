@@ -8,6 +8,7 @@ from difflib import SequenceMatcher
 from ridgeline.agent.planner.conversation import Wrong, clip_line, without_thoughts
 from ridgeline.graph.contract import Contract
 from ridgeline.graph.values import FileEdit, Value
+from ridgeline.sandbox.audit.relaxed_math import find_new_option
 from ridgeline.sandbox.workspace.edits import refusal
 from ridgeline.sandbox.workspace.git import Entry
 
@@ -60,6 +61,9 @@ def apply_answer(answer: str, sources: Mapping[str, str], contract: Contract) ->
     edits = tuple(FileEdit(path=path, text=text) for path, text in texts.items() if sources.get(path) != text)
     if not edits:
         return Wrong(why="the edits leave every file as it was")
+    option = "" if contract.relaxed_math == "allowed" else find_new_option(sources, texts)
+    if option:
+        return Wrong(why=f"{option} changes what NaN, infinity, subnormals and rounding give; this contract refuses it")
     return Edited(edits=edits, explanation=explanation(answer_text))
 
 

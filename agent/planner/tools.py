@@ -12,7 +12,16 @@ from pathlib import Path, PurePosixPath
 from threading import local
 from typing import Any, Protocol
 
-from ridgeline.agent.planner.catalog import OFF_BOTTLENECK, Candidate, candidates, find_exclusion, narrow, texts, unmet
+from ridgeline.agent.planner.catalog import (
+    OFF_BOTTLENECK,
+    Candidate,
+    candidates,
+    explain_relaxed,
+    find_exclusion,
+    narrow,
+    texts,
+    unmet,
+)
 from ridgeline.agent.planner.checks import Length
 from ridgeline.agent.planner.conversation import Count, bound_text, clip_line, fence, number_lines
 from ridgeline.agent.planner.history import describe_round, hypothesis_of
@@ -447,7 +456,11 @@ def levers(cards: Sequence[Card], briefing: Briefing, scope: Scope | None = None
     """
     sources = narrow(texts(briefing), scope)
     fitting = [
-        card for card in cards if _fits(card, briefing) and not find_exclusion(card.excludes, briefing, sources=sources)
+        card
+        for card in cards
+        if _fits(card, briefing)
+        and not find_exclusion(card.excludes, briefing, sources=sources)
+        and not explain_relaxed(card.edits, briefing.contract)
     ]
     card_words = [_words(card) for card in fitting]
     ours = _spoken(operators(briefing.target.target_op))

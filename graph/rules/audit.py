@@ -39,7 +39,9 @@ JUDGE_ONLY_RULES = frozenset(
     }
 )
 """Rules that only the judge of a task settles: a contract's own test and benchmark run in the candidate's process."""
-HARMLESS_RULES = frozenset({"inline-asm", "local-macro", "library-call", "fallback", "downgrade"})
+RELAXED_RULE = "relaxed-math"
+"""Of options that change the meaning of arithmetic: no test shows for which inputs. `relaxed_math` decides."""
+HARMLESS_RULES = frozenset({"inline-asm", "local-macro", "library-call", "fallback", "downgrade", RELAXED_RULE})
 """Rules of what does the work, if otherwise than one may want it: the test and the clock see that. Never in the way."""
 NOTHING_SETTLES = "nothing here settles it"
 
@@ -61,7 +63,7 @@ def summarize_findings(findings: Sequence[Finding]) -> AuditState:
 
 
 def find_refusal(findings: Sequence[Finding], hypothesis: Hypothesis, contract: Contract) -> Refusal | None:
-    """The gate: a convicting finding, a cache that Rule 11 forbids, then what nothing in this campaign can settle.
+    """The gate: a convicting finding, a cache that Rule 11 forbids, relaxed arithmetic, then what nothing here can settle.
 
     None lets the candidate go on to its tests.
     """
@@ -71,6 +73,9 @@ def find_refusal(findings: Sequence[Finding], hypothesis: Hypothesis, contract: 
     for finding in findings:
         if finding.rule in CACHE_RULES and (problem := _explain_forbidden_cache(finding, hypothesis)):
             return Refusal(reason="overfit", detail=f"{describe_finding(finding)}: {problem}")
+    relaxed = [finding for finding in findings if finding.rule == RELAXED_RULE and finding.severity == "routes"]
+    if relaxed and contract.relaxed_math == "refused":
+        return Refusal(reason="unsettled", detail=_describe_relaxed(relaxed[0]))
     blocking = [finding for finding in list_open_findings(findings, contract) if finding.rule in JUDGE_ONLY_RULES]
     return Refusal(reason="unsettled", detail=_describe_blocking(blocking[0])) if blocking else None
 
@@ -98,6 +103,8 @@ def describe_settlement(finding: Finding, contract: Contract) -> str:
     """What settles a finding in a campaign of this contract, in words that fit after its line."""
     if finding.severity == "notes":
         return "settled by the 4-step trace"
+    if finding.rule == RELAXED_RULE:
+        return f"{contract.relaxed_math} by relaxed_math"
     if contract.judged or finding.closer == "reading":
         return f"settled by {name_closer(finding.closer)}"
     return "allowed by audit.allow" if finding.rule in contract.audit.allow else NOTHING_SETTLES
@@ -117,6 +124,14 @@ def _describe_blocking(finding: Finding) -> str:
     """With the mend first: whoever shows a single line cuts its end."""
     mend = f"{NOTHING_SETTLES}; write it without, or allow it in ridgeline.yaml: audit: {{allow: [{finding.rule}]}}"
     return f"{_describe_place(finding)}: {finding.meaning}; {mend}: `{finding.code}`"
+
+
+def _describe_relaxed(finding: Finding) -> str:
+    """The option and its mend."""
+    return (
+        f"{_describe_place(finding)}: `{finding.code}` {finding.meaning}; "
+        "write it without, or allow it in ridgeline.yaml: relaxed_math: allowed"
+    )
 
 
 def _explain_forbidden_cache(finding: Finding, hypothesis: Hypothesis) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import PurePosixPath
 
+from ridgeline.sandbox.audit import relaxed_math
 from ridgeline.sandbox.audit.c_names import CLOCKS, JUDGES
 from ridgeline.sandbox.audit.c_surroundings import rule_of
 from ridgeline.sandbox.audit.rules import Hit
@@ -85,7 +86,7 @@ def hits(path: str, text: str) -> Iterator[Hit]:
     options = [(number, option) for number, word in words for option in _stages(word)]
     for (number, option), (_, after) in pairwise([*options, (0, "")]):
         if rule := _rule(option, after, short=not recipe, compiling=not recipe or number in compiling):
-            yield Hit(rule=rule, line=number)
+            yield Hit(rule=rule, line=number, code=option if rule == relaxed_math.RULE else "")
 
 
 def _simple(path: str) -> bool:
@@ -134,6 +135,8 @@ def _rule(option: str, after: str, *, short: bool, compiling: bool) -> str:
         return rule
     if match and _hides_name(match[1] or match[2] or after):
         return "hidden-name"
+    if relaxed_math.OPTION.fullmatch(option):
+        return relaxed_math.RULE
     if READS.fullmatch(option) or (short and SHORT.fullmatch(option)):
         return "build-setting"
     return ""

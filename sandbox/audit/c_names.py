@@ -58,8 +58,6 @@ def hits(source: CSource) -> Iterator[Hit]:
             and REFERENCE.search(re.sub(r"\.\w+$", "", included[1]).replace("/", "."))
         ):
             yield Hit(rule="reads-reference", line=line)
-        elif re.match(r"#pragma\b.*(?:fast-?math|fast - math|Ofast|unsafe-math|fp_contract \( fast)", text):
-            yield Hit(rule="downgrade", line=line)
     yield from _early(source)
 
 

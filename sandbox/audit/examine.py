@@ -17,6 +17,7 @@ from ridgeline.sandbox.audit import (
     python_surroundings,
     python_tampering,
     python_work,
+    relaxed_math,
 )
 from ridgeline.sandbox.audit.c_source import CSource
 from ridgeline.sandbox.audit.c_tokens import Macro
@@ -28,9 +29,6 @@ PYTHON = frozenset({".py", ".pyi", ".pyx"})
 LARGEST = 1_000_000
 """Characters of a text that are examined."""
 EMBEDDED = re.compile(r"__global__|#\s*include|PYBIND11_MODULE|TORCH_LIBRARY|extern\s+\"C\"")
-FLAGS = re.compile(
-    r"-Ofast|-f(?:unsafe-math-optimizations|fast-math)|-?-use_fast_math|-ffinite-math-only|-cl-fast-relaxed-math"
-)
 IMPORT = re.compile(r"(?:import [\w., ]+|from [\w.]+ import [\w, ]+)")
 REMEMBERED = 32
 """Texts whose findings are kept: a file is examined as the change, and again as what the next one changes."""
@@ -100,8 +98,8 @@ def audit(
         findings += _python(path, text, dtype, own_names)
     elif as_c or suffix in C_LIKE:
         findings += [finding(hit, path, lines) for hit in _c_like(text, dtype, own_names, borrowed)]
-    findings += [finding(hit, path, lines) for hit in _flags(text, suffix)]
     if suffix not in C_LIKE:
+        findings += [finding(hit, path, lines) for hit in relaxed_math.hits_of_text(text)]
         findings += [finding(hit, path, lines, embedded=suffix in PYTHON) for hit in build_options.hits(path, text)]
     return _order(findings)
 
@@ -225,6 +223,7 @@ def _c_like(
     source = CSource(text, own_names, borrowed)
     yield from c_surroundings.hits(source)
     yield from c_work.hits(source, dtype=dtype)
+    yield from relaxed_math.hits_of_source(source.tokens)
 
 
 def _by_name(path: str) -> Iterator[Hit]:
@@ -238,15 +237,6 @@ def _by_name(path: str) -> Iterator[Hit]:
 def _of_the_system(path: str, name: str) -> bool:
     """Whether an `#include` of a system's header could find the file."""
     return bool(SYSTEM_HEADERS.fullmatch(name) or SYSTEM_FOLDERS.fullmatch(path))
-
-
-def _flags(text: str, suffix: str) -> Iterator[Hit]:
-    """Compiler options that give up precision, where options are written."""
-    if suffix in C_LIKE:
-        return
-    for number, line in enumerate(text.splitlines(), start=1):
-        if FLAGS.search(line) and not line.lstrip().startswith("#"):
-            yield Hit(rule="downgrade", line=number)
 
 
 def _order(findings: list[Finding]) -> tuple[Finding, ...]:

@@ -99,6 +99,7 @@ RULES: dict[str, Rule] = {
     "fake-report": Rule("prints or writes what a benchmark would report", "isolation"),
     # Numbers and work.
     "downgrade": Rule("computes in less precision than the data has", "precision_probe"),
+    "relaxed-math": Rule("lets the compiler change what NaN, infinity, subnormals and rounding give", "reading"),
     "library-call": Rule("has a library do the work", "knock_out"),
     "fallback": Rule("goes to a library when its own kernel fails", "knock_out"),
     "constant-output": Rule("returns what does not depend on the inputs", "sensitivity_pair"),

@@ -65,3 +65,22 @@ def test_a_line_without_findings_reads_as_before_there_was_an_audit(tmp_path):
     written = kept.model_dump(mode="json")
     assert '"audit"' not in json.dumps(written)
     assert RoundClosed.model_validate(written) == kept
+
+
+FAST = 'speed 130\n#pragma GCC optimize("O3,fast-math")\nvoid f(void) {}\n'
+
+
+def test_relaxed_arithmetic_is_rolled_back_unbuilt_unless_the_contract_allows_it(tmp_path):
+    campaign = make_campaign(tmp_path, FAST)
+    campaign.drive()
+    (lost,) = campaign.history().rounds
+    assert lost.judged.verdict.reason == "unsettled"
+    assert "kernel.c:2 relaxed-math: `fast-math` lets the compiler change what NaN" in lost.judged.verdict.sentence
+    assert "relaxed_math: allowed" in " ".join((lost.judged.verdict.sentence, *lost.judged.verdict.notes))
+    assert find(lost.judged, Built) is None
+    (tmp_path / "again").mkdir()
+    allowed = make_campaign(tmp_path / "again", FAST, relaxed_math="allowed")
+    allowed.drive()
+    (kept,) = allowed.history().rounds
+    assert kept.accepted
+    assert any("allowed by relaxed_math" in note for note in kept.judged.verdict.notes)

@@ -11,6 +11,7 @@ from ridgeline.graph.verdict import ShapeChange
 from tests.builders import (
     make_applied,
     make_built,
+    make_contract,
     make_drafted,
     make_failed,
     make_judged,
@@ -23,12 +24,16 @@ from tests.builders import (
 )
 from tests.catalog_briefs import AVX2, brief, naive
 
+RELAXED = make_contract(flags_file="kernel.flags", relaxed_math="allowed")
 
-def play(planner: CatalogPlanner, sources: dict[str, str], wins: dict[str, float], rounds: int) -> list[RoundClosed]:
+
+def play(
+    planner: CatalogPlanner, sources: dict[str, str], wins: dict[str, float], rounds: int, **fields: object
+) -> list[RoundClosed]:
     """A campaign in which exactly the levers of `wins` gain; sources move on with each accepted one."""
     closed: list[RoundClosed] = []
     for number in range(2, 2 + rounds):
-        now = brief(sources, *closed)
+        now = brief(sources, *closed, **fields)
         proposal = planner.propose(now)
         if proposal.hypothesis is None:
             break
@@ -64,7 +69,7 @@ def test_matmul_takes_the_big_wins_first() -> None:
 @pytest.mark.feature("F122")
 def test_softmax_takes_the_big_wins_first() -> None:
     wins = {"exp-once": 0.9, "gcc-relaxed-math": 1.5, "gcc-march-native": 0.5}
-    rounds = play(CatalogPlanner(), naive("softmax_c"), wins, 8)
+    rounds = play(CatalogPlanner(), naive("softmax_c"), wins, 8, contract=RELAXED)
     assert ids(rounds)[0] == "exp-once"
     assert set(wins) <= set(ids(rounds)[:6])
 
@@ -218,7 +223,7 @@ def test_after_a_review_unexplored_categories_come_first() -> None:
 
 @pytest.mark.feature("F101")
 def test_repair_walks_down_the_fallbacks_then_refuses() -> None:
-    planner, now = CatalogPlanner(), brief(naive("softmax_c"))
+    planner, now = CatalogPlanner(), brief(naive("softmax_c"), contract=RELAXED)
     asked = proposed_first(naive("softmax_c")).model_copy(
         update={"id": "gcc-relaxed-math", "lever": "gcc-relaxed-math"}
     )
