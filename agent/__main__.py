@@ -1,5 +1,18 @@
-"""`python -m ridgeline` is `ridgeline`, also in a clone where nothing is installed."""
+"""Where the command begins: nothing is imported before an interruption is told of in a line."""
 
-from ridgeline.agent.cli.application import main
+import sys
 
-main()
+
+def main() -> None:
+    """Entry point; ends the process with the documented exit code. Ctrl-C while Python still imports is one too."""
+    try:
+        from ridgeline.agent.cli.application import main as run_command
+
+        run_command()
+    except KeyboardInterrupt:
+        sys.stderr.write("ridgeline: interrupted before anything began\n")  # the console is not there yet
+        sys.exit(130)
+
+
+if __name__ == "__main__":
+    main()

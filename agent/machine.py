@@ -17,6 +17,7 @@ from ridgeline.sandbox.devices.tools import PROGRAMS, is_installed, parse, serie
 from ridgeline.sandbox.devices.values import MIB, CardVerdict, GpuProcess, State, ToolAnswer, Vendor
 from ridgeline.sandbox.isolation.commands import has_own_table
 from ridgeline.sandbox.isolation.confinement import network_isolation
+from ridgeline.sandbox.isolation.leftovers import remove_abandoned_folders
 from ridgeline.sandbox.isolation.process import run
 from ridgeline.sandbox.timing.observation import sources
 
@@ -83,7 +84,7 @@ TOOLS = (
 
 
 def examine(folder: Path) -> tuple[Finding, ...]:
-    """Look at everything; takes a few seconds and changes nothing."""
+    """Look at everything; takes a few seconds, and removes only what killed processes of ours left behind."""
     return tuple(_findings(folder))
 
 
@@ -106,6 +107,7 @@ def _findings(folder: Path) -> Iterator[Finding]:
     yield _processes()
     yield _keys(os.environ.get)
     yield _disk(folder)
+    yield _leftovers()
 
 
 def _tool(tool: Tool) -> Finding:
@@ -191,6 +193,13 @@ def _keys(variable: Callable[[str], str | None]) -> Finding:
         detail=", ".join(names) if names else "none set",
         cost="" if names else "nothing for planner catalog, which needs no model",
     )
+
+
+def _leftovers() -> Finding:
+    """Temporary folders of processes that were killed: removed now, where they are surely ours."""
+    removed = remove_abandoned_folders()
+    many = f"{len(removed)} folder{'' if len(removed) == 1 else 's'} of ended processes removed from {tempfile.gettempdir()}"
+    return Finding(name="leftovers", found=True, detail=many if removed else "none of ended processes", cost="")
 
 
 def _disk(folder: Path) -> Finding:

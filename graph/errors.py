@@ -163,6 +163,12 @@ class DeviceBusy(WorldError):
     exit_code = 4
 
 
+class LeaseUnsafe(WorldError):
+    """A lock cannot be taken without writing to what another user chose."""
+
+    exit_code = 2
+
+
 class StopAsked(DeviceBusy):
     """A campaign that waits for an idle GPU was asked to stop: it cannot close its round without one."""
 

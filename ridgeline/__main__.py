@@ -1,5 +1,5 @@
 """`python -m ridgeline` is `ridgeline`, also in a clone where nothing is installed."""
 
-from ridgeline.agent.cli.application import main
+from ridgeline.agent.__main__ import main
 
 main()

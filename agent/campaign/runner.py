@@ -2,12 +2,13 @@
 
 import errno
 import gc
+import hashlib
 import logging
 import os
 import re
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
@@ -17,6 +18,7 @@ from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.checkpoint.sqlite import SqliteSaver
 
 from ridgeline.agent.campaign.approvals import find_open_page
+from ridgeline.agent.campaign.notify import FILE as NOTIFIED
 from ridgeline.agent.campaign.notify import keep
 from ridgeline.agent.campaign.progress import NoView, Outcome, Progress, Seen, Status, StatusView
 from ridgeline.agent.campaign.state_files import BASE, Manifest, read_manifest, require_whole, write_manifest
@@ -59,6 +61,7 @@ from ridgeline.prompts.render import render
 from ridgeline.sandbox.devices.lease import lease
 from ridgeline.sandbox.devices.machine import LocalDevice
 from ridgeline.sandbox.isolation.directory_pool import discard_tree
+from ridgeline.sandbox.isolation.leftovers import remove_abandoned_folders, remove_campaign_leftovers
 from ridgeline.sandbox.store.durable import UNWRITABLE, name_full_disk, write_whole
 from ridgeline.sandbox.store.json_file import read_model
 from ridgeline.sandbox.store.ledger import JsonlLedger
@@ -206,6 +209,8 @@ class StartRequest:
 
 REQUEST = "request.json"
 THREAD = "campaign"
+NAMING_S = 60.0
+"""So long a start waits for others that find their names in the same repository."""
 FUSE = 20_000
 """LangGraph's recursion limit: a fuse, not a stop rule."""
 
@@ -216,20 +221,24 @@ def start(start_request: StartRequest, *, recording: Path | None = None) -> Outc
     inside = PurePosixPath(start_request.contract.path.parent.resolve().relative_to(repository).as_posix())
     created = _read_request(recording).created if recording else datetime.now().astimezone().strftime("%Y-%m-%d %H:%M")
     request = _request(start_request, created, str(inside / start_request.contract.path.name))
-    place = Place(
-        repository=repository,
-        contract_dir=inside,
-        campaign_dir=start_request.campaign_dir
-        or repository / "agent" / "workspace" / _derive_name(start_request, request, repository),
-        recording=recording.resolve() if recording else None,
-    )
     specs = _read_request(recording).specs if recording else _documented_specs(start_request.contract)
-    request = request.model_copy(update={"campaign": place.campaign_dir.name, "specs": specs})
-    _require_empty(place.campaign_dir)
-    with undo_refused_start(place.campaign_dir, repository):
-        _write_request(place, request, start_request)
-        ports = connect(place, request.contract, request.planner, request.limits, model=start_request.model)
-        return _run(place, request, ports, start_request.progress)
+    with ExitStack() as undoing:
+        # a name is found and taken by one process at a time, so that two starts make two campaigns
+        with lease(f"start-{hashlib.sha256(os.fsencode(repository)).hexdigest()[:16]}", wait_s=NAMING_S):
+            place = Place(
+                repository=repository,
+                contract_dir=inside,
+                campaign_dir=start_request.campaign_dir
+                or repository / "agent" / "workspace" / _derive_name(start_request, request, repository),
+                recording=recording.resolve() if recording else None,
+            )
+            request = request.model_copy(update={"campaign": place.campaign_dir.name, "specs": specs})
+            _require_empty(place.campaign_dir)
+            undoing.enter_context(undo_refused_start(place.campaign_dir, repository))
+            _write_request(place, request, start_request)
+        with lease("running", wait_s=0, folder=place.campaign_dir):
+            ports = connect(place, request.contract, request.planner, request.limits, model=start_request.model)
+            return _run(place, request, ports, start_request.progress)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -263,17 +272,21 @@ def resume(campaign_dir: Path, progress: Progress) -> Outcome:
     require_whole(campaign_dir)
     origin = read_campaign(campaign_dir)
     place, request = origin.place, origin.request
-    if place.recording is None:
-        place = replace(place, moved_to=check_machine(campaign_dir, request, origin.contract_file))
-    model = elsewhere(origin.model, os.environ) if origin.model else None
-    ports = connect(place, request.contract, request.planner, request.limits, model=model)
-    return _run(place, request, ports, progress)
+    # before the tape is opened: its torn end may be another process in the middle of a write
+    with lease("running", wait_s=0, folder=campaign_dir):
+        if place.recording is None:
+            place = replace(place, moved_to=check_machine(campaign_dir, request, origin.contract_file))
+        remove_campaign_leftovers(campaign_dir)
+        remove_abandoned_folders()
+        model = elsewhere(origin.model, os.environ) if origin.model else None
+        ports = connect(place, request.contract, request.planner, request.limits, model=model)
+        return _run(place, request, ports, progress)
 
 
 def _run(place: Place, request: Request, ports: Ports, progress: Progress) -> Outcome:
-    """Drive the loop under the campaign's lease, and say how it ended. Raises what stopped it."""
+    """Drive the loop, with the campaign's lease held, and say how it ended. Raises what stopped it."""
     live = StatusView(place.campaign_dir, ports, progress)
-    with lease("running", wait_s=0, folder=place.campaign_dir), checkpoints(place.campaign_dir) as saver:
+    with checkpoints(place.campaign_dir) as saver:
         try:
             release_stale_locks(place.campaign_dir / "mirror.git", user=place.repository, branch=_branch(ports))
             restore_files(ports)
@@ -411,7 +424,7 @@ def _require_empty(folder: Path) -> None:
     """A campaign's folder is wholly its own: refused starts clear it, so nobody's files may lie in it."""
     if any((folder / name).exists() for name in (REQUEST, "ledger.jsonl", BASE)):
         raise UserError(f"--dir: {folder}: holds a campaign already; `ridgeline resume` it or give another folder")
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+    if folder.exists() and (not folder.is_dir() or any(path.name != NOTIFIED for path in folder.iterdir())):
         raise UserError(f"--dir: {folder}: is not an empty folder; name one that does not exist yet")
 
 

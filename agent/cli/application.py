@@ -188,7 +188,3 @@ def _help_text(app: typer.Typer, arguments: Sequence[str]) -> str | None:
             return context.get_help()
         case _:
             return None
-
-
-if __name__ == "__main__":
-    main()

@@ -1,44 +1,77 @@
 """One timed command per device at a time, among all campaigns of this user on this machine."""
 
 import contextlib
+import errno
 import fcntl
 import os
 import re
+import stat
 import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from ridgeline.graph.errors import DeviceBusy
+from ridgeline.graph.errors import DeviceBusy, LeaseUnsafe
 from ridgeline.sandbox.store.durable import full_disk_named
 
 STEP_S = 0.05
-HOLDER_BYTES = 32
-"""The holder's process id, padded: a number that is overwritten needs no truncation, which journals wait for."""
+HOLDER_BYTES = 64
+"""The holder's process id and since when, padded: what is overwritten needs no truncation, which journals wait for."""
 
 
 @contextlib.contextmanager
 def lease(device: str, *, wait_s: float, folder: Path | None = None) -> Iterator[None]:
     """Hold the device for the `with` block. Not re-entrant; released by the kernel when the holder dies.
 
-    Raises DeviceBusy, naming the holder's process id, when it could not be had within `wait_s` seconds.
+    Raises DeviceBusy, naming the holder's process id and since when it holds it, when it could not be had within
+    `wait_s` seconds; LeaseUnsafe where another user could choose what is written to.
     """
     place = folder or _folder()
     path = place / f"{re.sub(r'[^A-Za-z0-9_.-]+', '-', device)}.lock"
     with full_disk_named(path):
         place.mkdir(mode=0o700, parents=True, exist_ok=True)
-        handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+        if folder is None:
+            _require_own(place)
+        handle = _open(path)
     try:
         if not _try_lock(handle, until=time.monotonic() + wait_s):
             holder = os.pread(handle, HOLDER_BYTES, 0).decode(errors="replace").strip() or "unknown"
+            what = f"{device} (campaign {folder.name})" if folder and device == "running" else device
             raise DeviceBusy(
-                f"{device}: process {holder} holds the lease and did not give it back within {wait_s:g} s;"
+                f"{what}: process {holder} holds the lease and did not give it back within {wait_s:g} s;"
                 " wait for it, stop it, or allow a longer wait"
             )
-        os.pwrite(handle, f"{os.getpid():<{HOLDER_BYTES - 1}}\n".encode(), 0)
+        since = time.strftime("%Y-%m-%d %H:%M:%S")
+        os.pwrite(handle, f"{f'{os.getpid()} since {since}':<{HOLDER_BYTES - 1}}\n".encode(), 0)
         yield
     finally:
         os.close(handle)
+
+
+def _require_own(place: Path) -> None:
+    """Raises LeaseUnsafe for a folder that another user made, or may write to: links in it would lead our writes."""
+    status = os.lstat(place)
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid() or status.st_mode & 0o022:
+        raise LeaseUnsafe(
+            f"{place}: is not a folder of this user's own; remove it, or set XDG_RUNTIME_DIR to a folder that is"
+        )
+
+
+def _open(path: Path) -> int:
+    """The lock file, made where it is missing; never through a link, and nothing but a plain file."""
+    try:
+        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        if error.errno not in (errno.ELOOP, errno.EISDIR, errno.ENXIO, errno.EACCES, errno.EROFS):
+            raise
+        raise LeaseUnsafe(
+            f"{path}: cannot be held as a lock ({error.strerror}); remove it, or make it writable"
+        ) from None
+    status = os.fstat(handle)
+    if not stat.S_ISREG(status.st_mode) or status.st_nlink > 1:
+        os.close(handle)
+        raise LeaseUnsafe(f"{path}: is no plain file with one name; remove it")
+    return handle
 
 
 def _try_lock(handle: int, *, until: float) -> bool:

@@ -2,9 +2,10 @@
 
 import logging
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import cache
 from importlib.resources import files
 from pathlib import Path, PurePosixPath
@@ -76,6 +77,7 @@ OVERRIDES = {
     "core.hooksPath": "/dev/null",
     "core.fsmonitor": "false",
     "core.quotePath": "false",
+    "core.fsync": "committed,reference",
     "commit.gpgSign": "false",
     "gc.auto": "0",
     "maintenance.auto": "false",
@@ -113,8 +115,7 @@ class Git:
         process = self.attempt(*words, stdin=stdin, env=env)
         if process.returncode != 0:
             require_room(self.git_dir, *([self.work_tree] if self.work_tree else []))
-            stderr_lines = process.stderr.strip().splitlines() or [f"exit code {process.returncode}"]
-            raise GitFailed(f"{self.git_dir}: git {words[0]} failed: {stderr_lines[-1]}")
+            raise GitFailed(f"{self.git_dir}: git {words[0]} failed: {_explain(process)}")
         return process.stdout
 
     def attempt(self, *words: str, stdin: bytes | None = None, env: Mapping[str, str] | None = None) -> Captured:
@@ -219,6 +220,22 @@ class Git:
     def move(self, ref: str, *, new: str, old: str | None) -> None:
         """Point a full reference name at `new`, if it still is at `old` (None: does not exist)."""
         self.run("update-ref", ref, new, old or "0" * len(new))
+
+
+LOCKED = re.compile(r"Unable to create '(.+\.lock)': File exists")
+
+
+def _explain(process: Captured) -> str:
+    """Why git failed, in a line; of a lock which file it is and since when, for git ends on advice."""
+    lines = process.stderr.strip().splitlines() or [f"exit code {process.returncode}"]
+    locked = LOCKED.search(process.stderr)
+    if locked is None:
+        return next((line for line in lines if line.startswith(("fatal:", "error:"))), lines[-1])
+    try:
+        since = datetime.fromtimestamp(os.lstat(locked[1]).st_mtime, UTC).isoformat(sep=" ", timespec="seconds")
+    except OSError:
+        since = "a moment ago, and gone now"
+    return f"{locked[1]} is there since {since}: another git works here, or was killed; remove the file if none runs"
 
 
 def _moment(at: str) -> str:

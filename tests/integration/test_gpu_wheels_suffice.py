@@ -26,7 +26,7 @@ class Absent:
 
 
 sys.meta_path.insert(0, Absent())
-from ridgeline.agent.cli.application import main
+from ridgeline.agent.__main__ import main
 
 main()
 """
