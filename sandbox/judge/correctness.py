@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ridgeline.graph.judgment import QuestionAnswer
 from ridgeline.graph.task import Shape, Task
-from ridgeline.sandbox.judge.dtypes import LARGEST, from_float64, is_float, to_float64, unit
+from ridgeline.sandbox.judge.dtypes import LARGEST, SMALLEST, from_float64, is_float, to_float64, unit
 from ridgeline.sandbox.judge.inputs import (
     MIXES,
     PARTS,
@@ -314,6 +314,11 @@ PING_SHARE = 0.3
 """Of tests that an empty call comes before."""
 TELLING_MIXES = ("normal", "wide", "cancel")
 """Kinds of values for a size that is too large for all of them: together they show most shortcuts."""
+SPECIAL_VALUES: Mapping[str, float | None] = {"NaN": math.nan, "infinity": math.inf, "subnormals": None}
+"""One of them in one input; None for an input of nothing but subnormal numbers."""
+SPECIAL_S = 10.0
+"""Seconds that a call with such an input may take."""
+KINDS = ("a number", "NaN", "infinity", "-infinity", "zero")
 T = TypeVar("T")
 
 
@@ -361,6 +366,7 @@ class CorrectnessTests:
 
     def check(self, opened: Opened) -> QuestionAnswer:
         """Public sizes in one fresh process, then everything else in another, each in secret order."""
+        notes: list[str] = []
         for cases in (self._public, self._private):
             self._consts = Constants(self.task)
             with opened() as session:
@@ -368,7 +374,53 @@ class CorrectnessTests:
                     return answer_no(f"{broken.reason}: {broken.detail}")
                 if lines := self._run(session, self._shuffle(cases())):
                     return answer_no(*lines[:MOST_WRONG_LINES])
-        return answer_yes(f"{self.calls} judged calls in 2 fresh processes")
+                if cases == self._private and self.options.has("mixes"):
+                    notes += self._describe_special_values(session)
+        return answer_yes(f"{self.calls} judged calls in 2 fresh processes", *notes)
+
+    def _describe_special_values(self, session: Session) -> Iterator[str]:
+        """What differs from the reference where an input holds NaN, infinity or subnormals; said, and held against nobody.
+
+        An input that has a domain (positive, integers, a range) gets none; nor is anything said where the reference
+        has no answer, or where its exact and its trusted answer differ in what is infinite or NaN.
+        """
+        usual = (tensor for tensor in self.task.inputs if tensor.values == "normal" and tensor.constness != "const")
+        free = [tensor for tensor in usual if is_float(tensor.dtype)]
+        shape = min(self.task.shapes, key=lambda shape: element_count(self.task, shape))
+        for name, value in SPECIAL_VALUES.items() if free else ():
+            tensor = free[int(self.rng.integers(len(free)))]
+            inputs = dict(draw(self.task, shape.dims, MIXES[0], self.rng))
+            numbers = to_float64(inputs[tensor.name], tensor.dtype)
+            if value is None:
+                tiny = 2.0**-20 if tensor.dtype == "float16" else SMALLEST[tensor.dtype] / 4
+                numbers = np.copysign(tiny, numbers)
+            elif numbers.size:
+                numbers.reshape(-1)[int(self.rng.integers(numbers.size))] = value
+            inputs = self._consts.keep(shape, {**inputs, tensor.name: from_float64(numbers, tensor.dtype)})
+            try:
+                truth = truth_of(self.bench.reference, inputs)
+            except ReferenceFailed:
+                continue
+            limit_s = min(SPECIAL_S, self.options.call_s)
+            poison = self._poison(shape, truth)
+            sealed = session.call(shape.dims, inputs, placement=0, poison=poison, timeout_s=limit_s)
+            if isinstance(sealed, BrokenWorker):
+                yield f"{name} in {tensor.name}, {shape.label}: {sealed.reason}: {sealed.detail}"
+                return
+            yield from (f"{name} in {tensor.name}, {shape.label}: {line}" for line in self._tell_apart(sealed, truth))
+
+    def _tell_apart(self, sealed: SealedCall, truth: Truth) -> Iterator[str]:
+        """Where a result is NaN, infinite or zero and the reference's is not, or the reverse, for each float output."""
+        for name in judged_names(self.task):
+            dtype = self.task.dtype_of(name)
+            right, exact = truth.trusted[name], truth.oracle[name]
+            if not is_float(dtype) or not np.array_equal(classify_numbers(right), classify_numbers(exact)):
+                continue
+            kinds, wanted = classify_numbers(to_float64(sealed.outputs[name], dtype)), classify_numbers(right)
+            if count := int(np.count_nonzero(kinds != wanted)):
+                at = int(np.argmax((kinds != wanted).reshape(-1)))
+                told, asked = KINDS[int(kinds.reshape(-1)[at])], KINDS[int(wanted.reshape(-1)[at])]
+                yield f"{count} of {kinds.size} elements of {name} differ from the reference in kind, such as {told} for {asked}"
 
     def _run(self, session: Session, cases: Sequence[Callable[[], Iterator[Case]]]) -> list[str]:
         """What was wrong; ends with the first case that is."""
@@ -468,6 +520,12 @@ class CorrectnessTests:
     def _some(self, items: Sequence[T]) -> list[T]:
         picked = self.rng.permutation(len(items))[:FEW_MIXES]
         return [items[int(place)] for place in picked]
+
+
+def classify_numbers(values: NDArray[np.float64]) -> NDArray[np.int8]:
+    """Of each number its place in `KINDS`."""
+    kinds = np.select([np.isnan(values), values == np.inf, values == -np.inf, values == 0], [1, 2, 3, 4], 0)
+    return kinds.astype(np.int8)
 
 
 def list_mixes(task: Task, shape: Shape) -> tuple[str, ...]:
