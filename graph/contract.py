@@ -240,7 +240,9 @@ class Contract(Value):
     timeouts: Timeouts = Timeouts()
     memory_limit_mb: int = Field(default=8192, ge=64)
     pass_environment: tuple[str, ...] = ()
-    """Names of environment variables the commands need; everything else is withheld."""
+    """Names of environment variables the commands need; everything else is withheld.
+
+    A path that one holds is readable; a folder in one named `...CACHE`, `..._CACHE_DIR` or `..._CACHE_PATH` may be written."""
     limits: dict[str, float | int | bool | str] = Field(default_factory=dict)
     """Overrides of `ridgeline.graph.limits.Limits`, checked when the limits are resolved."""
 

@@ -195,6 +195,10 @@ def read_left(place: Path) -> bytes | None:
         handle = os.open(place, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError:
         return None
-    with os.fdopen(handle, "rb") as file:
+    try:
         status = os.fstat(handle)
-        return file.read() if stat.S_ISREG(status.st_mode) and status.st_size <= MOST_READ else None
+        if not stat.S_ISREG(status.st_mode) or status.st_size > MOST_READ:
+            return None
+        return b"".join(iter(lambda: os.read(handle, 1 << 20), b""))
+    finally:
+        os.close(handle)

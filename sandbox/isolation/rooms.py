@@ -1,5 +1,8 @@
 """What of this machine a process sees that nobody trusts: for workers of the judge, and for commands of a contract."""
 
+# rights of others make pathlib raise where os.path says no
+# ruff: noqa: PTH110, PTH112
+
 import functools
 import os
 import pwd
@@ -237,12 +240,14 @@ def list_command_mounts(
     values of `passed`, and toolchains in homes. A declared cache (`CACHE`) may be written.
     """
     mounts: Mounts = [*_machine_mounts(card=room.card), *_masked_sockets()]
-    hidden = tuple(dict.fromkeys(os.path.realpath(place) for place in (*_homes(), *room.hidden) if place.is_dir()))
+    hidden = tuple(
+        dict.fromkeys(os.path.realpath(place) for place in (*_homes(), *room.hidden) if os.path.isdir(place))
+    )
     hidden = tuple(place for place in hidden if place not in ("/", "/usr", "/opt", "/tmp"))
-    mounts += [("empty", "", place) for place in hidden if Path(place).is_dir()]
+    mounts += [("empty", "", place) for place in hidden if os.path.isdir(place)]
     mounts += [("read", os.path.realpath(place), str(place)) for place in room.readable]
     covers = (*hidden, *(f"/{name}" for name in _LEFT_OUT), "/var/tmp", SHARED)
-    caches = [value for name, value in passed.items() if CACHE.search(name) and Path(value).is_dir()]
+    caches = [value for name, value in passed.items() if CACHE.search(name) and os.path.isdir(value)]
     wanted = (*_path_places(environment.get("PATH", "")), *_named_places((*argv, *passed.values())), *_toolchains())
     mounts += [
         ("read", os.path.realpath(place), place)
@@ -261,14 +266,14 @@ def _machine_mounts(*, card: bool) -> tuple[tuple[str, str, str], ...]:
     """What is the same for every command: looked at once."""
     mounts: Mounts = [
         ("processes", "", "/proc"),
-        *(("still", "", place) for place in _READ_ONLY if Path(place).exists()),
+        *(("still", "", place) for place in _READ_ONLY if os.path.exists(place)),
     ]
     for entry in sorted(Path("/").iterdir()):
         if entry.is_symlink():
             mounts.append(("link", os.readlink(entry), str(entry)))  # noqa: PTH115 (kept as it is)
         elif entry.name not in _LEFT_OUT:
             mounts.append(("read", str(entry), str(entry)))
-    mounts += [("empty", "", f"/{name}") for name in ("home", "root", "run") if Path(f"/{name}").is_dir()]
+    mounts += [("empty", "", f"/{name}") for name in ("home", "root", "run") if os.path.isdir(f"/{name}")]
     mounts += [("scratch", "tmp", "/tmp"), ("scratch", "shm", SHARED)]
     if Path("/var/tmp").is_dir():
         mounts.append(("scratch", "vartmp", "/var/tmp"))
@@ -303,7 +308,7 @@ def _masked_sockets() -> Mounts:
 @functools.cache
 def _homes() -> tuple[Path, ...]:
     homes = [Path(home) for home in (os.environ.get("HOME", ""), _account_home()) if home.startswith("/")]
-    return tuple(home for home in dict.fromkeys(homes) if home.is_dir())
+    return tuple(home for home in dict.fromkeys(homes) if os.path.isdir(home))
 
 
 def _homes_text() -> frozenset[str]:
@@ -319,7 +324,7 @@ def _account_home() -> str:
 
 @functools.cache
 def _toolchains() -> tuple[str, ...]:
-    return tuple(str(home / name) for home in _homes() for name in _TOOLCHAINS if (home / name).exists())
+    return tuple(str(home / name) for home in _homes() for name in _TOOLCHAINS if os.path.exists(home / name))
 
 
 @functools.cache
@@ -327,11 +332,11 @@ def _path_places(path: str) -> tuple[str, ...]:
     """Folders of PATH, and the Python installations that they are of with what these were told to import."""
     places: list[str] = []
     for folder in path.split(":"):
-        if not folder.startswith("/") or not Path(folder).is_dir():
+        if not folder.startswith("/") or not os.path.isdir(folder):
             continue
         places.append(folder)
         for program in (Path(folder) / "python3", Path(folder) / "python"):
-            if program.exists():
+            if os.path.exists(program):
                 places += map(str, installation_paths(program))
                 places += _imported_places(program)
     return tuple(dict.fromkeys(places))
@@ -342,7 +347,7 @@ def _imported_places(program: Path) -> Iterator[str]:
     for packages in (program.parent.parent / "lib").glob("python3*/site-packages"):
         for file in packages.glob("*.pth"):
             lines = file.read_text(encoding="utf-8", errors="replace").splitlines()
-            yield from (line.strip() for line in lines if line.startswith("/") and Path(line.strip()).is_dir())
+            yield from (line.strip() for line in lines if line.startswith("/") and os.path.isdir(line.strip()))
 
 
 def _named_places(texts: Iterable[str]) -> Iterator[str]:
@@ -351,7 +356,7 @@ def _named_places(texts: Iterable[str]) -> Iterator[str]:
         for part in re.split(r"[:=,;\s]", text):
             place = os.path.normpath(part)
             all_of_it = place.count("/") < 2 or any(f"{home}/".startswith(f"{place}/") for home in _homes_text())
-            if part.startswith("/") and not all_of_it and Path(place).exists():
+            if part.startswith("/") and not all_of_it and os.path.exists(place):
                 yield place
 
 
