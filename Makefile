@@ -14,7 +14,7 @@ define install
 || $(BIN)/python -m pip install --disable-pip-version-check -c constraints.txt $(1)
 endef
 
-.PHONY: help install dev demo test test-all check docs bench adversarial smoke-llm wheels clean
+.PHONY: help install dev demo test test-all check docs bench adversarial soak fuzz smoke-llm wheels clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -49,6 +49,12 @@ bench: $(VENV)/.dev ## what Ridgeline itself costs, against stated bounds
 adversarial: $(VENV)/.dev ## every cheat and honest kernel before the judge five times, 20 kills, a crash at every call, all ways to hold a worker: hours
 	@RIDGELINE_SUITE=all $(BIN)/python -m pytest -n auto tests/adversarial tests/unit/test_judge_numerics_seeds.py \
 	  tests/integration/test_judge_isolation.py tests/integration/test_kills.py tests/integration/test_crash.py $(PYTEST)
+
+soak: $(VENV)/.dev ## kills of campaigns and 10,000 mutated inputs of each kind: hours; make soak SOAK="kills 600"
+	@$(BIN)/python -m tests.soak $(SOAK)
+
+fuzz: $(VENV)/.dev ## 10,000 mutated inputs of each kind; make fuzz FUZZ="1000 ledger request"
+	@$(BIN)/python -m tests.soak fuzz $(FUZZ)
 
 smoke-llm: ## a campaign with a real, very small language model, served on this machine
 	@$(MAKE) --no-print-directory VENV=.venv-llm .venv-llm/.llm

@@ -12,6 +12,7 @@ import typer
 from ridgeline.agent import console
 from ridgeline.agent.campaign import folders
 from ridgeline.agent.errors import UserError
+from ridgeline.sandbox.store.json_file import NotJson, parse_json
 
 app = typer.Typer(
     help="Versioned memory files v<N>.json. A running campaign plans from its ledger and renders these from it.",
@@ -211,12 +212,14 @@ def load(folder: Path, version: str) -> dict[str, Any]:
     """One record. Raises `UserError` for a bad name, a missing or a damaged file."""
     file = _file(folder, version)
     try:
-        record = json.loads(file.read_text(encoding="utf-8"))
+        record = parse_json(file.read_bytes())
     except FileNotFoundError:
         names = ", ".join(versions(folder)) or "none"
         raise UserError(f"{version}: no such version in {folder}; there are: {names}") from None
-    except json.JSONDecodeError as error:
-        raise UserError(f"{file.name}:{error.lineno}:{error.colno}: is not JSON: {error.msg}; mend the file") from None
+    except NotJson as error:
+        raise UserError(f"{file.name}: {error}; mend the file") from None
+    except IsADirectoryError:
+        raise UserError(f"{file.name}: is a folder, and should be a file; move it away") from None
     if not isinstance(record, dict):
         raise UserError(f"{file.name}: is not a JSON object; mend the file or create it again with --force")
     return record
@@ -270,10 +273,10 @@ def parse_value(text: str, *, name: str, present: object) -> Any:
 
 def row(version: str, record: dict[str, Any]) -> tuple[str, ...]:
     """The cells of `summary`; `-` where nothing is known."""
-    performance = record.get("performance") or {}
-    correctness = (record.get("correctness") or {}).get("status") or "-"
-    gate = (record.get("quality_gate") or {}).get("result") or "-"
-    action = (record.get("optimization") or {}).get("action_description") or "-"
+    performance = _section(record, "performance")
+    correctness = _section(record, "correctness").get("status") or "-"
+    gate = _section(record, "quality_gate").get("result") or "-"
+    action = _section(record, "optimization").get("action_description") or "-"
     numbers = ("tflops", "bandwidth_gbps", "tflops_peak_utilization_pct", "bandwidth_peak_utilization_pct")
     return (
         version,
@@ -284,9 +287,18 @@ def row(version: str, record: dict[str, Any]) -> tuple[str, ...]:
     )
 
 
+def _section(record: dict[str, Any], name: str) -> dict[str, Any]:
+    """A part of a record; empty where it is none."""
+    part = record.get(name)
+    return part if isinstance(part, dict) else {}
+
+
 def _number(value: object) -> str:
     """A number in four digits; `-` for anything else."""
-    return f"{value:.4g}" if isinstance(value, int | float) else "-"
+    try:
+        return f"{value:.4g}" if isinstance(value, int | float) else "-"
+    except OverflowError:  # an integer beyond any float
+        return "-"
 
 
 def _file(folder: Path, version: str) -> Path:

@@ -20,7 +20,8 @@ class NotJson(ValueError):
 def parse_json(data: bytes) -> Any:
     """The value. Raises NotJson, also for what Python would take: NaN, infinity, half a character, a bottomless nesting."""
     try:
-        value = json.loads(data, parse_constant=_refuse_number, parse_float=_finite)
+        # strictly: given bytes, `json` would guess their encoding and let half a character through
+        value = json.loads(data.decode(), parse_constant=_refuse_number, parse_float=_finite)
         if b"\\ud" in data.lower():  # may be half of a pair: text that no file can hold
             json.dumps(value, ensure_ascii=False).encode()
     except NotJson:

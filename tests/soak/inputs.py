@@ -110,7 +110,7 @@ def _read_contract(folder: Path, name: str) -> None:
 
 
 def _tasks() -> Mapping[str, bytes]:
-    folders = ("softmax_c", "matmul_c", "softmax_triton", "layernorm_c")
+    folders = ("softmax_c", "matmul_c", "attention_c", "layernorm_c")
     return {f"{task}/task.yaml": (ROOT / "evals" / "tasks" / task / "task.yaml").read_bytes() for task in folders}
 
 
@@ -154,13 +154,6 @@ def _read_csv(folder: Path, name: str) -> None:
 def _profiles() -> Mapping[str, bytes]:
     data = ROOT / "tests" / "data"
     files = [*(data / "ncu").glob("*.csv"), *(data / "torch").glob("*.gz")]
-    from tests.rocprof_samples import sample
-
-    files += [
-        sample("rocprofv3_kernel_trace", "rocm7.0_docs_kernel_trace.csv"),
-        sample("rocprofv3_counter_collection", "rocm7.0_docs_counter_collection.csv"),
-        sample("rocprofv3_agent_info", "mi300a_x4_agent_info.csv"),
-    ]
     return {path.name: path.read_bytes() for path in files}
 
 
@@ -196,7 +189,7 @@ def _read_reply(folder: Path, name: str) -> None:
 
     text = (folder / name).read_bytes().decode(errors="replace")
     briefing = after(3)
-    directions.check_directions(text, of_planning(briefing), lambda path, line: "")
+    directions.check_directions(text, of_planning(briefing), lambda citation: "")
     directions.categories(text)
     directions.read_end(text)
     directions.read_review(text, briefing)
@@ -330,6 +323,18 @@ def _read_wiki(folder: Path, name: str) -> None:
         shutil.rmtree(wiki)
 
 
+def _sources() -> Mapping[str, bytes]:
+    sources = [
+        *sorted((ROOT / "tests" / "adversarial").rglob("*.cu")),
+        *sorted((ROOT / "evals" / "tasks").rglob("kernel.[cp]*")),
+    ]
+    return {f"{number}{path.suffix}": path.read_bytes() for number, path in enumerate(sources)}
+
+
+def _read_source(folder: Path, name: str) -> None:
+    command("audit", folder / name)
+
+
 KINDS: Mapping[str, Kind] = {
     kind.name: kind
     for kind in (
@@ -343,6 +348,7 @@ KINDS: Mapping[str, Kind] = {
         Kind(name="request", samples=_requests, read=_read_request),
         Kind(name="recording", samples=_recordings, read=_read_recording),
         Kind(name="memory", samples=_memories, read=_read_memory),
+        Kind(name="source", samples=_sources, read=_read_source),
         Kind(name="wiki", samples=_wikis, read=_read_wiki),
     )
 }

@@ -80,7 +80,7 @@ def beginning(path: Path) -> bytes:
         if head[:2] == b"\x1f\x8b":
             with gzip.open(path) as packed:
                 head = packed.read(HEAD)
-    except (OSError, EOFError) as error:
+    except (OSError, EOFError, zlib.error) as error:
         raise RecordingError(path, f"cannot be read: {getattr(error, 'strerror', None) or error}") from error
     if not head:
         raise RecordingError(path, "is empty: the profiler wrote nothing, or was killed before it could")
@@ -175,7 +175,7 @@ def rows(path: Path, head: Head) -> Iterator[tuple[int, list[str]]]:
                 yield line, row
     except UnicodeDecodeError as error:
         raise RecordingError(path, "not UTF-8 text: the file is damaged", line=line + 1) from error
-    except (csv.Error, OSError, EOFError) as error:
+    except (csv.Error, OSError, EOFError, zlib.error) as error:
         raise RecordingError(path, f"damaged: {error}", line=line + 1) from error
 
 

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
@@ -30,7 +31,7 @@ def elements(path: Path, *, into: int = 2) -> Iterator[tuple[Path_, Any]]:
                 raise text.fault("text after the end of the document")
     except UnicodeDecodeError as error:
         raise RecordingError(path, "not UTF-8 text: the file is damaged") from error
-    except (OSError, EOFError) as error:
+    except (OSError, EOFError, zlib.error) as error:
         raise RecordingError(path, f"cannot be read: {error}") from error
     except RecursionError as error:
         raise RecordingError(path, "nested deeper than any profiler writes: the file is damaged") from error

@@ -1,0 +1,65 @@
+"""A part of `make fuzz`: mutated inputs of every kind, and those that once brought a traceback."""
+
+import gzip
+
+import pytest
+
+from tests.soak.inputs import KINDS, fuzz, read_once
+
+COUNTS = {
+    "wiki": 2,
+    "recording": 2,
+    "ledger": 4,
+    "request": 8,
+    "source": 4,
+    "memory": 8,
+    "profile": 15,
+    "contract": 15,
+    "device": 15,
+}
+"""Inputs by kind, about a second of each; 60 of what is read in milliseconds."""
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_mutated_inputs_are_answered_in_a_line(name, tmp_path):
+    tally = fuzz(KINDS[name], range(COUNTS.get(name, 60)), tmp_path)
+    assert not tally.failures, "\n".join(f"seed {failure.seed}: {failure.why}" for failure in tally.failures)
+
+
+PACKED = gzip.compress(b'{"traceEvents": []}' * 50)
+
+FOUND = {
+    "a profile whose gzip is broken in the middle": (
+        "profile",
+        "h100_three.json.gz",
+        PACKED[:12] + b"\xff" * 20 + PACKED[32:],
+    ),
+    "a memory that is no text": ("memory", "memory/v1.json", b'{"version": "\xff"}'),
+    "a memory with half a character": ("memory", "memory/v1.json", b'{"version": "\xed\xa0\x80"}'),
+    "a memory whose section is a text": ("memory", "memory/v1.json", b'{"correctness": "fine", "performance": [1]}'),
+    "a memory with a number of 5000 digits": (
+        "memory",
+        "memory/v1.json",
+        b'{"performance": {"tflops": ' + b"9" * 5000 + b"}}",
+    ),
+    "a request that is no text": ("request", "campaign/request.json", b"\xff\xfe{"),
+    "a request without a request": ("request", "campaign/request.json", b'{"schema": 1}'),
+    "a status whose process has a half number": (
+        "request",
+        "campaign/status.json",
+        b'{"status": "running", "pid": 1.5}',
+    ),
+    "a status of the year 30000": ("request", "campaign/status.json", b'{"status": "stopped", "updated": 1e15}'),
+    "a ledger with half a character": (
+        "ledger",
+        "campaign/ledger.jsonl",
+        b'{"schema_version":1,"key":"\xed\xa0\x80"}\n',
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FOUND)
+def test_inputs_that_once_brought_a_traceback_do_not(name, tmp_path):
+    kind, file, data = FOUND[name]
+    why, _ = read_once(KINDS[kind], tmp_path, file, data)
+    assert not why
