@@ -31,6 +31,7 @@ from ridgeline.agent.planner.tools import (
     distinct,
     focus,
     for_machine,
+    is_covered,
     list_other_levers,
     of_other_dtype,
     relevant,
@@ -287,7 +288,12 @@ class Context:
             for card, forms in distinct(self._books.levers(briefing, self._scope))
             if not alien(spoken(card), briefing)
         ]
-        parts: list[str] = []
+        op = briefing.target.target_op
+        covered = not choices or is_covered([card for card, _ in choices], briefing)
+        parts: list[str] = (
+            [] if covered else [f"not covered: no lever here is about {op}; these are for kernels of any kind"]
+        )
+        cards += len(parts)
         places: list[str] = []
         for card, forms in choices:
             text = describe_card(card, forms)

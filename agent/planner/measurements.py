@@ -29,7 +29,7 @@ def profile_of(briefing: Briefing) -> str:
     why = why or "no counter says why"
     lines = [f"{head}: {briefing.bottleneck}", *(f"because: {chain}" for chain in why.split("; "))]
     if briefing.profile is None:
-        return "\n".join([*lines, "no profile of the best version"])
+        return "\n".join([*lines, f"no profile of the best version, so `prediction.counter` is {NO_COUNTER}"])
     command = briefing.contract.profile.command if briefing.contract.profile else ()
     of = f", of one command: {' '.join(command)}" if command else ""
     lines.append(f"instrument: {briefing.profile.rung}{of}")
@@ -39,6 +39,10 @@ def profile_of(briefing: Briefing) -> str:
     lines += [f"{counter.name} = {counter.value:g}{_by(briefing.profile, counter.name)}" for counter in order]
     lines += [f"note: {clip_line(note, 300)}" for note in briefing.profile.notes if not note.endswith(REASONLESS)]
     return "\n".join(lines)
+
+
+NO_COUNTER = "`score` or `time`"
+"""What a prediction may be of where no counter was read."""
 
 
 def _by(profile: Profiled, name: str) -> str:

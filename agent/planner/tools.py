@@ -467,7 +467,28 @@ def levers(cards: Sequence[Card], briefing: Briefing, scope: Scope | None = None
     telling = frozenset(word for word in ours if sum(word in words for words in card_words) <= COMMON * len(fitting))
     worth = {card.id: _worth(card, briefing, telling, scope) for card in fitting}
     untried = [card for card in fitting if not _is_settled(card, briefing)]
-    return tuple(sorted(untried, key=lambda card: -worth[card.id]))
+    fit = {card.id: _fit_of(card, briefing, scope) for card in untried}
+    return tuple(sorted(untried, key=lambda card: (-fit[card.id], -worth[card.id])))
+
+
+def is_covered(cards: Sequence[Card], briefing: Briefing) -> bool:
+    """Whether one of the cards is about the operator, expressly or by its words."""
+    ours = _spoken(operators(briefing.target.target_op))
+    return any("any" not in card.ops or _words(card) & ours for card in cards)
+
+
+def _fit_of(card: Card, briefing: Briefing, scope: Scope | None) -> int:
+    """Words of the operator that it is expressly for, where it treats what was measured and finds its place; else 0.
+
+    Too few blocks are filled up by splitting the work: that treats waiting and launches, not what a block holds.
+    """
+    is_thin = "under_filled" in briefing.bottleneck_evidence
+    treated = {"latency", "launch"} if is_thin else {briefing.bottleneck} - {"unknown"}
+    if "any" in card.ops or not treated & set(card.bottlenecks):
+        return 0
+    if _readiness(card, briefing, scope) < 1:
+        return 0
+    return sum(op in briefing.target.target_op for op in card.ops)
 
 
 def distinct(cards: Sequence[Card]) -> tuple[tuple[Card, tuple[str, ...]], ...]:

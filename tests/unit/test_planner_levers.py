@@ -4,7 +4,15 @@ import time
 
 import pytest
 
-from ridgeline.agent.planner.tools import describe_card, distinct, levers, list_other_levers
+from ridgeline.agent.planner.context import Context
+from ridgeline.agent.planner.tools import (
+    BriefedReader,
+    ShippedBooks,
+    describe_card,
+    distinct,
+    levers,
+    list_other_levers,
+)
 from ridgeline.knowledge.cards import load
 from tests.builders import make_hypothesis, make_machine, make_round, make_target
 from tests.catalog_briefs import brief, naive
@@ -124,3 +132,31 @@ def test_large_sources_are_ranked_without_trying_every_edit_on_them():
     began = time.process_time()
     assert ids(told)[:2] == ["loop-interchange", "register-tile"]
     assert time.process_time() - began < 1
+
+
+def triton_brief(op: str, **fields):
+    target = make_target(target_op=op, target_backend="TRITON", target_lang="TRITON")
+    machine = make_machine(kind="nvidia", arch="sm_90", features=())
+    return brief({"kernel.py": "import triton\n"}, lang="TRITON", target=target, machine=machine, **fields)
+
+
+def test_a_decode_with_too_few_blocks_is_shown_how_the_work_is_split():
+    found = ids(
+        triton_brief(
+            "paged_attention_decode_bf16",
+            bottleneck="resource",
+            bottleneck_evidence="64 blocks on 132 SMs -> under_filled/grid, high confidence -> split the work",
+        )
+    )
+    assert "attn-split-kv" in found[:2]
+    assert found.index("attn-split-kv") < found.index("triton-num-stages")
+    assert not [card.id for card in levers(CARDS, triton_brief("x")) if "triton" not in card.langs]
+
+
+def test_an_operator_without_a_card_is_said_not_to_be_covered():
+    books = ShippedBooks()
+    for op, covered in (("topk_f32", False), ("softmax_f32", True)):
+        now = triton_brief(op)
+        context = Context(now, budget=24_000, count=len, books=books, reader=BriefedReader(now))
+        text = context.planning(without_tools=True)["knowledge"]
+        assert ("not covered: no lever here is about" in text) is not covered

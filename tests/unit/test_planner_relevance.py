@@ -136,4 +136,6 @@ def test_a_bottleneck_from_times_alone_is_called_a_hint():
     about = told(bottleneck_evidence="a -> b -> c (rests on timing alone: no counter of the kernel was read)")
     text = profile_of(about)
     assert text.startswith("bottleneck (a hint: it rests on times alone, no counter of the kernel was read): memory")
-    assert text.endswith("because: a -> b -> c\nno profile of the best version")
+    assert text.endswith(
+        "because: a -> b -> c\nno profile of the best version, so `prediction.counter` is `score` or `time`"
+    )
