@@ -7,6 +7,7 @@ from html.parser import HTMLParser
 from urllib.parse import unquote
 
 HOST = "127.0.0.1:8765"
+TOKEN = "the-token-of-this-server"
 Header = tuple[str, str]
 
 
@@ -27,7 +28,12 @@ def call(
     headers: Sequence[Header] = (("host", HOST),),
     body: Sequence[bytes] = (b"",),
 ) -> Answer:
-    """One request; `target` is path and query as they stand on the wire, `body` the pieces that arrive."""
+    """One request; `target` is path and query as they stand on the wire, `body` the pieces that arrive.
+
+    It shows `TOKEN` where its headers show nothing else.
+    """
+    if not {"authorization", "cookie"} & {name for name, _ in headers}:
+        headers = (*headers, ("authorization", f"Bearer {TOKEN}"))
     path, _, query = target.partition("?")
     scope = {
         "type": "http",

@@ -15,16 +15,15 @@ ShownFolders = Annotated[
 ]
 Host = Annotated[
     str,
-    typer.Option(
-        help="Address to listen on; any but this machine's own needs a token, and is not encrypted: prefer ssh -L."
-    ),
+    typer.Option(help="Address to listen on; any but this machine's own is not encrypted: prefer ssh -L."),
 ]
 Port = Annotated[int, typer.Option(help="Port; 0 takes a free one.", min=0, max=65535)]
 Token = Annotated[
     str | None,
     typer.Option(
         envvar="RIDGELINE_TOKEN",
-        help="What every visitor must show; made and printed for other hosts. Wise where others use this machine.",
+        help="What every browser must show once; default: this user's own, made at the first start and kept in a"
+        " file that nobody else may read. A command line is seen by others: rather set the variable.",
     ),
 ]
 Name = Annotated[list[str] | None, typer.Option(help="A further host name by which browsers reach this server.")]
@@ -36,8 +35,6 @@ Resume = Annotated[
         " resume` on this machine with what this server may do; the page shows what it says. Default: store only.",
     ),
 ]
-SHORTEST = 16
-"""Characters of a token."""
 
 
 def register(app: typer.Typer) -> None:
@@ -55,10 +52,11 @@ def serve(
     resume: Resume = False,
 ) -> None:
     """Show campaigns in a browser: live, with diffs, evidence and the approval queue. Ctrl-C ends it."""
+    from ridgeline.agent.web.gatekeeper import SHORTEST_TOKEN
     from ridgeline.agent.web.server import ServeOptions, listen
 
-    if token is not None and len(token) < SHORTEST:
-        raise UserError(f"--token: is shorter than {SHORTEST} characters; leave it out and one is made")
+    if token is not None and len(token) < SHORTEST_TOKEN:
+        raise UserError(f"--token: is shorter than {SHORTEST_TOKEN} characters; leave it out and one is made")
     for folder in folders or []:
         if not folder.is_dir():
             raise UserError(f"{folder}: no such folder; give a campaign, or a repository with campaigns")

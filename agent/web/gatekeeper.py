@@ -1,13 +1,17 @@
 """Who may ask the server what: decided before any page is, for every request."""
 
+import errno
 import hmac
 import ipaddress
+import os
 import re
 import secrets
+import stat
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
 from http.cookies import CookieError, SimpleCookie
+from pathlib import Path
 from urllib.parse import parse_qs, parse_qsl
 
 from starlette.requests import Request
@@ -26,7 +30,11 @@ LARGEST_BODY = 3_500_000
 FORM = "application/x-www-form-urlencoded"
 PATH = re.compile(r"/[A-Za-z0-9/_.-]*")
 COOKIE = "ridgeline"
+REMEMBERED_S = 30 * 24 * 3600
+"""How long a browser that has shown the token is known."""
 TOKEN_BYTES = 32
+SHORTEST_TOKEN = 16
+"""Characters."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,8 +45,8 @@ class Access:
     """Host names that this server answers to; addresses of other names are somebody else's page (DNS rebinding)."""
     addresses: bool = False
     """Whether any numeric address is a name of this server: a page cannot make one stand for its own."""
-    token: str | None = None
-    """What every request must carry; None only where the loopback device is the limit."""
+    token: str
+    """What every request must carry, on this machine too: others may have accounts on it."""
     style: str = ""
     """Text of the one inline style sheet that a page may have."""
     headers: tuple[tuple[bytes, bytes], ...] = field(init=False, default=())
@@ -76,7 +84,7 @@ class Gatekeeper:
         try:
             headers = _headers(scope)
             self._check(scope, headers)
-            if self._access.token is not None and (entry := self._entry(scope, headers)) is not None:
+            if (entry := self._entry(scope, headers)) is not None:
                 await _redirect(answer, entry, self._access.token, secure=scope["scheme"] == "https")
                 return
             await self._app(scope, bounded, answer)
@@ -106,7 +114,7 @@ class Gatekeeper:
 
     def _entry(self, scope: Scope, headers: Mapping[str, str]) -> str | None:
         """Where to go on without the token in the address; None for who has shown it. Raises Refusal."""
-        token = self._access.token or ""
+        token = self._access.token
         bearer = headers.get("authorization", "").removeprefix("Bearer ")
         if _same(bearer, token) or _same(_cookie(headers.get("cookie", "")), _session(token)):
             return None
@@ -116,11 +124,47 @@ class Gatekeeper:
             tokens = [""]
         if scope["method"] == "GET" and _same(tokens[0], token):
             return str(scope["path"])
-        raise Refusal(401, "open the address that `ridgeline serve` printed; it carries the token")
+        raise Refusal(
+            401, "the token is missing: open the address that `ridgeline serve` printed, once in this browser"
+        )
+
+
+def keep_token(file: Path) -> str:
+    """The token in the file, which only this user may read; made where there is none. Raises OSError where none can be."""
+    if (token := _read_token(file)) is not None:
+        return token
+    file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    fresh = file.with_name(f".{secrets.token_hex(8)}.tmp")
+    with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as out:
+        out.write(make_token())
+    try:
+        os.link(fresh, file)
+    except FileExistsError:  # of another server that begins now, or one that is not to be trusted
+        if _read_token(file) is None:
+            fresh.replace(file)
+    finally:
+        fresh.unlink(missing_ok=True)
+    token = _read_token(file)
+    if token is None:
+        raise PermissionError(errno.EACCES, "is not this user's alone", str(file))
+    return token
+
+
+def _read_token(file: Path) -> str | None:
+    """None where there is none, and where somebody else may have written or read it."""
+    try:
+        handle = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError:
+        return None
+    with os.fdopen(handle) as opened:
+        status = os.fstat(handle)
+        private = stat.S_ISREG(status.st_mode) and status.st_uid == os.geteuid() and not status.st_mode & 0o077
+        token = opened.read(1000).strip() if private else ""
+    return token if len(token) >= SHORTEST_TOKEN else None
 
 
 def make_token() -> str:
-    """A new secret for one run of the server."""
+    """A new secret."""
     return secrets.token_urlsafe(TOKEN_BYTES)
 
 
@@ -213,7 +257,7 @@ async def _refuse(send: Send, refused: Refusal) -> None:
 
 async def _redirect(send: Send, path: str, token: str, *, secure: bool) -> None:
     """To the same page, with the token's stand-in in a cookie that no script and no other site can use."""
-    marks = "HttpOnly; SameSite=Strict; Path=/" + ("; Secure" if secure else "")
+    marks = f"HttpOnly; SameSite=Strict; Path=/; Max-Age={REMEMBERED_S}" + ("; Secure" if secure else "")
     headers = [(b"location", path.encode()), (b"set-cookie", f"{COOKIE}={_session(token)}; {marks}".encode())]
     await send({"type": "http.response.start", "status": 303, "headers": headers})
     await send({"type": "http.response.body", "body": b""})

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import ipaddress
 import socket
+import sys
 import threading
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -20,20 +21,33 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response, StreamingResponse
 from starlette.types import ASGIApp
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from ridgeline.agent.campaign.evidence_pack import page
 from ridgeline.agent.campaign.folders import announce_server
+from ridgeline.agent.console import note
 from ridgeline.agent.errors import UserError
 from ridgeline.agent.web import pages
 from ridgeline.agent.web.catalogue import Catalogue
-from ridgeline.agent.web.gatekeeper import LOOPBACK, NAME, Access, Gatekeeper, Refusal, fields, make_token, words
+from ridgeline.agent.web.gatekeeper import (
+    LOOPBACK,
+    NAME,
+    Access,
+    Gatekeeper,
+    Refusal,
+    fields,
+    keep_token,
+    make_token,
+    words,
+)
 from ridgeline.agent.web.listing import Column, ListQuery, State
-from ridgeline.agent.web.live import All, Streams, beat
+from ridgeline.agent.web.live import LONGEST_S, All, Streams, beat
 from ridgeline.agent.web.resume import Resumer
 from ridgeline.graph.errors import WorldError
 from ridgeline.graph.reports.html import style
 from ridgeline.graph.values import Value
 from ridgeline.prompts.render import render
+from ridgeline.sandbox.store.durable import cache_folder
 
 # The server: which address shows what. Reads campaigns; the one thing it writes is a person's decision.
 #
@@ -193,6 +207,57 @@ class _Server(uvicorn.Server):
         super().handle_exit(sig, frame)
 
 
+MOST_CONNECTIONS = 200
+REQUEST_S = 20.0
+"""A request is complete so many seconds after the connection or the answer before it, or never."""
+ANSWER_S = LONGEST_S + 60
+"""So long an answer may take to be sent: the longest is a stream of events."""
+
+
+class _Connection(H11Protocol):
+    """Ends connections on which no request is completed, the oldest of them first where there are too many."""
+
+    _waits_since = 0.0
+    _deadline: asyncio.TimerHandle | None = None
+    _is_answering = False
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as its base says
+        """A client has connected."""
+        super().connection_made(transport)
+        self._await_request()
+        if len(self.connections) > MOST_CONNECTIONS:
+            unanswered = [each for each in self.connections if isinstance(each, _Connection) and not each._is_answering]
+            min(unanswered, key=lambda each: each._waits_since).transport.abort()
+
+    def data_received(self, data: bytes) -> None:
+        """Some bytes came; the time that is left for a request is not prolonged by them."""
+        super().data_received(data)
+        cycle = self.cycle
+        if not self._is_answering and cycle is not None and not cycle.more_body and not cycle.response_complete:
+            self._is_answering = True
+            self._end_in(ANSWER_S)
+
+    def on_response_complete(self) -> None:
+        """An answer was sent."""
+        super().on_response_complete()
+        self._await_request()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The client has gone."""
+        if self._deadline is not None:
+            self._deadline.cancel()
+        super().connection_lost(exc)
+
+    def _await_request(self) -> None:
+        self._is_answering, self._waits_since = False, self.loop.time()
+        self._end_in(REQUEST_S)
+
+    def _end_in(self, seconds: float) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+        self._deadline = self.loop.call_later(seconds, self.transport.abort)
+
+
 class ServeOptions(Value):
     """What `ridgeline serve` was asked for."""
 
@@ -210,19 +275,16 @@ def listen(options: ServeOptions, say: Callable[[str], None]) -> None:
     listener = _socket(options.host, options.port)
     with listener:
         port = listener.getsockname()[1]
-        access = access_of(options)
-        say(_address(options, port, access.token))
+        access, stored_at = access_of(options)
+        # a log keeps what is printed: only a terminal is told the token, and who could not learn it elsewhere
+        token_shown = sys.stdout.isatty() or not (options.token or stored_at)
+        say(_address(options, port, access.token if token_shown else None))
+        if not token_shown:
+            note(
+                f"every browser shows the token once, as ?token=TOKEN; {f'it is in {stored_at}' if stored_at else 'it is yours'}"
+            )
         streams = Streams()
-        config = uvicorn.Config(
-            application(options.folders, access, streams, Resumer() if options.resume else None),
-            log_level="warning",
-            access_log=False,  # an address may carry the token
-            server_header=False,
-            proxy_headers=False,
-            ws="none",
-            limit_concurrency=200,
-            timeout_graceful_shutdown=5,
-        )
+        config = configure(application(options.folders, access, streams, Resumer() if options.resume else None))
         folders, url = options.folders, _address(options, port, None)
         with (
             announce_server(url, folders),
@@ -231,18 +293,37 @@ def listen(options: ServeOptions, say: Callable[[str], None]) -> None:
             _Server(config, streams).run(sockets=[listener])
 
 
-def access_of(options: ServeOptions) -> Access:
-    """Names that are this server's, and a token wherever more than this machine can reach it."""
+def configure(app: ASGIApp) -> uvicorn.Config:
+    """How that server listens and what it says of it."""
+    return uvicorn.Config(
+        app,
+        log_level="warning",
+        access_log=False,  # an address may carry the token
+        server_header=False,
+        proxy_headers=False,
+        ws="none",
+        http=_Connection,
+        timeout_graceful_shutdown=5,
+    )
+
+
+def access_of(options: ServeOptions) -> tuple[Access, Path | None]:
+    """Names that are this server's, and the token that was given or is this user's own; with the file of the latter."""
     local = is_loopback(options.host)
     names = LOOPBACK | {options.host.lower(), *(name.lower() for name in options.names)}
     if not local:
         names |= {socket.gethostname().lower(), socket.getfqdn().lower()}
-    return Access(
-        names=frozenset(names),
-        addresses=not local,
-        token=options.token or (None if local else make_token()),
-        style=style(),
-    )
+    token, stored_at = (options.token, None) if options.token else _own_token()
+    return Access(names=frozenset(names), addresses=not local, token=token, style=style()), stored_at
+
+
+def _own_token() -> tuple[str, Path | None]:
+    """This user's token, the same at every start, and where it is kept; a new one where nothing can be kept."""
+    folder = cache_folder("serve")
+    if folder is not None:
+        with contextlib.suppress(OSError):
+            return keep_token(folder / "token"), folder / "token"
+    return make_token(), None
 
 
 def is_loopback(host: str) -> bool:

@@ -119,11 +119,11 @@ def test_the_pages_tell_of_a_decision_that_nobody_resumed(cli, campaign):
     from ridgeline.agent.web.catalogue import Catalogue
     from ridgeline.agent.web.gatekeeper import Access
     from ridgeline.agent.web.server import application
-    from tests.web_calls import call
+    from tests.web_calls import TOKEN, call
 
     ask(campaign)
     cli("approve", campaign, "--yes", "--by", "Ada <b>")
-    web = application((campaign,), Access())
+    web = application((campaign,), Access(token=TOKEN))
     (name,) = Catalogue((campaign,)).find_campaigns()
     for page in ("/", "/queue", f"/c/{name}"):
         text = call(web, page).text

@@ -183,9 +183,9 @@ def test_a_typo_in_a_phones_text_field_is_told_on_the_page_and_costs_nothing(cli
     from ridgeline.agent.web.catalogue import Catalogue
     from ridgeline.agent.web.gatekeeper import Access
     from ridgeline.agent.web.server import application
-    from tests.web_calls import call
+    from tests.web_calls import TOKEN, call
 
-    web = application((campaign,), Access())
+    web = application((campaign,), Access(token=TOKEN))
     (name,) = Catalogue((campaign,)).find_campaigns()
     (key,) = open_keys(cli, campaign)
     headers = (

@@ -19,6 +19,7 @@ from ridgeline.graph.approval import Decision
 from ridgeline.sandbox.store.ledger import JsonlLedger
 from tests.builders import make_history, make_round
 from tests.document_builders import long
+from tests.web_calls import TOKEN
 from tests.web_campaigns import ask, hostile_campaign, write_ledger
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -36,10 +37,21 @@ def campaign(tmp_path) -> Path:
 @pytest.fixture
 def address(campaign, tmp_path) -> Iterator[str]:
     """Of `ridgeline serve` in a process of its own."""
-    argv = (sys.executable, "-m", "ridgeline", "serve", str(tmp_path / "toy"), "--port", "0", "--resume")
+    argv = (
+        sys.executable,
+        "-m",
+        "ridgeline",
+        "serve",
+        str(tmp_path / "toy"),
+        "--port",
+        "0",
+        "--resume",
+        "--token",
+        TOKEN,
+    )
     with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as server:
         assert server.stdout is not None
-        yield server.stdout.readline().strip()
+        yield f"{server.stdout.readline().strip()}?token={TOKEN}"
         server.terminate()
 
 

@@ -1,19 +1,32 @@
 """What a server on an engineer's machine must not do, whatever it is sent: no file, no decision, no script."""
 
+import contextlib
 import hashlib
+import os
+import signal
+import socket
+import stat
+import subprocess
+import sys
+import threading
+import time
+import urllib.request
 from pathlib import Path
 
 import pytest
 
 pytest.importorskip("fastapi")
 
+import uvicorn
+
 from ridgeline.agent.campaign.approvals import ApprovalFiles
+from ridgeline.agent.web import server
 from ridgeline.agent.web.catalogue import Catalogue
 from ridgeline.agent.web.gatekeeper import LARGEST_BODY, Access
 from ridgeline.agent.web.resume import Resumer
 from ridgeline.agent.web.server import application
 from tests.builders import make_history, make_round
-from tests.web_calls import HOST, Answer, call, seen
+from tests.web_calls import HOST, TOKEN, Answer, call, seen
 from tests.web_campaigns import HOSTILE, ask, hostile_campaign, write_ledger
 
 OURS = (("host", HOST),)
@@ -38,7 +51,7 @@ def campaign(tmp_path) -> Path:
 @pytest.fixture
 def web(campaign):
     """The server that can do most: one that goes on with what is decided."""
-    return application((campaign,), Access(), going=Resumer(("false",)))
+    return application((campaign,), Access(token=TOKEN), going=Resumer(("false",)))
 
 
 @pytest.fixture
@@ -176,7 +189,7 @@ def test_text_that_wants_to_be_a_script_stays_text(tmp_path, target):
         '{"status":"waiting","phase":"<script>alert(5)</script>","detail":"<b onclick=x>"}'
     )
     (name,) = Catalogue((folder,)).find_campaigns()
-    web = application((folder,), Access())
+    web = application((folder,), Access(token=TOKEN))
     call(web, f"/c/{name}")
     found = call(web, target.replace("ID", name))
     assert found.status == 200
@@ -222,3 +235,111 @@ def test_the_token_leaves_the_address_and_stays_in_a_cookie(campaign):
     assert all(mark in cookie for mark in ("HttpOnly", "SameSite=Strict"))
     assert token not in cookie
     assert signed("/queue", web=web, headers=(("cookie", cookie.partition(";")[0]),)).status == 200
+
+
+def test_no_log_and_no_address_has_the_token(campaign, tmp_path, socket_enabled):
+    """Standard output is a file here, as under nohup or systemd."""
+    environment = os.environ | {"RIDGELINE_CACHE": str(tmp_path / "cache")}
+    argv = (sys.executable, "-m", "ridgeline", "serve", str(campaign), "--port", "0")
+    process = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
+    try:
+        address = process.stdout.readline().strip()
+        kept = tmp_path / "cache/serve/token"
+        token = kept.read_text()
+        opener = urllib.request.build_opener(urllib.request.HTTPCookieProcessor())
+        with opener.open(f"{address}queue?token={token}", timeout=10) as page:
+            assert (page.status, page.url) == (200, f"{address}queue")
+        process.send_signal(signal.SIGTERM)
+        out, err = process.communicate(timeout=10)
+    finally:
+        process.kill()
+        process.wait()
+    said = out + err
+    assert process.returncode == 0
+    assert token not in address + said
+    assert str(kept) in said
+    assert stat.S_IMODE(kept.stat().st_mode) == 0o600
+
+
+ODD = [
+    b"[]", b"null", b"", b"{", b"\xff\xfe", b"[" * 100_000, b'{"round": {"a": 1}}', b'{"round": 1e999}', b'{"round": true}',
+    b'{"round": 99999999999999999999999}', b'{"updated": NaN}', b'{"updated": 1e300}', b'{"updated": -1e300}', b'{"updated": "x"}',
+    b'{"pid": -1}', b'{"pid": 1e999}', b'{"pid": 99999999999999999999}', b'{"status": ["x"]}', b'{"status": {"a": {}}}',
+    b'{"phase": 7, "detail": [1]}', b'{"phase": "\\ud800", "detail": "\\udfff"}', b'{"problem": "\\ud800"}',
+    b'{"detail": "' + b"a" * 1_000_000 + b'"}', b'{"phase": "\\u001b[2J\\u202e"}',
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("written", ODD, ids=[repr(written[:30]) for written in ODD])
+def test_no_status_file_takes_a_page_away(web, name, campaign, written):
+    (campaign / "status.json").write_bytes(written)
+    assert {call(web, target.replace("ID", name)).status for target in PAGES} == {200}
+
+
+@pytest.fixture
+def address(campaign, socket_enabled, monkeypatch):
+    """Of a server that listens, with a second for a request."""
+    monkeypatch.setattr(server, "REQUEST_S", 1.0)
+    config = server.configure(application((campaign,), Access(token=TOKEN)))
+    listener = socket.create_server(("127.0.0.1", 0))
+    running = uvicorn.Server(config)
+    thread = threading.Thread(target=running.run, kwargs={"sockets": [listener]}, daemon=True)
+    thread.start()
+    yield listener.getsockname()
+    running.should_exit = True
+    thread.join(10)
+    listener.close()
+
+
+def ask_wire(address, data: bytes) -> bytes:
+    with socket.create_connection(address, timeout=10) as client:
+        client.sendall(data)
+        return client.recv(1000)
+
+
+GOOD = f"GET /queue HTTP/1.1\r\nhost: 127.0.0.1\r\nauthorization: Bearer {TOKEN}\r\n\r\n".encode()
+
+
+def test_three_hundred_half_open_connections_keep_nobody_out(address):
+    half_open = [socket.create_connection(address, timeout=10) for _ in range(300)]
+    for client in half_open:
+        with contextlib.suppress(OSError):  # the oldest are ended already
+            client.sendall(b"GET / HTTP/1.1\r\nhost: 127.0.0.1\r\nx-slow: ")
+    assert ask_wire(address, GOOD).startswith(b"HTTP/1.1 200")
+    for client in half_open:
+        client.close()
+
+
+@pytest.mark.parametrize(
+    "start",
+    [
+        b"",
+        b"G",
+        b"GET / HTTP/1.1\r\nx: ",
+        b"POST / HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-length: 100\r\n\r\n",
+        GOOD + b"GET ",
+    ],
+    ids=["nothing", "a letter", "half a head", "half a body", "a second one"],
+)
+def test_a_request_that_is_never_complete_is_not_waited_for(address, start):
+    with socket.create_connection(address, timeout=10) as client:
+        client.sendall(start)
+        until = time.monotonic() + 8
+        with contextlib.suppress(ConnectionError):
+            while client.recv(100_000) and time.monotonic() < until:
+                client.sendall(b"a")  # a byte now and then does not prolong it
+                time.sleep(0.1)
+        assert time.monotonic() < until
+
+
+def test_bytes_that_are_no_request_are_answered_and_hurt_nobody(address):
+    for data in (
+        b"\x16\x03\x01" + bytes(300),
+        b"\r\n\r\n\r\n",
+        b"GET " + b"a" * 200_000,
+        b"\x00" * 1000,
+        b"PRI * HTTP/2.0\r\n\r\n",
+    ):
+        with contextlib.suppress(ConnectionError):
+            assert not ask_wire(address, data).startswith(b"HTTP/1.1 5")
+    assert ask_wire(address, GOOD).startswith(b"HTTP/1.1 200")

@@ -18,7 +18,7 @@ from ridgeline.agent.web.server import application
 from ridgeline.sandbox.store.ledger import JsonlLedger
 from tests.builders import make_history, make_round
 from tests.document_builders import complete, make_concluded
-from tests.web_calls import call, seen
+from tests.web_calls import TOKEN, call, seen
 from tests.web_campaigns import ask, write_ledger
 
 
@@ -55,7 +55,7 @@ def kernels(tmp_path) -> Path:
 @pytest.fixture
 def web(kernels):
     """Everything is read."""
-    found = application((kernels,), Access())
+    found = application((kernels,), Access(token=TOKEN))
     catalogue = Catalogue((kernels,))
     for name in catalogue.find_campaigns():
         call(found, f"/c/{name}")
@@ -89,7 +89,7 @@ def test_the_queue_of_a_folder_is_searched_below_too(cli, kernels):
 
 def test_a_search_that_would_take_too_long_ends_and_says_so(kernels, monkeypatch):
     monkeypatch.setattr(folders, "MOST_FOLDERS", 5)
-    web = application((kernels,), Access())
+    web = application((kernels,), Access(token=TOKEN))
     assert "too many folders below it" in call(web, "/").text
 
 
@@ -174,7 +174,7 @@ def test_a_campaign_with_many_kept_changes_leaves_room_for_the_others(tmp_path):
     rounds = tuple(make_round(number) for number in range(2, 42))
     folder = write_ledger(tmp_path / "toy", make_history(*rounds))
     stand(folder, status="running", phase="measure", round=42, pid=os.getpid())
-    web = application((folder,), Access())
+    web = application((folder,), Access(token=TOKEN))
     call(web, f"/c/{next(iter(Catalogue((folder,)).find_campaigns()))}")
     page = call(web, "/morning").text
     assert "and 32 before" in page

@@ -14,7 +14,7 @@ from ridgeline.agent.web.server import application
 from ridgeline.sandbox.store.ledger import JsonlLedger
 from tests.builders import make_round
 from tests.document_builders import long
-from tests.web_calls import call
+from tests.web_calls import TOKEN, call
 from tests.web_campaigns import write_ledger
 
 AGAIN_S = 0.1
@@ -50,7 +50,7 @@ def test_the_list_does_not_wait_for_what_it_has_not_read(many):
 
 @pytest.mark.slow
 def test_every_page_is_there_within_a_second(many):
-    web = application(many, Access())
+    web = application(many, Access(token=TOKEN))
     catalogue = Catalogue(many)
     name = next(iter(catalogue.find_campaigns()))
     for each in catalogue.find_campaigns():
@@ -65,7 +65,7 @@ def test_every_page_is_there_within_a_second(many):
 @pytest.mark.slow
 def test_a_page_of_300_rounds_is_short_and_rendered_once(tmp_path):
     folder = write_ledger(tmp_path / "agent" / "workspace" / "toy", long(300))
-    web = application((folder,), Access())
+    web = application((folder,), Access(token=TOKEN))
     (name,) = Catalogue((folder,)).find_campaigns()
     assert took(lambda: call(web, f"/c/{name}")) < MOST_S
     for target in (f"/c/{name}", f"/c/{name}/report", f"/c/{name}?page=2"):
@@ -81,7 +81,7 @@ def test_a_page_of_300_rounds_is_short_and_rendered_once(tmp_path):
 
 def test_what_a_ledger_gains_is_shown_though_the_page_was_rendered_before(tmp_path):
     folder = write_ledger(tmp_path / "toy", long(30))
-    web = application((folder,), Access())
+    web = application((folder,), Access(token=TOKEN))
     (name,) = Catalogue((folder,)).find_campaigns()
     assert "round 32" not in call(web, f"/c/{name}").text
     JsonlLedger(folder / "ledger.jsonl").append(make_round(32, "rolled_back"))

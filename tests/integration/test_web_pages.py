@@ -19,7 +19,7 @@ from ridgeline.graph.approval import Decision
 from ridgeline.sandbox.store.ledger import JsonlLedger
 from tests.builders import make_history, make_round
 from tests.document_builders import complete, make_concluded
-from tests.web_calls import Answer, call, seen
+from tests.web_calls import TOKEN, Answer, call, seen
 from tests.web_campaigns import ask, write_ledger
 
 KEY = "round-3-change-0123456789ab"
@@ -32,7 +32,7 @@ def campaign(tmp_path) -> Path:
 
 @pytest.fixture
 def web(campaign):
-    return application((campaign,), Access())
+    return application((campaign,), Access(token=TOKEN))
 
 
 def id_of(campaign: Path) -> str:
@@ -67,12 +67,12 @@ def test_the_list_shows_every_campaign_as_soon_as_it_is_read(tmp_path):
     assert [
         (row.status, len(row.record.result.kept), row.record.claim.speedup) for row in catalogue.rows() if row.record
     ] == [("concluded", 2, 1.2)] * 2
-    assert "being read" in text(call(application(folders, Access()), "/"))
+    assert "being read" in text(call(application(folders, Access(token=TOKEN)), "/"))
 
 
 def test_a_campaign_shows_its_rounds_plots_and_costs(tmp_path):
     folder = write_ledger(tmp_path / "toy", complete())
-    web = application((folder,), Access())
+    web = application((folder,), Access(token=TOKEN))
     page = call(web, f"/c/{id_of(folder)}")
     for expected in ("change number 3", "at least 1.170x", "refuted" if "refuted" in page.text else "unclear"):
         assert expected in text(page)
@@ -103,7 +103,7 @@ def test_a_damaged_ledger_is_said_and_hurts_no_other(tmp_path):
     catalogue = Catalogue((good, bad))
     rows = {catalogue.row(name).name: catalogue.row(name) for name in catalogue.find_campaigns()}
     assert "was changed after it was written" in rows["bad"].problem
-    web = application((good, bad), Access())
+    web = application((good, bad), Access(token=TOKEN))
     pages = {name: text(call(web, f"/c/{name}")) for name in catalogue.find_campaigns()}
     assert sum("was changed after it was written" in page for page in pages.values()) == 1
     assert sum("at least 1.170x" in page for page in pages.values()) == 1
@@ -112,7 +112,7 @@ def test_a_damaged_ledger_is_said_and_hurts_no_other(tmp_path):
 def test_a_campaign_that_has_only_begun(tmp_path):
     (tmp_path / "new").mkdir()
     (tmp_path / "new" / "status.json").write_text("{}")
-    web = application((tmp_path / "new",), Access())
+    web = application((tmp_path / "new",), Access(token=TOKEN))
     found = call(web, f"/c/{id_of(tmp_path / 'new')}")
     assert found.status == 200
     assert "nothing has closed yet" in text(found)
@@ -224,12 +224,30 @@ def test_streams_are_counted(campaign):
     ("host", "loopback"),
     [("127.0.0.1", True), ("127.0.0.9", True), ("::1", True), ("localhost", True), ("0.0.0.0", False), ("box", False)],
 )
-def test_only_the_loopback_device_needs_no_token(host, loopback):
+def test_every_server_asks_for_this_users_own_token(host, loopback, tmp_path, monkeypatch):
+    monkeypatch.setenv("RIDGELINE_CACHE", str(tmp_path / "cache"))
     asked = ServeOptions(folders=(), host=host, port=0, token=None)
     assert is_loopback(host) == loopback
-    assert (access_of(asked).token is None) == loopback
-    other = access_of(asked).token
-    assert other is None or (len(other) >= 32 and other != access_of(asked).token)
+    access, file = access_of(asked)
+    assert len(access.token) >= 32
+    assert file.read_text() == access.token
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert access_of(asked)[0].token == access.token, "a browser stays known when the server starts again"
+
+
+def test_a_token_that_others_could_know_is_not_used(tmp_path, monkeypatch):
+    monkeypatch.setenv("RIDGELINE_CACHE", str(tmp_path / "cache"))
+    asked = ServeOptions(folders=(), host="localhost", port=0, token=None)
+    access, file = access_of(asked)
+    file.chmod(0o644)
+    renewed, _ = access_of(asked)
+    assert renewed.token != access.token
+    assert file.stat().st_mode & 0o777 == 0o600
+    (tmp_path / "theirs").write_text(access.token)
+    file.unlink()
+    file.symlink_to(tmp_path / "theirs")
+    assert access_of(asked)[0].token not in (access.token, renewed.token)
+    assert not file.is_symlink()
 
 
 @pytest.mark.parametrize(("damage", "said"), [("approvals/x.request.json", True), ("status.json", False)])

@@ -23,7 +23,7 @@ from ridgeline.graph.approval import ApprovalRequest, Decision
 from ridgeline.sandbox.devices.lease import lease
 from tests.builders import make_history, make_round
 from tests.text_project import files
-from tests.web_calls import Answer, call, seen
+from tests.web_calls import TOKEN, Answer, call, seen
 from tests.web_campaigns import ask, write_ledger
 
 KEY = "round-3-change-0123456789ab"
@@ -81,7 +81,7 @@ def test_a_decision_starts_it_and_the_pages_say_so(campaign, resumes, monkeypatc
     monkeypatch.setenv("RIDGELINE_TOKEN", SECRET)
     ask(campaign)
     before = beat(campaign).stamp
-    web = application((campaign,), Access(), going=resumes('echo "resumed $1"; env; exit 3'))
+    web = application((campaign,), Access(token=TOKEN), going=resumes('echo "resumed $1"; env; exit 3'))
     done = post(web, campaign, action="approve", by="Ada \x1b[31m", reason="fine")
     assert done.status == 303
     until(lambda: "waits for the next answer" in read_log_tail(campaign))
@@ -99,7 +99,7 @@ def test_a_decision_starts_it_and_the_pages_say_so(campaign, resumes, monkeypatc
 def test_what_is_no_decision_starts_nothing(campaign, resumes, form):
     ask(campaign)
     going = resumes("echo started")
-    post(application((campaign,), Access(), going=going), campaign, by="Ada", **form)
+    post(application((campaign,), Access(token=TOKEN), going=going), campaign, by="Ada", **form)
     time.sleep(0.2)
     assert read_log_tail(campaign) == ""
     assert going._next_reasons == {}
@@ -129,7 +129,7 @@ def test_what_somebody_else_has_gone_on_with_is_not_started_again(campaign, resu
 
 def test_by_default_nothing_is_started_and_the_page_says_how(campaign):
     ask(campaign)
-    web = application((campaign,), Access())
+    web = application((campaign,), Access(token=TOKEN))
     done = post(web, campaign, action="approve", by="Ada")
     assert "ridgeline serve --resume" in text(call(web, done.headers["location"]))
     assert not (campaign / resume.LOG).exists()
@@ -216,7 +216,7 @@ def test_a_real_campaign_approved_on_the_page_runs_to_its_end(cli, make_reposito
     assert cli("run", project, "--approve", "target", "--max-rounds", "1", "--set", "calibration_pairs=2").code == 3
     (kept,) = (project / "agent" / "workspace").glob("*/request.json")
     ((_, one),) = Catalogue((kept.parent,)).questions()
-    web = application((kept.parent,), Access(), going=Resumer())
+    web = application((kept.parent,), Access(token=TOKEN), going=Resumer())
     done = post(web, kept.parent, key=one.request.key, action="approve", by="Ada")
     assert done.status == 303
     until(lambda: "UTC ended" in read_log_tail(kept.parent), seconds=120)
