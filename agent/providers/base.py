@@ -157,11 +157,34 @@ SHAPES = re.compile(r"\bsk-[\w*.-]{6,}|\bAKIA[0-9A-Z]{12,}|\bAIza[\w-]{20,}|\bgh
 """Keys as providers write them, also half masked: an error message may quote one that is in no variable."""
 
 
+KEY = re.compile(
+    r"\bsk-(?=[\w-]*[0-9])[\w-]{20,}|\bAKIA[0-9A-Z]{16}\b|\bAIza[\w-]{35}|\bgh[pousr]_[A-Za-z0-9]{36,}|\bgithub_pat_\w{22,}"
+    r"|\bglpat-[\w-]{20,}|\bxox[abprs]-[\w-]{10,}|\bhf_[A-Za-z0-9]{30,}|-----BEGIN [A-Z ]*PRIVATE KEY-----[\w+/=\s\\]*"
+)
+"""Whole keys, which no source has by chance: what an answer must not bring into a campaign's files."""
+
+
 def without_keys(text: str, environment: Mapping[str, str] | None = None) -> str:
     """The text with the value of every secret variable replaced by the variable's name."""
     for value, name in _secrets(os.environ if environment is None else environment):
         text = text.replace(value, f"[{name}]")
     return text
+
+
+def without_secrets(text: str) -> str:
+    """An answer as it may enter a campaign: without the values of secret variables, and without keys of others."""
+    return KEY.sub("[key]", without_keys(text))
+
+
+def find_secret(text: str) -> str:
+    """Line and kind of the first thing that `without_secrets` takes out, never the thing itself; empty for none."""
+    for number, line in enumerate(text.splitlines(), start=1):
+        for value, name in _secrets(os.environ):
+            if value in line:
+                return f"line {number} has the value of {name}"
+        if KEY.search(line):
+            return f"line {number} has what looks like a key"
+    return ""
 
 
 def plain(text: str, *, limit: int) -> str:

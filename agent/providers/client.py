@@ -25,7 +25,7 @@ from ridgeline.agent.providers.base import (
     Unreachable,
     plain,
     redact,
-    without_keys,
+    without_secrets,
 )
 from ridgeline.agent.providers.choice import LOCAL, Choice, Price, own_server, require, variables
 from ridgeline.agent.providers.library import failures, library, tokens
@@ -468,4 +468,4 @@ def _served_name(response: Any, model_name: str) -> str:
 
 
 def _safe(text: str, limit: int = LONGEST_TEXT) -> str:
-    return plain(without_keys(text[:limit]), limit=limit)
+    return plain(without_secrets(text[:limit]), limit=limit)

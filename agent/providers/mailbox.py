@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ridgeline.agent.errors import UserError, Waiting
-from ridgeline.agent.providers.base import Ask, Message, Reply, plain
+from ridgeline.agent.providers.base import Ask, Message, Reply, find_secret, plain, without_secrets
 from ridgeline.agent.providers.tape import estimate_tokens
 from ridgeline.graph.values import SCHEMA, Cost, Value
 from ridgeline.sandbox.store.durable import write_whole
@@ -140,8 +140,8 @@ class MailboxModel:
         if answer is None:
             raise Waiting(waiting(self._campaign, request))
         return Reply(
-            text=answer.text,
-            model=f"mailbox ({answer.author})" if answer.author else "mailbox",
+            text=without_secrets(answer.text),  # a file that was written here by hand has not been checked
+            model=without_secrets(f"mailbox ({answer.author})") if answer.author else "mailbox",
             cost=Cost(tokens=answer.tokens, dollars=answer.dollars),
         )
 
@@ -173,6 +173,8 @@ def check_answer(text: bytes, request: MailboxRequest, *, source: str) -> str:
     answer_text = plain(decoded, limit=LONGEST).strip()
     if not answer_text:
         raise UserError(f"{source}: is empty; write the answer into it")
+    if secret := find_secret(answer_text):
+        raise UserError(f"{source}: {secret}, and what an answer says is kept and shown; take it out and revoke it")
     if not request.ask.answer_schema:
         return answer_text
     value = _object(answer_text, source)

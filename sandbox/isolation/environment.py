@@ -9,7 +9,11 @@ from pathlib import Path
 
 logger = logging.getLogger(__name__)
 
-SECRET = re.compile(r"API_?KEY|ACCESS_KEY|SECRET|PASSW(OR)?D|CREDENTIAL|_TOKEN$", re.IGNORECASE)
+SECRET = re.compile(
+    r"(?:^|_)(?:KEYS?|TOKENS?|PAT|PASS|AUTH|COOKIES?|WEBHOOK|DSN)(?:_|$)|(?:API|ACCESS|PRIVATE)_?KEY|SECRET|PASSW|PASSPHRASE"
+    r"|CREDENTIAL|^RIDGELINE_(?:SMTP|NOTIFY)$",
+    re.IGNORECASE,
+)
 """Names that are withheld even when a contract asks for them: a candidate is code nobody has read."""
 CARD = ("LD_LIBRARY_PATH", "CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "CUDA_HOME")
 """Variables that say where a card's driver is, and which card is meant."""

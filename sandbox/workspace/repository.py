@@ -9,6 +9,7 @@ from pathlib import Path, PurePosixPath
 from ridgeline.graph.contract import Contract
 from ridgeline.graph.errors import BranchTaken, DetachedHead, DirtyTree, NoSuchBase, NotAGitRepository
 from ridgeline.sandbox.isolation.directory_pool import discard_tree, list_files
+from ridgeline.sandbox.workspace.edits import MODULE
 from ridgeline.sandbox.workspace.git import ATTRIBUTES, Git, git
 from ridgeline.sandbox.workspace.globs import matches
 from ridgeline.sandbox.workspace.signatures import signs_of
@@ -17,6 +18,7 @@ logger = logging.getLogger(__name__)
 
 EXCLUDED = ("/agent/workspace/", "/agent/historical_experience/")
 """Where campaigns and tips lie by default; kept out of `git status` through info/exclude, not through .gitignore."""
+LFS_POINTER = b"version https://git-lfs.github.com/spec/"
 SHOWN = 3
 
 
@@ -67,6 +69,7 @@ class Repository:
             raise NotAGitRepository(f"{self.root}: has no commit yet; commit the kernel first")
         self._require_committed(git)
         self._require_tracked(git, contract, contract_dir)
+        self._require_complete(git, contract, contract_dir)
         return head
 
     def exclude_campaigns(self) -> None:
@@ -115,6 +118,44 @@ class Repository:
         for glob in contract.kernel_source:
             if not any(matches(path, (glob,)) for path in tracked):
                 raise DirtyTree(f"kernel_source: {glob!r} matches no committed file; git add and commit the kernel")
+
+    def _require_complete(self, git: Git, contract: Contract, contract_dir: str) -> None:
+        """Raises DirtyTree for submodules and contents in Git LFS that the contract needs: commits do not hold them."""
+        modules = [
+            entry.path for entry in git.entries("HEAD", ".") if entry.mode == MODULE and self._has_files(entry.path)
+        ]
+        inside = [path for path in modules if contract_dir == "." or path.startswith(f"{contract_dir}/")]
+        if inside:
+            raise DirtyTree(
+                f"{self.root}: {_some(inside)}: a git submodule, which the checkouts of candidates do not have; commit its"
+                " files in its place, or `git submodule deinit` it where kernel, test and benchmark do not need it"
+            )
+        start = "" if contract_dir == "." else f"{contract_dir}/"
+        pointers = _list_lfs_pointers(git)
+        surface = (*contract.kernel_source, *contract.editable_globs, *contract.protected)
+        needed = [path for path in pointers if path.startswith(start) and matches(path.removeprefix(start), surface)]
+        if needed:
+            raise DirtyTree(
+                f"{self.root}: {_some(needed)}: kept in Git LFS, so the checkouts of candidates have a pointer in its place;"
+                " commit the file itself (`git lfs migrate export`)"
+            )
+        for paths, what in ((modules, "a submodule"), (pointers, "kept in Git LFS")):
+            if paths:
+                logger.warning("%s: %s, so the checkouts of candidates do not have its content", _some(paths), what)
+
+    def _has_files(self, module: str) -> bool:
+        """Whether the submodule's files are in the user's checkout: what is not there is needed by nothing."""
+        folder = self.root / module
+        return folder.is_dir() and any(folder.iterdir())
+
+
+def _list_lfs_pointers(git: Git) -> list[str]:
+    """Committed files, by their paths, that are only pointers to contents in Git LFS."""
+    output = git.run("ls-files", "-z", "--", ":(top,attr:filter=lfs)")
+    marked = set(output.decode(errors="surrogateescape").split("\0")) - {""}
+    entries = [entry for entry in git.entries("HEAD", ".") if entry.path in marked] if marked else []
+    contents = git.blobs(tuple(entry.oid for entry in entries))
+    return [entry.path for entry, data in zip(entries, contents, strict=True) if data.startswith(LFS_POINTER)]
 
 
 @dataclass(frozen=True, kw_only=True)

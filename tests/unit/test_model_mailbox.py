@@ -110,6 +110,37 @@ def test_an_answer_is_judged_before_it_is_stored(tmp_path):
     assert check_answer(b" any \x1b[2Jtext\x00\n", free, source="f") == "any [2Jtext"
 
 
+# made up, and put together here so that nobody's scanner takes them for real ones
+OPENAI = "sk-" + "proj-" + "a1b2c3d4" * 4
+GITHUB = "ghp" + "_" + "Ab1" * 12
+AMAZON = "AKIA" + "ABCDEFGHIJKLMNOP"
+
+
+@pytest.mark.parametrize(
+    "secret", [OPENAI, GITHUB, AMAZON, "-----BEGIN " + "PRIVATE KEY-----", "a-value-of-this-machine"]
+)
+def test_a_key_enters_a_campaign_neither_by_command_nor_by_file(tmp_path, monkeypatch, secret):
+    monkeypatch.setenv("VENDOR_API_KEY", "a-value-of-this-machine")
+    asked = Mailbox(tmp_path).post(ask())
+    text = json.dumps({"items": [{"name": f"use {secret} for it"}]}, indent=1)
+    with pytest.raises(UserError, match="line 4 has .* take it out and revoke it") as caught:
+        check_answer(text.encode(), asked, source="f")
+    assert secret not in str(caught.value)
+    stored = MailboxAnswer(digest=asked.digest, text=text, author=f"me {secret}", tokens=5, dollars=0.1)
+    Mailbox(tmp_path).store(asked, stored)
+    reply = MailboxModel(tmp_path).ask(ask())
+    assert secret not in reply.model_dump_json()
+    assert len(json.loads(reply.text)["items"]) == 1
+
+
+@pytest.mark.parametrize(
+    "text", ["sk-learn and task-based", "int sk_buff = 1;", "AKIA", "tokens per second", "a = keys[0];"]
+)
+def test_ordinary_words_are_no_keys(tmp_path, text):
+    asked = Mailbox(tmp_path).post(ask(answer_schema=""))
+    assert check_answer(text.encode(), asked, source="f") == text
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [

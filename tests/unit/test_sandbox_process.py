@@ -9,7 +9,7 @@ import pytest
 
 from ridgeline.graph.errors import ProgramMissing, WorldError
 from ridgeline.sandbox.isolation import confinement
-from ridgeline.sandbox.isolation.environment import select_variables
+from ridgeline.sandbox.isolation.environment import SECRET, select_variables
 from ridgeline.sandbox.isolation.process import capture, head_and_tail, run
 
 
@@ -117,6 +117,19 @@ def test_named_variables_are_passed_but_never_secrets(tmp_path, monkeypatch):
     assert select_variables(("ROCM_PATH", "OPENAI_API_KEY", "NOT_SET_ANYWHERE")) == {"ROCM_PATH": "/opt/rocm"}
     ended = run(("env",), cwd=tmp_path, timeout_s=10, env={"ROCM_PATH": "/opt/rocm"})
     assert "ROCM_PATH=/opt/rocm" in ended.output
+
+
+@pytest.mark.parametrize(
+    ("name", "secret"),
+    [
+        ("OPENAI_KEY", True), ("TOKEN", True), ("GH_TOKEN_2", True), ("GITHUB_PAT", True), ("SSH_AUTH_SOCK", True), ("PGPASSWORD", True),
+        ("GPG_PASSPHRASE", True), ("SENTRY_DSN", True), ("SLACK_WEBHOOK", True), ("ssh_private_key", True), ("RIDGELINE_SMTP", True),
+        ("TOKENIZERS_PARALLELISM", False), ("KEYBOARD", False), ("PATH", False), ("COMPASS_HOME", False), ("OMP_NUM_THREADS", False),
+        ("AUTHORS", False), ("MONKEY", False),
+    ],
+)  # fmt: skip
+def test_a_name_says_whether_a_variable_is_secret(name, secret):
+    assert bool(SECRET.search(name)) == secret
 
 
 def test_the_private_folders_exist_during_the_run_and_not_after(tmp_path):

@@ -87,6 +87,32 @@ def kernel_not_committed(root):
     (root / FOLDER / "kernel.c").write_text("x")
 
 
+def submodule_inside(root):
+    library = make_repository(root.parent / "library", {"lib.h": "int x;\n"})
+    git(root, "-c", "protocol.file.allow=always", "submodule", "add", "-q", str(library), f"{FOLDER}/library")
+    git(root, "commit", "-q", "-m", "a submodule")
+
+
+def pointer_to_lfs(root):
+    (root / ".gitattributes").write_text("*.c filter=lfs\n")
+    pointer = f"version https://git-lfs.github.com/spec/v1\noid sha256:{'0' * 64}\nsize 9\n"
+    (root / FOLDER / "tests/check.c").write_text(pointer)
+    git(root, "add", "-A")
+    git(root, "commit", "-q", "-m", "large")
+
+
+def test_a_submodule_that_nobody_has_filled_and_pointers_elsewhere_are_no_obstacle(root, caplog):
+    submodule_inside(root)
+    git(root, "submodule", "deinit", "-q", "--all")
+    (root / ".gitattributes").write_text("*.bin filter=lfs\n")
+    (root / "picture.bin").write_text("version https://git-lfs.github.com/spec/v1\n")
+    git(root, "add", "-A")
+    git(root, "commit", "-q", "-m", "a picture")
+    assert workspace(root).open(BRANCH)
+    assert "picture.bin" in caplog.text
+    assert "Git LFS" in caplog.text
+
+
 def detached(root):
     git(root, "checkout", "-q", "--detach")
 
@@ -112,6 +138,8 @@ def branch_exists(root):
         (deleted_file, DirtyTree, "README changed since"),
         (untracked_protected, DirtyTree, r"tests/extra\.c belongs to the contract but is not tracked"),
         (kernel_not_committed, DirtyTree, "kernel_source: 'kernel.c' matches no committed file"),
+        (submodule_inside, DirtyTree, r"ops/gemm/library: a git submodule, .* commit its files in its place"),
+        (pointer_to_lfs, DirtyTree, r"ops/gemm/tests/check\.c: kept in Git LFS"),
         (detached, DetachedHead, "git switch"),
         (no_repository, NotAGitRepository, "git init"),
         (no_commit, NotAGitRepository, "no commit yet"),
