@@ -138,7 +138,7 @@ def test_more_pairs_than_memory_holds_are_refused(cli):
     assert (done.code, done.complaint) == (2, "--max-pairs: is 99999999999; give 100000 or fewer")
 
 
-@pytest.mark.parametrize("name", [signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("name", [signal.SIGTERM, pytest.param(signal.SIGHUP, marks=pytest.mark.slow)])
 def test_a_signal_that_asks_for_the_end_ends_a_campaign_in_order(project, tmp_path, name):
     texts = project / "harness.py"
     texts.write_text(texts.read_text().replace("import pathlib", "import pathlib, subprocess", 1))
@@ -151,7 +151,7 @@ def test_a_signal_that_asks_for_the_end_ends_a_campaign_in_order(project, tmp_pa
     campaign = tmp_path / "c"
     argv = (sys.executable, "-m", "ridgeline", "run", str(project), "--dir", str(campaign))
     process = subprocess.Popen(argv, cwd=ROOT, stderr=subprocess.PIPE, text=True)
-    until = time.monotonic() + 60
+    until = time.monotonic() + 120
     while not _sleeping() and time.monotonic() < until:
         time.sleep(0.05)
     process.send_signal(name)
