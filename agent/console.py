@@ -75,6 +75,12 @@ class Documents:
     emitted = 0
 
 
+class Process:
+    """When this command began, in seconds since 1970; None where Ridgeline is called from another program."""
+
+    began: float | None = None
+
+
 def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """Aligned columns on standard output; never wrapped, so that it can be searched and cut."""
     lines = [header, *rows]

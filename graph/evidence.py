@@ -101,6 +101,8 @@ class BuildResult(Value):
     warnings: tuple[str, ...] = ()
     tampered: Annotated[tuple[str, ...], Field(exclude_if=_unsaid)] = ()
     """Evaluation files that the build changed; they were restored, but what it made of them was not."""
+    stopped: Annotated[str, Field(exclude_if=lambda why: not why)] = ""
+    """Who or what ended the build before it was over; empty where it came to its end."""
 
     @property
     def touched(self) -> frozenset[str]:
@@ -131,8 +133,9 @@ class TestResult(Value):
 
     __test__ = False
     passed: bool
-    kind: Literal["pass", "incorrect", "timeout", "crash", "tampered"]
-    """incorrect: wrong numbers, repairable. crash: the command itself broke. tampered: evaluation files differ."""
+    kind: Literal["pass", "incorrect", "timeout", "crash", "tampered", "stopped"]
+    """incorrect: wrong numbers, repairable. crash: the command itself broke. tampered: evaluation files differ.
+    stopped: a person or the time limit ended it, which says nothing of the kernel."""
     commit: str
     detail: str
     """Bounded evidence for the repair: the checker's own words."""
@@ -199,8 +202,11 @@ class BenchmarkFailed(Value):
 
     kind: Literal["benchmark_failed"] = "benchmark_failed"
     commit: str
-    reason: Literal["crash", "timeout", "no_csv", "schema_drift", "zero_rows", "not_a_number", "tampered", "unstable"]
-    """unstable: the machine disturbed more of it than may be left out, again and again."""
+    reason: Literal[
+        "crash", "timeout", "no_csv", "schema_drift", "zero_rows", "not_a_number", "tampered", "unstable", "stopped"
+    ]
+    """unstable: the machine disturbed more of it than may be left out, again and again. stopped: a person or the time
+    limit ended it."""
     detail: str
     seconds: float
     gpu_s: Annotated[float, Field(exclude_if=_unsaid)] = 0.0

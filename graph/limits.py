@@ -114,7 +114,8 @@ class Limits(Value):
     poll_stuck_windows: int = Field(default=2, ge=1)
     """So many such waits in a row without output or work, and a command hangs: it is ended as out of time."""
     gpu_retry_interval_s: float = 600
-    gpu_max_wait_s: float = 3600
+    gpu_max_wait_s: float = Field(default=3600, ge=0)
+    """Longest wait for a device that is in use, in seconds: a card, or the processor where another campaign times."""
 
     @model_validator(mode="before")
     @classmethod

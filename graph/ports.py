@@ -180,6 +180,10 @@ class Clock(Protocol):
         """ISO-8601 UTC; `moment` names the instant, so that a replay reads the recorded one."""
         ...
 
+    def worked_s(self, moment: str) -> float:
+        """Wall seconds that processes have run this campaign until that instant, from the start of the first."""
+        ...
+
 
 class Signals(Protocol):
     def stop_requested(self, after_round: int, later_events: int = 0) -> bool:

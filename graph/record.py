@@ -83,6 +83,8 @@ class Opened(Value):
     version: str
     """Ridgeline's own version."""
     decisions: Decisions = ()
+    counts_work: Annotated[bool, Field(exclude_if=lambda counts: not counts)] = False
+    """Whether time is counted from the start of the command, over all sessions (`Clock.worked_s`)."""
 
 
 class Rooflined(Value):
@@ -264,6 +266,8 @@ class Concluded(Value):
     """The original, measured again beside it."""
     suite: TestResult | None = None
     attribution: Attribution | None
+    worked_s: Annotated[float | None, Field(exclude_if=_none)] = None
+    """Wall seconds of all sessions of the campaign, from the start of the command; None in older records."""
     speedup: float | None
     speedup_lower: float | None
     closed_at: Instant

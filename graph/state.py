@@ -31,6 +31,9 @@ class Request(Value):
     version: str
     campaign: str = ""
     """Name to use instead of the derived one, when that one is taken."""
+    counts_work: bool = False
+    """Whether time is counted from the start of the command, over all of the campaign's sessions; records older than
+    this field count from the first round."""
     specs: tuple[Spec, ...] = ()
     """What the documents say of this product; the shell reads them, the graph reads no file."""
 

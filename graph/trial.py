@@ -125,6 +125,7 @@ class Failed(Value):
         "tampered",
         "benchmark_failed",
         "rejected",
+        "stopped",
     ]
     detail: str
 

@@ -26,6 +26,7 @@ UnmeasuredReason = Literal[
     "tampered",
     "benchmark_failed",
     "rejected",
+    "stopped",
 ]
 MeasuredReason = Literal[
     "check_failed",
@@ -43,7 +44,8 @@ MeasuredReason = Literal[
 overfit: Rule 11. convicted: its source has what no honest kernel has. tampered: evaluation files differ.
 unsettled: its source has what no check of this campaign can tell from a trick, and the contract does not allow it.
 noise: improvement not resolved. undecided: budget of pairs spent.
-rejected: by a person. replaced: proven, and a person chose another measured change of the same question.
+rejected: by a person. stopped: a person or the time limit ended its round.
+replaced: proven, and a person chose another measured change of the same question.
 core_regression: a core shape lost 5 % or more. isa_regression: more spills or lost occupancy, which undoes only what was
 not proven (`rules.objections`)."""
 Reason = AcceptReason | UnmeasuredReason | MeasuredReason

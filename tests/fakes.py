@@ -203,6 +203,9 @@ class ScriptedClock:
     def now(self, moment: str) -> str:
         return next(self._instants)
 
+    def worked_s(self, moment: str) -> float:
+        return 0.0
+
 
 class FakeSignals:
     """Port `Signals`: a stop asked for after a round, or never."""

@@ -178,6 +178,9 @@ class StepClock:
         second = 30 if "closed" in moment else 0
         return f"2026-11-21T{10 + minute // 60:02d}:{minute % 60:02d}:{second:02d}+00:00"
 
+    def worked_s(self, moment: str) -> float:
+        return 0.0
+
 
 class Quiet:
     """Nobody asks to stop, unless told after which round."""

@@ -36,6 +36,7 @@ from ridgeline.graph.standing import History
 from ridgeline.graph.state import State
 from ridgeline.graph.trial import Drafted, find, find_proposal
 from ridgeline.graph.values import Cost, Value
+from ridgeline.sandbox.store.campaign_folder import WorkClock
 from ridgeline.sandbox.store.durable import overwrite
 
 Status = Literal["running", "stopped", "concluded", "waiting", "decided", "interrupted", "no_device"]
@@ -210,6 +211,7 @@ class StatusView:
         """Overwrite `status.json` with what is known now."""
         view = {"status": status, **self._now, "pid": os.getpid(), "updated": time.time(), "problem": problem}
         overwrite(self._folder / "status.json", json.dumps(view).encode())
+        WorkClock(self._folder).touch()
 
 
 class NoView(StatusView):
@@ -300,7 +302,7 @@ class Course:
         allowed = self._history.limits.max_minutes if self._history else None
         if allowed is None or self._history is None:
             return ""
-        spent_s = worked_s(self._history) if self._history.baseline else self._clock() - self._began
+        spent_s = self._clock() - self._began
         return f", {_minutes(max(0.0, allowed * 60 - spent_s))} left"
 
     @property
@@ -394,7 +396,10 @@ def progress(*, before_s: float = 0.0) -> PlainProgress | ConsoleProgress:
 
 
 def worked_s(history: History) -> float:
-    """Seconds that count towards the campaign's `max_minutes`, until now or its end; 0 before its first round."""
+    """Seconds that count towards the campaign's `max_minutes` by its ledger alone: its sessions' at its end, else since its
+    first round, less waits for people."""
+    if history.concluded is not None and history.concluded.worked_s is not None:
+        return history.concluded.worked_s
     if history.baseline is None:
         return 0.0
     end = history.concluded.closed_at if history.concluded else datetime.now(UTC).isoformat()

@@ -7,6 +7,7 @@ import logging
 import os
 import re
 import sqlite3
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
@@ -24,6 +25,7 @@ from ridgeline.agent.campaign.progress import NoView, Outcome, Progress, Seen, S
 from ridgeline.agent.campaign.state_files import BASE, Manifest, read_manifest, require_whole, write_manifest
 from ridgeline.agent.campaign.tape import Tape, TapeMiss, tape_port
 from ridgeline.agent.campaign.wiring import Place, connect
+from ridgeline.agent.console import Process, note
 from ridgeline.agent.contract_file import LoadedContract, load
 from ridgeline.agent.errors import UserError, Waiting
 from ridgeline.agent.knowledge_folders import roots
@@ -49,6 +51,7 @@ from ridgeline.graph.ports import Base, Files, Ports
 from ridgeline.graph.record import BaselineClosed, Concluded, Opened, Spec, StopCheck
 from ridgeline.graph.reports.logs import performance
 from ridgeline.graph.rules.calibration import list_alarms
+from ridgeline.graph.rules.cost import final_validation_s
 from ridgeline.graph.rules.define import Questions, resolve_target
 from ridgeline.graph.rules.history import accepted_rounds, fold_ledger, rolled_back_rounds
 from ridgeline.graph.rules.history import noise as folded_noise
@@ -58,10 +61,12 @@ from ridgeline.graph.state import BRANCHES, Request, State, initial
 from ridgeline.graph.stats.sequential import smallest_visible_gain
 from ridgeline.graph.values import SCHEMA, Artifact, Cost
 from ridgeline.prompts.render import render
-from ridgeline.sandbox.devices.lease import lease
+from ridgeline.sandbox.devices.lease import lease, telling
 from ridgeline.sandbox.devices.machine import LocalDevice
 from ridgeline.sandbox.isolation.directory_pool import discard_tree
 from ridgeline.sandbox.isolation.leftovers import remove_abandoned_folders, remove_campaign_leftovers
+from ridgeline.sandbox.isolation.stopping import StepEnded, Stopping, listening
+from ridgeline.sandbox.store.campaign_folder import StopFile, WorkClock
 from ridgeline.sandbox.store.durable import UNWRITABLE, name_full_disk, write_whole
 from ridgeline.sandbox.store.json_file import read_model
 from ridgeline.sandbox.store.ledger import JsonlLedger
@@ -69,7 +74,16 @@ from ridgeline.sandbox.workspace.repository import Repository, find_repository, 
 
 # A start that is refused before anything was measured leaves nothing behind: no folder, no branch.
 
-REFUSALS = (UserError, CampaignError, NotAGitRepository, DetachedHead, DirtyTree, BranchTaken, ProgramMissing)
+REFUSALS = (
+    UserError,
+    CampaignError,
+    NotAGitRepository,
+    DetachedHead,
+    DirtyTree,
+    BranchTaken,
+    ProgramMissing,
+    StepEnded,
+)
 """What a person mends in the contract or the repository; a later start begins from the mended state."""
 
 
@@ -217,6 +231,7 @@ FUSE = 20_000
 
 def start(start_request: StartRequest, *, recording: Path | None = None) -> Outcome:
     """Run a campaign to its end. Raises errors with an `exit_code` and a one-line message."""
+    began = Process.began or time.time()
     repository = find_repository(start_request.contract.path.parent)
     inside = PurePosixPath(start_request.contract.path.parent.resolve().relative_to(repository).as_posix())
     created = _read_request(recording).created if recording else datetime.now().astimezone().strftime("%Y-%m-%d %H:%M")
@@ -232,11 +247,15 @@ def start(start_request: StartRequest, *, recording: Path | None = None) -> Outc
                 or repository / "agent" / "workspace" / _derive_name(start_request, request, repository),
                 recording=recording.resolve() if recording else None,
             )
-            request = request.model_copy(update={"campaign": place.campaign_dir.name, "specs": specs})
+            counts_work = _read_request(recording).counts_work if recording else True
+            request = request.model_copy(
+                update={"campaign": place.campaign_dir.name, "specs": specs, "counts_work": counts_work}
+            )
             _require_empty(place.campaign_dir)
             undoing.enter_context(undo_refused_start(place.campaign_dir, repository))
             _write_request(place, request, start_request)
         with lease("running", wait_s=0, folder=place.campaign_dir):
+            WorkClock(place.campaign_dir).begin(began)
             ports = connect(place, request.contract, request.planner, request.limits, model=start_request.model)
             return _run(place, request, ports, start_request.progress)
 
@@ -269,6 +288,7 @@ def read_campaign(campaign_dir: Path) -> Origin:
 
 def resume(campaign_dir: Path, progress: Progress) -> Outcome:
     """Go on where the campaign stopped. A concluded one is only summed up."""
+    began = Process.began or time.time()
     require_whole(campaign_dir)
     origin = read_campaign(campaign_dir)
     place, request = origin.place, origin.request
@@ -278,6 +298,7 @@ def resume(campaign_dir: Path, progress: Progress) -> Outcome:
             place = replace(place, moved_to=check_machine(campaign_dir, request, origin.contract_file))
         remove_campaign_leftovers(campaign_dir)
         remove_abandoned_folders()
+        WorkClock(campaign_dir).begin(began)
         model = elsewhere(origin.model, os.environ) if origin.model else None
         ports = connect(place, request.contract, request.planner, request.limits, model=model)
         return _run(place, request, ports, progress)
@@ -286,14 +307,20 @@ def resume(campaign_dir: Path, progress: Progress) -> Outcome:
 def _run(place: Place, request: Request, ports: Ports, progress: Progress) -> Outcome:
     """Drive the loop, with the campaign's lease held, and say how it ended. Raises what stopped it."""
     live = StatusView(place.campaign_dir, ports, progress)
-    with checkpoints(place.campaign_dir) as saver:
+    with checkpoints(place.campaign_dir) as saver, telling(note):
         try:
             release_stale_locks(place.campaign_dir / "mirror.git", user=place.repository, branch=_branch(ports))
             restore_files(ports)
             if place.moved_to:
                 # the open round holds times of the other machine; what the ledger holds is closed
                 saver.delete_thread(THREAD)
-            drive(saver, request, ports, live)
+            clock = WorkClock(place.campaign_dir)
+            stopping = Stopping(
+                requests=lambda: StopFile(place.campaign_dir).requests,
+                worked_s=None if place.recording else lambda: clock.worked_s("now"),
+            )
+            with listening(stopping):
+                drive(saver, request, ports, live, stopping)
         except BaseException as stop:
             person = isinstance(stop, KeyboardInterrupt)
             ended: Status = "waiting" if isinstance(stop, Waiting) else "interrupted" if person else "stopped"
@@ -325,8 +352,13 @@ def _branch(ports: Ports) -> str | None:
     return lines[0].body.branch if lines and isinstance(lines[0].body, Opened) else None
 
 
-def drive(saver: SqliteSaver, request: Request, ports: Ports, live: StatusView) -> None:
-    """From the beginning, from the saved checkpoint, or from what ledger and tape hold, to the end."""
+def drive(
+    saver: SqliteSaver, request: Request, ports: Ports, live: StatusView, stopping: Stopping | None = None
+) -> None:
+    """From the beginning, from the saved checkpoint, or from what ledger and tape hold, to the end.
+
+    `stopping` is told how long steps may last, and when the final validation begins.
+    """
     graph = build_loop(saver)
     gc.collect()
     gc.freeze()  # modules and schemas stay for good; walking them again and again is a tenth of a round's own time
@@ -349,10 +381,23 @@ def drive(saver: SqliteSaver, request: Request, ports: Ports, live: StatusView) 
         asks = event.get("interrupts") or asks
         if "input" in event:
             live.enter_node(event["name"], event["input"])
+            if stopping is not None:
+                _allow_time(stopping, event["name"], request, ports)
         else:
             live.leave_node(event["name"])
     if asks:
         raise Waiting(_describe_interrupt(asks[0]))
+
+
+def _allow_time(stopping: Stopping, node: str, request: Request, ports: Ports) -> None:
+    """How long the steps of a node may last: until the limit, less what the final validation needs."""
+    if node == "final_test":
+        stopping.begin_final()
+    if request.limits.max_minutes is None or not request.counts_work:
+        return
+    history = fold_ledger(ports.ledger.lines())
+    stopping.until_s = 60 * request.limits.max_minutes
+    stopping.rounds_until_s = stopping.until_s - (final_validation_s(history) if history else 0.0)
 
 
 def _describe_interrupt(interrupt: Any) -> str:

@@ -96,6 +96,7 @@ def from_flags(flags: Mapping[str, Raw]) -> Layer:
         "max_dollars": "--budget-usd",
         "max_tokens": "--budget-tokens",
         "max_gpu_minutes": "--budget-gpu-minutes",
+        "gpu_max_wait_s": "--max-wait",
     }
     settings = [
         Setting(key=key, value=value, origin=flag_names.get(key, f"--{key.replace('_', '-')}"))

@@ -5,6 +5,7 @@ import os
 import re
 import shutil
 import tempfile
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -22,19 +23,21 @@ from ridgeline.graph.contract import Contract
 from ridgeline.graph.errors import DiskFull
 from ridgeline.graph.evidence import BenchmarkFailed, BuildResult, TestResult
 from ridgeline.graph.limits import Limits
-from ridgeline.graph.ports import Planner, Ports, Profiler
+from ridgeline.graph.ports import Formatting, Planner, Ports, Profiler
+from ridgeline.graph.record import BaselineClosed
 from ridgeline.graph.values import Value
 from ridgeline.sandbox.devices.gate import CardGate, gate_of
-from ridgeline.sandbox.devices.machine import LocalDevice, SystemClock
+from ridgeline.sandbox.devices.machine import LocalDevice
 from ridgeline.sandbox.isolation.commands import has_own_table
 from ridgeline.sandbox.isolation.directory_pool import discard_tree
 from ridgeline.sandbox.isolation.environment import conceal_secrets
 from ridgeline.sandbox.isolation.process import HangWatchdog
+from ridgeline.sandbox.isolation.stopping import StepEnded
 from ridgeline.sandbox.profiles.profilers.cpu import CpuProfiler
-from ridgeline.sandbox.store.campaign_folder import ArtifactStore, CampaignFiles, StopFile
+from ridgeline.sandbox.store.campaign_folder import ArtifactStore, CampaignFiles, StopFile, WorkClock
 from ridgeline.sandbox.store.durable import PROBE_BYTES, UNWRITABLE, Unsynced, require_room, write_whole
 from ridgeline.sandbox.store.ledger import JsonlLedger, LedgerHead
-from ridgeline.sandbox.timing.observation import TOTAL_S
+from ridgeline.sandbox.timing.observation import TOTAL_S, list_busy_processes
 from ridgeline.sandbox.timing.timer import Bearing, ContractTimer
 from ridgeline.sandbox.workspace.builder import ContractBuilder
 from ridgeline.sandbox.workspace.checker import ContractChecker
@@ -101,21 +104,23 @@ def connect(
         judge=judge_of(contract, gate),
     )
     builder = ContractBuilder(commands)
-    device = LocalDevice(contract, root=place.repository / place.contract_dir, gate=gate)
+    device = LocalDevice(contract, wait_s=limits.gpu_max_wait_s, root=place.repository / place.contract_dir, gate=gate)
     live = Ports(
         planner=_planner(planner, model, workspace, place=place, artifacts=artifacts, limits=limits),
         workspace=workspace,
-        builder=DiskChecked(builder, commands, folder),
-        checker=DiskChecked(meter_port(ContractChecker(commands, builder), gate), commands, folder),
+        builder=DiskChecked(end_steps(builder, folder), commands, folder),
+        checker=DiskChecked(meter_port(end_steps(ContractChecker(commands, builder), folder), gate), commands, folder),
         timer=DiskChecked(
-            meter_port(_timer(commands, builder, artifacts=artifacts, device=device, limits=limits), gate),
+            meter_port(
+                end_steps(_timer(commands, builder, artifacts=artifacts, device=device, limits=limits), folder), gate
+            ),
             commands,
             folder,
         ),
-        profiler=meter_port(_profiler(commands, builder, artifacts=artifacts, device=device), gate),
+        profiler=meter_port(end_steps(_profiler(commands, builder, artifacts=artifacts, device=device), folder), gate),
         device=device,
         approvals=ApprovalFiles(folder, artifacts),
-        clock=SystemClock(),
+        clock=WorkClock(folder),
         signals=signals,
         ledger=_ledger(folder / "ledger.jsonl", later),
         files=CampaignFiles(folder, tips_root=place.repository / TIPS),
@@ -266,11 +271,23 @@ def throwaway_ports(loaded: LoadedContract) -> Iterator[Ports]:
 
 
 def unusable(loaded: LoadedContract, failed: BenchmarkFailed) -> UserError:
-    """One line for a benchmark whose numbers cannot be used; its detail begins with the command's field."""
+    """One line for a benchmark whose numbers cannot be used; its detail begins with the command's field.
+
+    A machine that others kept busy is no mistake of the user's: exit code 4, and who they are.
+    """
     detail = " | ".join(line.strip() for line in failed.detail.splitlines() if line.strip())
+    if failed.reason == "unstable":
+        return UserError(f"{loaded.path.name}: {detail}; {describe_load()}", exit_code=4)
     return UserError(
         f"{loaded.path.name}: {_shorten_middle(detail)} ({failed.reason}); correct the benchmark or the contract"
     )
+
+
+def describe_load() -> str:
+    """Who keeps this machine busy now, and what helps."""
+    busy = list_busy_processes()
+    who = f"busy now: {', '.join(busy)}" if busy else "nobody is busy just now"
+    return f"{who}; try again when it is quiet, or time by processor time (scoring.engine: cpu)"
 
 
 def _shorten_middle(text: str) -> str:
@@ -362,6 +379,52 @@ class Metered:
             return answer
 
         return ask
+
+
+class EndedSteps:
+    """A port whose step, where it is ended because the campaign shall stop, answers with a value that says so.
+
+    Before the campaign's baseline is closed there is nothing to conclude: then StepEnded goes on to the runner.
+    """
+
+    def __init__(self, inner: Any, campaign_dir: Path) -> None:
+        self._inner = inner
+        self._ledger = campaign_dir / "ledger.jsonl"
+
+    def __getattr__(self, method: str) -> Any:
+        call = getattr(self._inner, method)
+
+        def ask(*args: Any, **kwargs: Any) -> Any:
+            began = time.monotonic()
+            try:
+                return call(*args, **kwargs)
+            except StepEnded as ended:
+                if not any(isinstance(line.body, BaselineClosed) for line in JsonlLedger(self._ledger).lines()):
+                    raise
+                commit = str(args[0] if args else kwargs.get("candidate", ""))
+                return _describe_ended_step(method, commit, str(ended), time.monotonic() - began)
+
+        return ask
+
+
+def _describe_ended_step(method: str, commit: str, why: str, seconds: float) -> Value | None:
+    """What the port's method answers where its step was ended."""
+    match method:
+        case "build":
+            return BuildResult(ok=False, commit=commit, exit=None, stopped=why)
+        case "format":
+            return Formatting(edits=(), detail=why)
+        case "check" | "suite":
+            return TestResult(passed=False, kind="stopped", commit=commit, detail=why, seconds=seconds)
+        case "benchmark" | "compare" | "calibrate":
+            return BenchmarkFailed(commit=commit, reason="stopped", detail=why, seconds=seconds)
+        case _:  # a profile that nobody waits for
+            return None
+
+
+def end_steps(port: Port, campaign_dir: Path) -> Port:
+    """The same port, whose steps may be ended."""
+    return EndedSteps(port, campaign_dir)  # type: ignore[return-value]
 
 
 def meter_port(port: Port, gate: CardGate | None) -> Port:

@@ -7,6 +7,7 @@ import re
 import shutil
 import signal
 import sys
+import time
 from collections.abc import Sequence
 from importlib import import_module
 from itertools import takewhile
@@ -16,7 +17,7 @@ from types import FrameType
 import typer
 from typer.core import TyperGroup
 
-from ridgeline.agent.console import Documents, NoteHandler, OutputClosed, complain, emit, note, say
+from ridgeline.agent.console import Documents, NoteHandler, OutputClosed, Process, complain, emit, note, say
 from ridgeline.agent.errors import UserError, Waiting
 from ridgeline.agent.extensions import registrations
 from ridgeline.graph.errors import CampaignError, DiskFull, WorldError
@@ -55,6 +56,7 @@ class Ended(KeyboardInterrupt):
 
 def main() -> None:
     """Entry point; ends the process with the documented exit code."""
+    Process.began = time.time()
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) is signal.SIG_DFL:  # `nohup` has it ignored
             signal.signal(number, _end)

@@ -47,13 +47,18 @@ Fallbacks = Annotated[
 ]
 Preset = Annotated[str | None, typer.Option(help="evidence (default), campaign, router or autonomous.")]
 MaxRounds = Annotated[int | None, typer.Option(help="Stop after this many rounds, 1 to 119.")]
-MaxMinutes = Annotated[float | None, typer.Option(help="Begin no round after this many minutes.")]
+MaxMinutes = Annotated[
+    float | None, typer.Option(help="End within this many minutes, counted from the start of the command.")
+]
 Dollars = Annotated[float | None, typer.Option("--budget-usd", help="Stop before a model costs more than this.")]
 Tokens = Annotated[int | None, typer.Option("--budget-tokens", help="Stop before a model takes more tokens.")]
 GpuMinutes = Annotated[
     float | None, typer.Option("--budget-gpu-minutes", help="Begin no round after this many minutes of GPU commands.")
 ]
-Hours = Annotated[float | None, typer.Option("--budget-hours", help="Begin no round after this many hours.")]
+MaxWait = Annotated[
+    float | None, typer.Option("--max-wait", help="Wait so many minutes for a device that is in use; default 60.")
+]
+Hours = Annotated[float | None, typer.Option("--budget-hours", help="The same in hours.")]
 Assignments = Annotated[list[str] | None, typer.Option("--set", help="key=value of any limit; may be repeated.")]
 Targets = Annotated[
     list[str] | None, typer.Option("--target", help="key=value of a target parameter, for example git_branch=none.")
@@ -103,6 +108,7 @@ def run(
     budget_tokens: Tokens = None,
     budget_gpu_minutes: GpuMinutes = None,
     budget_hours: Hours = None,
+    max_wait: MaxWait = None,
     approve: Approve = None,
     assignments: Assignments = None,
     target: Targets = None,
@@ -120,7 +126,7 @@ def run(
     budgets = {"max_dollars": budget_usd, "max_tokens": budget_tokens, "max_gpu_minutes": budget_gpu_minutes}
     minutes = _minutes(max_minutes, budget_hours)
     plain = {"preset": preset, "max_rounds": max_rounds, "approve": approve, "max_minutes": minutes}
-    flags: dict[str, Raw] = {**plain, **budgets}
+    flags: dict[str, Raw] = {**plain, **budgets, "gpu_max_wait_s": None if max_wait is None else 60 * max_wait}
     outcome = launch(
         loaded,
         settings=resolve_settings(loaded, flags, assignments or []),
@@ -167,7 +173,8 @@ def fsck(campaign: Campaign = None, repair: Repair = False, as_json: Json = Fals
 
 
 def stop(campaign: Campaign = None, as_json: Json = False) -> None:
-    """Ask a running campaign to conclude. It finishes its round and writes its report."""
+    """Ask a running campaign to conclude. It ends its open round within seconds, validates what it kept and writes its
+    report; asked again meanwhile, it ends the validation too."""
     from ridgeline.agent.campaign.status import status_of
     from ridgeline.sandbox.store.campaign_folder import request_stop
 
@@ -177,7 +184,7 @@ def stop(campaign: Campaign = None, as_json: Json = False) -> None:
         raise UserError(f"{directory.name}: has concluded already; read it with `ridgeline report {directory.name}`")
     request_stop(directory)
     acting = (
-        "concludes after its present round"
+        "ends its open round within seconds, validates what it kept and concludes; asked again, without validation"
         if before.status == "running"
         else "concludes when it is resumed, without a new question; what waits undecided is then rolled back"
     )

@@ -148,7 +148,9 @@ ALIKE = 0.75
 """Share of common words from which two changes with the same numbers are one direction."""
 MAX_TRIES = 2
 """Attempts at a direction that has never been settled."""
-UNTESTED = frozenset({"no_edit", "refused_edit", "no_change", "build_failed", "build_timeout", "benchmark_failed"})
+UNTESTED = frozenset(
+    {"no_edit", "refused_edit", "no_change", "build_failed", "build_timeout", "benchmark_failed", "stopped"}
+)
 """Reasons that say nothing about the direction: its code never ran to the end."""
 UNRESOLVED = frozenset(
     {"noise", "undecided", "not_better", "core_regression", "class_regression", "trace_not_improved"}

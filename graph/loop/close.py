@@ -137,14 +137,21 @@ def check_stop(state: State, runtime: Runtime[Ports]) -> Update:
     history = read_history(ports)
     last_round = history.rounds[-1].round if history.rounds else 1
     mark = f"{last_round}.{len(history.restarts)}"
-    began = history.baseline.opened_at if history.baseline else ports.clock.now("round-1 opened")
     exhausted = state["exhausted"] or _read_end(ports)
     stopped = _find_stop(history, ports, exhausted, last_round)
-    minutes = elapsed_minutes(began, ports.clock.now(f"check after round-{mark}"), history.rounds)
+    minutes = _read_minutes(history, ports, f"check after round-{mark}")
     checks = evaluate_stop_checks(
         history, stop_requested=bool(stopped), exhausted=exhausted, elapsed_minutes=minutes, stopped=stopped
     )
     return {"checks": checks, "exhausted": exhausted}
+
+
+def _read_minutes(history: History, ports: Ports, moment: str) -> float:
+    """Minutes that count towards `max_minutes`."""
+    if history.opened.counts_work:
+        return ports.clock.worked_s(moment) / 60
+    began = history.baseline.opened_at if history.baseline else ports.clock.now("round-1 opened")
+    return elapsed_minutes(began, ports.clock.now(moment), history.rounds)
 
 
 def _read_end(ports: Ports) -> str:
@@ -322,6 +329,7 @@ def conclude(state: State, runtime: Runtime[Ports]) -> Update:
             speedup=claim.speedup if claim else None,
             speedup_lower=claim.lower if claim else None,
             closed_at=ports.clock.now("campaign closed"),
+            worked_s=ports.clock.worked_s("campaign closed") if history.opened.counts_work else None,
             cost=cost + command_cost(final.comparison, final.project, final.baseline_again, final.suite),
         )
     )

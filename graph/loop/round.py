@@ -215,6 +215,8 @@ def compile_candidate(state: State, runtime: Runtime[Ports]) -> Update:
     assert isinstance(trial, Applied)
     build = ports.builder.build(trial.commit)
     built = Built(applied=trial, build=build)
+    if build.stopped:
+        return {"trial": Failed(reached=built, reason="stopped", detail=build.stopped)}
     limits = read_history(ports).limits
     if new := find_tampering(ports, build):
         return {"trial": Failed(reached=built, reason="tampered", detail=new)}
@@ -241,9 +243,15 @@ def find_tampering(ports: Ports, build: BuildResult) -> str:
 # Correctness before any performance conclusion.
 
 FAILED_TEST: dict[
-    Literal["incorrect", "timeout", "crash", "tampered"],
-    Literal["incorrect", "test_timeout", "test_crashed", "tampered"],
-] = {"incorrect": "incorrect", "timeout": "test_timeout", "crash": "test_crashed", "tampered": "tampered"}
+    Literal["incorrect", "timeout", "crash", "tampered", "stopped"],
+    Literal["incorrect", "test_timeout", "test_crashed", "tampered", "stopped"],
+] = {
+    "incorrect": "incorrect",
+    "timeout": "test_timeout",
+    "crash": "test_crashed",
+    "tampered": "tampered",
+    "stopped": "stopped",
+}
 """Kind of a failed test -> why the trial ended."""
 
 

@@ -98,6 +98,7 @@ def recall(state: State, runtime: Runtime[Ports]) -> Update:
             tips=ports.files.tips(target.target_gpu, target.target_op, target.target_backend),
             version=request.version,
             decisions=decided,
+            counts_work=request.counts_work,
         )
     )
     ports.ledger.append(make_roofline_record(setting.ceilings, setting.machine, request.specs))

@@ -366,11 +366,18 @@ def on_card(history: History, total: Cost) -> tuple[str, str]:
     return "GPU time, at most", f"{60 * device_minutes(history, total):.1f} s"
 
 
+def list_wall_time(history: History) -> list[tuple[str, str]]:
+    """The campaign's wall time, all sessions added; nothing before its end, and of records that did not count it."""
+    worked_s = history.concluded.worked_s if history.concluded else None
+    return [] if worked_s is None else [("Wall time of the campaign", f"{worked_s / 60:.1f} min")]
+
+
 def costs(history: History) -> str:
     """One line for each kind of cost; dollars are UNKNOWN when a price was."""
     total: Cost = total_cost(history)
     dollars = "UNKNOWN (a price was not known)" if total.dollars is None else f"{total.dollars:.4f} USD"
     rows = (
+        *list_wall_time(history),
         ("Wall time of the rounds", f"{total.wall_seconds / 60:.1f} min"),
         ("Commands", f"{total.command_seconds:.1f} s"),
         on_card(history, total),

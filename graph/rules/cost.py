@@ -28,6 +28,10 @@ Run = Benchmark | BenchmarkFailed | Comparison | TestResult | Profiled
 """A command of the contract, with its seconds."""
 
 
+SLACK = 1.25
+"""Of what the final validation is thought to take: its versions and the machine are not those of the baseline."""
+
+
 def minutes_between(earlier: str, later: str) -> float:
     """Minutes from one ISO-8601 instant to another."""
     return (datetime.fromisoformat(later) - datetime.fromisoformat(earlier)).total_seconds() / 60
@@ -94,6 +98,33 @@ def list_exceeded_budgets(history: History, elapsed_minutes: float, exhausted: s
     return tuple(_reasons(history, elapsed_minutes, exhausted))
 
 
+def final_validation_s(history: History) -> float:
+    """Seconds that concluding takes, by what the baseline and its pairs took: final test, both benchmarks, the suite."""
+    baseline = history.baseline
+    if baseline is None:
+        return 0.0
+    pair_s = _pair_s(history)
+    kept = any(closed.accepted for closed in history.rounds)
+    paired_s = history.limits.final_pairs * pair_s if kept else 0.0
+    return SLACK * (paired_s + (2 if kept else 1) * baseline.project.seconds + baseline.test.seconds)
+
+
+def least_round_s(history: History) -> float:
+    """Seconds of a round that is tested, benchmarked and decided by its first pairs; less is no round."""
+    baseline = history.baseline
+    if baseline is None:
+        return 0.0
+    return baseline.test.seconds + baseline.quick.seconds + 2 * _pair_s(history)
+
+
+def _pair_s(history: History) -> float:
+    """Seconds of one process pair as last measured; the quick benchmark's of both versions where none was."""
+    for run in reversed(history.calibrations):
+        if run.comparison is not None and run.comparison.seconds > 0:
+            return run.comparison.seconds / max(1, min(len(shape.pairs) for shape in run.comparison.shapes))
+    return 2 * history.baseline.quick.seconds if history.baseline else 0.0
+
+
 def is_budget_end(exhausted: str) -> bool:
     """Whether the planner stopped for money, and not for want of directions."""
     return exhausted.startswith(OUT_OF_BUDGET)
@@ -108,8 +139,10 @@ def device_minutes(history: History, cost: Cost) -> float:
 def _reasons(history: History, elapsed_minutes: float, exhausted: str) -> Iterator[str]:
     """Each spent budget in words."""
     limits, cost = history.limits, total_cost(history)
-    if limits.max_minutes is not None and elapsed_minutes >= limits.max_minutes:
-        yield f"{elapsed_minutes:.1f} of {limits.max_minutes:g} minutes"
+    needed = (least_round_s(history) + final_validation_s(history)) / 60 if history.opened.counts_work else 0.0
+    if limits.max_minutes is not None and elapsed_minutes + needed >= limits.max_minutes:
+        room = f"; another round and the final validation need {needed:.1f}" if needed else ""
+        yield f"{elapsed_minutes:.1f} of {limits.max_minutes:g} minutes{room}"
     on_device = device_minutes(history, cost)
     if limits.max_gpu_minutes is not None and on_device >= limits.max_gpu_minutes:
         yield f"{on_device:.1f} of {limits.max_gpu_minutes:g} GPU minutes"

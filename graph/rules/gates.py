@@ -89,6 +89,8 @@ def _check_rows(readings: Readings) -> Outcome | None:
 
 
 def _check_numbers(readings: Readings, standing: Standing) -> Outcome | None:
+    if readings.failed is not None and readings.failed.reason == "stopped":
+        return reject_outcome("stopped", f"{CAUSES['stopped']}: {readings.failed.detail}", faster="unverified")
     problem = _find_problem(readings, standing)
     if not problem:
         return None

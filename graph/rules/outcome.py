@@ -144,6 +144,7 @@ CAUSES = {
     "tampered": "evaluation files were altered",
     "benchmark_failed": "the benchmark gave no usable numbers",
     "rejected": "a person rejected it",
+    "stopped": "the campaign was to stop",
 }
 """Why a trial ended before a usable measurement."""
 

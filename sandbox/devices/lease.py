@@ -8,10 +8,11 @@ import re
 import stat
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from ridgeline.graph.errors import DeviceBusy, LeaseUnsafe
+from ridgeline.sandbox.isolation import stopping
 from ridgeline.sandbox.store.durable import full_disk_named
 
 STEP_S = 0.05
@@ -19,12 +20,33 @@ HOLDER_BYTES = 64
 """The holder's process id and since when, padded: what is overwritten needs no truncation, which journals wait for."""
 
 
+LONG_S = 1.0
+"""A wait that nobody need be told of."""
+TOLD_S = 30.0
+"""Between two lines to whoever waits."""
+_say: list[Callable[[str], None]] = []
+"""Who is told of waits in this process."""
+_told_s: dict[str, float] = {}
+"""When that was last done, by device, on the monotonic clock: many short waits are one long one to a person."""
+
+
+@contextlib.contextmanager
+def telling(say: Callable[[str], None]) -> Iterator[None]:
+    """Waits for a lease are told to `say` while the block lasts: at once, and every `TOLD_S`."""
+    _say.append(say)
+    try:
+        yield
+    finally:
+        _say.remove(say)
+
+
 @contextlib.contextmanager
 def lease(device: str, *, wait_s: float, folder: Path | None = None) -> Iterator[None]:
     """Hold the device for the `with` block. Not re-entrant; released by the kernel when the holder dies.
 
-    Raises DeviceBusy, naming the holder's process id and since when it holds it, when it could not be had within
-    `wait_s` seconds; LeaseUnsafe where another user could choose what is written to.
+    Raises DeviceBusy, naming the holder and since when it holds it, when it could not be had within `wait_s` seconds;
+    StepEnded where this process's campaign shall stop meanwhile; LeaseUnsafe where another user could choose what is
+    written to.
     """
     place = folder or _folder()
     path = place / f"{re.sub(r'[^A-Za-z0-9_.-]+', '-', device)}.lock"
@@ -34,12 +56,11 @@ def lease(device: str, *, wait_s: float, folder: Path | None = None) -> Iterator
             _require_own(place)
         handle = _open(path)
     try:
-        if not _try_lock(handle, until=time.monotonic() + wait_s):
-            holder = os.pread(handle, HOLDER_BYTES, 0).decode(errors="replace").strip() or "unknown"
+        if not _wait_for_lock(handle, device, wait_s):
             what = f"{device} (campaign {folder.name})" if folder and device == "running" else device
             raise DeviceBusy(
-                f"{what}: process {holder} holds the lease and did not give it back within {wait_s:g} s;"
-                " wait for it, stop it, or allow a longer wait"
+                f"{what}: {_describe_holder(handle)} holds the lease and did not give it back within {wait_s:g} s;"
+                " wait for it, stop it, or allow a longer wait with --max-wait MINUTES"
             )
         since = time.strftime("%Y-%m-%d %H:%M:%S")
         os.pwrite(handle, f"{f'{os.getpid()} since {since}':<{HOLDER_BYTES - 1}}\n".encode(), 0)
@@ -74,16 +95,47 @@ def _open(path: Path) -> int:
     return handle
 
 
-def _try_lock(handle: int, *, until: float) -> bool:
-    while True:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            if time.monotonic() >= until:
-                return False
-            time.sleep(STEP_S)
-        else:
-            return True
+def _wait_for_lock(handle: int, device: str, wait_s: float) -> bool:
+    """Whether the lock could be had in time; who waits for whom is told."""
+    began_s = time.monotonic()
+    while not _try_lock(handle):
+        waited_s = time.monotonic() - began_s
+        if waited_s >= wait_s:
+            return False
+        stopping.check()
+        if waited_s > LONG_S and time.monotonic() - _told_s.get(device, -TOLD_S) >= TOLD_S:
+            _told_s[device] = time.monotonic()
+            for say in _say:
+                say(
+                    f"waiting for the {device}: {_describe_holder(handle)} has it;"
+                    f" {waited_s:.0f} s so far, at most {wait_s / 60:g} min"
+                )
+        time.sleep(STEP_S)
+    return True
+
+
+def _try_lock(handle: int) -> bool:
+    """Whether the lock is ours now."""
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _describe_holder(handle: int) -> str:
+    """The process that holds the lock: number, since when it has it, and the command line where that may be read."""
+    record = os.pread(handle, HOLDER_BYTES, 0).decode(errors="replace").strip()
+    number = record.partition(" ")[0]
+    if not number.isdigit():
+        return "process unknown"
+    try:
+        words = Path(f"/proc/{number}/cmdline").read_bytes().decode(errors="replace").split("\0")
+        folder = Path(f"/proc/{number}/cwd").readlink()
+    except OSError:  # of another user, or gone
+        return f"process {record}"
+    command = " ".join(Path(word).name if place == 0 else word for place, word in enumerate(words) if word)
+    return f"process {record} (`{command[:100]}` in {folder})"
 
 
 def _folder() -> Path:

@@ -9,7 +9,6 @@ import platform
 import re
 import tempfile
 from collections.abc import Iterator, Mapping
-from datetime import UTC, datetime
 from importlib.resources import as_file, files
 from pathlib import Path
 
@@ -230,14 +229,6 @@ def _require_machine(machine: Machine | None, contract: Contract, tool: str) -> 
 
 
 # The machine's clock.
-
-
-class SystemClock:
-    """Port `Clock`: UTC, ISO-8601, milliseconds, for example `2026-10-22T09:30:00.125+00:00`."""
-
-    def now(self, moment: str) -> str:
-        """The present instant; `moment` is its name on a tape and does not change the answer."""
-        return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
 # The first GPU of each vendor, as its own tool names it.

@@ -16,7 +16,7 @@ from typing import BinaryIO, Literal, TypedDict, Unpack
 
 from ridgeline.graph.errors import ProgramMissing, WorldError
 from ridgeline.graph.evidence import Exit
-from ridgeline.sandbox.isolation import kill_tree
+from ridgeline.sandbox.isolation import kill_tree, stopping
 from ridgeline.sandbox.isolation.commands import CommandPlan, NotStarted, check_processor, has_own_table, start_command
 from ridgeline.sandbox.isolation.confinement import confining_words, which
 from ridgeline.sandbox.isolation.directory_pool import fresh_folder
@@ -242,7 +242,9 @@ def _execute(command: Command, *, private: Path, out: BinaryIO, err: BinaryIO | 
         how: Ending = "late"
         try:
             how = watch(
-                lambda most_s: wait_for_exit(process, most_s),
+                (lambda most_s: wait_for_exit(process, most_s))
+                if _is_trusted(command)
+                else (lambda most_s: stopping.wait(lambda step_s: wait_for_exit(process, step_s), most_s)),
                 timeout_s=command.timeout_s,
                 patience=command.patience,
                 progress=lambda: Progress(

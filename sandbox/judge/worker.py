@@ -46,6 +46,7 @@ from ridgeline.sandbox.harness.judge_frames import (
     packed,
     unpacked,
 )
+from ridgeline.sandbox.isolation import stopping
 from ridgeline.sandbox.isolation.directory_pool import fresh_folder
 from ridgeline.sandbox.isolation.environment import card_variables
 from ridgeline.sandbox.isolation.workers import ConfinedProcess, WarmProgram, WorkerLimits, end_process, launch
@@ -141,6 +142,7 @@ class Channel:
                 return
             os.sched_yield()  # costs nothing unless somebody, the worker for one, waits for this processor
         while (left := until - now()) > 0:
+            stopping.check()
             if self._is_message_ready(poll(min(left * 1000 + 1, POLL_MS))):
                 return
         raise WorkerLost("timeout", f"no answer within {timeout_s:g} s")

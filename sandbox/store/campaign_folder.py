@@ -1,16 +1,19 @@
 """Blobs of a campaign, stored once under what they contain."""
 
 import hashlib
+import json
 import logging
 import os
 import re
+import time
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 
 from ridgeline.graph.errors import ArtifactLost, FilesConflict
 from ridgeline.graph.ports import Artifacts
 from ridgeline.graph.values import Artifact
-from ridgeline.sandbox.store.durable import Unsynced, append_whole, lock_file, write_whole
+from ridgeline.sandbox.store.durable import Unsynced, append_whole, lock_file, overwrite, write_whole
 
 
 class ArtifactStore:
@@ -152,13 +155,55 @@ def _plain(part: str) -> str:
     return re.sub(r"[^A-Za-z0-9_+.-]+", "-", part).strip("-.") or "unknown"
 
 
+# How long processes have run a campaign, all of its sessions added.
+
+SESSIONS = "sessions.json"
+
+
+class WorkClock:
+    """Port `Clock`: UTC instants, and the seconds that the campaign was worked on."""
+
+    def __init__(self, campaign_dir: Path) -> None:
+        self._path = campaign_dir / SESSIONS
+
+    def now(self, moment: str) -> str:
+        """The present instant, ISO-8601 with milliseconds; `moment` is its name on a tape."""
+        return datetime.now(UTC).isoformat(timespec="milliseconds")
+
+    def worked_s(self, moment: str) -> float:
+        """Seconds of all sessions until now."""
+        before_s, began, _ = self._read()
+        return round(before_s + max(0.0, time.time() - began), 3)
+
+    def begin(self, began: float) -> None:
+        """A session began then, in seconds since 1970; the one before it lasted until it was last seen."""
+        before_s, earlier, last = self._read()
+        self._write(before_s + max(0.0, last - earlier), began)
+
+    def touch(self) -> None:
+        """The session goes on."""
+        before_s, began, _ = self._read()
+        self._write(before_s, began)
+
+    def _read(self) -> tuple[float, float, float]:
+        """Seconds of closed sessions, when the open one began and when it was last seen."""
+        try:
+            before_s, began, last = (float(number) for number in json.loads(self._path.read_bytes()))
+        except (FileNotFoundError, ValueError, TypeError):  # not begun, or not what we wrote
+            return 0.0, time.time(), time.time()
+        return before_s, began, last
+
+    def _write(self, before_s: float, began: float) -> None:
+        overwrite(self._path, json.dumps([before_s, began, max(began, time.time())]).encode())
+
+
 # A person's request to stop, left as a file so that it works from any terminal and survives a restart.
 
 NAME = "stop.request"
 
 
 class StopFile:
-    """Port `Signals`: the campaign concludes after the round in which the file appears."""
+    """Port `Signals`: the campaign ends its open round when the file appears, and concludes."""
 
     def __init__(self, campaign_dir: Path) -> None:
         self._path = campaign_dir / NAME
@@ -167,12 +212,20 @@ class StopFile:
         """Whether somebody asked to stop by the end of that round."""
         return self._path.exists()
 
+    @property
+    def requests(self) -> int:
+        """How often somebody asked: the second time ends the final validation too."""
+        try:
+            return self._path.read_bytes().count(b"\n")
+        except FileNotFoundError:
+            return 0
+
 
 def request_stop(campaign_dir: Path, *, why: str = "") -> Path:
-    """Ask a campaign to conclude; idempotent. Returns the request's file."""
+    """Ask a campaign to conclude. Returns the request's file, which has a line for each time."""
     path = campaign_dir / NAME
-    if not path.exists():
-        write_whole(path, f"{why}\n".encode())
+    before = path.read_bytes() if path.exists() else b""
+    write_whole(path, before + f"{why}\n".encode())
     return path
 
 

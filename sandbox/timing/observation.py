@@ -18,6 +18,7 @@ from typing import Self
 from ridgeline.graph.values import Value
 from ridgeline.sandbox.devices.tools import Look, Smi, smi_of
 from ridgeline.sandbox.devices.values import Conditions, Kind, Load
+from ridgeline.sandbox.isolation import stopping
 from ridgeline.sandbox.workspace.commands import pinned_core
 from ridgeline.sandbox.workspace.signatures import contents
 
@@ -393,7 +394,7 @@ class Quiet:
         *,
         total_s: float = TOTAL_S,
         look: CoreLook | None = None,
-        sleep: Callable[[float], None] = time.sleep,
+        sleep: Callable[[float], None] = stopping.sleep,
     ) -> None:
         """`core` None watches all usable cores. `total_s` 0 never waits."""
         cores: Collection[int] = usable() if core is None else (core,)
@@ -417,6 +418,32 @@ class Quiet:
             if rest_looks == LOOKS:
                 return True
         return False
+
+
+# Who keeps the machine busy, for people.
+
+WATCHED_S = 0.5
+BUSY_SHARE = 0.10
+"""Of a core: what uses less is not named."""
+NAMED = 4
+
+
+def list_busy_processes(seconds: float = WATCHED_S) -> tuple[str, ...]:
+    """Processes that used more than `BUSY_SHARE` of a core just now, busiest first: `python3 (pid 12) 98 % of a core`."""
+    import psutil
+
+    before = {process.pid: process for process in psutil.process_iter() if process.pid != os.getpid()}
+    for process in before.values():
+        with contextlib.suppress(psutil.Error):
+            process.cpu_percent()
+    time.sleep(seconds)
+    busy: list[tuple[float, str]] = []
+    for process in before.values():
+        with contextlib.suppress(psutil.Error):
+            percent = process.cpu_percent()
+            if percent >= 100 * BUSY_SHARE:
+                busy.append((percent, f"{process.name()} (pid {process.pid}) {percent:.0f} % of a core"))
+    return tuple(text for _, text in sorted(busy, reverse=True)[:NAMED])
 
 
 # What of the conditions can be read on this machine: one line per source, for `ridgeline doctor`.

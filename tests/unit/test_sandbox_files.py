@@ -1,3 +1,4 @@
+import json
 import os
 import subprocess
 import time
@@ -8,8 +9,14 @@ import pytest
 from ridgeline.graph.errors import ArtifactLost, DeviceBusy, DiskFull, FilesConflict
 from ridgeline.graph.record import Reviewed
 from ridgeline.sandbox.devices.lease import lease
-from ridgeline.sandbox.devices.machine import SystemClock
-from ridgeline.sandbox.store.campaign_folder import ArtifactStore, CampaignFiles, StopFile, request_stop, withdraw_stop
+from ridgeline.sandbox.store.campaign_folder import (
+    ArtifactStore,
+    CampaignFiles,
+    StopFile,
+    WorkClock,
+    request_stop,
+    withdraw_stop,
+)
 from ridgeline.sandbox.store.ledger import JsonlLedger, verify
 
 
@@ -117,20 +124,29 @@ def test_a_ledger_on_a_full_disk_stays_whole_and_goes_on_when_there_is_space(sma
     assert verify(path).lines == 2
 
 
-def test_a_stop_is_asked_for_once_and_can_be_withdrawn(tmp_path):
+def test_a_stop_is_counted_and_can_be_withdrawn(tmp_path):
     assert not StopFile(tmp_path).stop_requested(2)
     assert request_stop(tmp_path, why="enough") == request_stop(tmp_path)
     assert StopFile(tmp_path).stop_requested(2)
-    assert (tmp_path / "stop.request").read_text() == "enough\n"
+    assert (tmp_path / "stop.request").read_text() == "enough\n\n"
+    assert StopFile(tmp_path).requests == 2
     assert withdraw_stop(tmp_path)
     assert not withdraw_stop(tmp_path)
     assert not StopFile(tmp_path).stop_requested(3)
 
 
-def test_the_clock_is_utc_with_milliseconds():
-    now = SystemClock().now("round-2 opened")
+def test_the_clock_is_utc_with_milliseconds(tmp_path):
+    now = WorkClock(tmp_path).now("round-2 opened")
     assert now.endswith("+00:00")
     assert len(now) == len("2026-11-21T10:00:00.125+00:00")
+
+
+def test_work_is_counted_over_sessions_and_not_between_them(tmp_path):
+    clock, now = WorkClock(tmp_path), time.time()
+    clock.begin(now - 1000)
+    (tmp_path / "sessions.json").write_text(json.dumps([0.0, now - 1000, now - 900]))  # last seen 900 s ago
+    clock.begin(now - 10)
+    assert clock.worked_s("here") == pytest.approx(110, abs=2)
 
 
 def test_a_lease_is_exclusive_among_processes_and_names_its_holder(tmp_path):
@@ -143,7 +159,10 @@ def test_a_lease_is_exclusive_among_processes_and_names_its_holder(tmp_path):
     try:
         assert holder.stdout.readline() == b"held\n"
         began = time.monotonic()
-        with pytest.raises(DeviceBusy, match="process 4242 holds") as caught, lease("cpu", wait_s=0.2, folder=tmp_path):
+        with (
+            pytest.raises(DeviceBusy, match="process 4242 .*holds") as caught,
+            lease("cpu", wait_s=0.2, folder=tmp_path),
+        ):
             pass
         assert 0.15 < time.monotonic() - began < 2
         assert caught.value.exit_code == 4
