@@ -1,5 +1,6 @@
 """`serve`: campaigns and the approval queue in a browser."""
 
+import signal
 from pathlib import Path
 from typing import Annotated
 
@@ -88,5 +89,7 @@ def mcp(folders: NamedFolders = None, read_only: ReadOnly = False) -> None:
     from ridgeline.agent.mcp.desk import Roots
     from ridgeline.agent.mcp.server import serve
 
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)  # a thread that reads standard input would hold an orderly end for ever
     here = Path.cwd()
     serve(Roots(folders or [campaigns.repository(here) or here]), read_only=read_only)

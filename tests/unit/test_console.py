@@ -2,6 +2,8 @@
 
 import io
 import logging
+import signal
+import subprocess
 import sys
 
 import pytest
@@ -64,3 +66,16 @@ def test_an_error_of_the_system_is_a_line(error, words):
     assert words in line
     assert bool(line) == bool(words)
     assert "\n" not in line
+
+
+def test_a_server_that_waits_for_its_client_ends_when_it_is_told_to():
+    argv = (sys.executable, "-m", "ridgeline", "mcp")
+    with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            process.stdin.write('{"jsonrpc": "2.0", "id": 1, "method": "ping"}\n')
+            process.stdin.flush()
+            process.stdout.readline()  # it has begun
+            process.terminate()
+            assert process.wait(10) == -signal.SIGTERM
+        finally:
+            process.kill()
