@@ -1,16 +1,22 @@
 """What `ridgeline judge` does: a task's test, benchmark and paired timing, with candidates in other processes."""
 
 import csv
+import json
+import os
+import subprocess
+import sys
+import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from ridgeline.agent.contract_file import FILE_NAME, LoadedContract, load
 from ridgeline.agent.errors import UserError
 from ridgeline.graph.finding import Finding, Simulation
+from ridgeline.graph.formula import evaluate
 from ridgeline.graph.judgment import Judgment, SizeTime, TimedCall
 from ridgeline.graph.rules import audit as caches
 from ridgeline.graph.rules.audit import AuditState, summarize_findings
-from ridgeline.graph.task import Task
+from ridgeline.graph.task import Input, Output, Shape, Task
 from ridgeline.graph.values import Value
 from ridgeline.sandbox.audit import diffs
 from ridgeline.sandbox.audit.examine import audit, find_added, is_examined
@@ -19,7 +25,9 @@ from ridgeline.sandbox.judge.freeze import freeze_sources
 from ridgeline.sandbox.judge.judgment import CandidateJudgment, judge, open_reference
 from ridgeline.sandbox.judge.lint import LintFinding, find_known_defects, lint_task
 from ridgeline.sandbox.judge.options import DEFENCES, Options, answer_unverified
+from ridgeline.sandbox.judge.session import framework_of
 from ridgeline.sandbox.judge.task_file import TaskError, load_task
+from ridgeline.sandbox.judge.worker import HARNESS, WorkerLost, build_library
 from ridgeline.sandbox.timing.benchmark_csv import csv_of
 from ridgeline.sandbox.workspace.edits import CONTRACT_FILE
 from ridgeline.sandbox.workspace.globs import matches
@@ -49,6 +57,7 @@ def judge_candidate(
 def find_task_defects(task_file: Path, options: Options) -> tuple[LintFinding, ...]:
     """Holes of the task that the reference alone shows, and that make verdicts worth nothing."""
     task, folder = open_task(task_file)
+    task = options.fit_sizes(task)
     with open_reference(task, folder, options.with_device(task)) as reference:
         return find_known_defects(task, reference)
 
@@ -98,9 +107,73 @@ def lint_task_file(task_file: Path) -> tuple[LintFinding, ...]:
     """Findings about the task itself, its starting version included."""
     task, folder = open_task(task_file)
     options = Options().with_device(task)
+    task = options.fit_sizes(task)
     with open_reference(task, folder, options) as reference, freeze_sources(task, folder) as version:
         judged = CandidateJudgment(task=task, reference=reference, new=version, old=version, options=options)
         return lint_task(task, reference, opened=judged.opener(version))
+
+
+PROFILE_HARNESS = HARNESS / "profile_calls.py"
+RANGES = {"uniform": (-1.0, 1.0), "positive": (0.1, 1.0), "mask": (0, 2)}
+"""Of values drawn for a profiler, where the task names no others."""
+
+
+def profile_calls(task_file: Path, candidate: Path | None, label: str, *, calls: int, device: str) -> int:
+    """Call a version on one size, `calls` times and once before, in a process without the judge: for profilers.
+
+    Returns that process's exit code. Raises UserError for a size or device that there is not, WorldError where the sources
+    do not build.
+    """
+    require_device(device)
+    task, folder = open_task(task_file)
+    options = Options.model_validate({"device": device}).with_device(task)
+    shapes = {shape.label: shape for shape in task.shapes}
+    if label not in shapes:
+        raise UserError(f"--shape: {label!r}: no size of the task; it has {', '.join(shapes)}")
+    with freeze_sources(task, candidate or folder) as version, tempfile.TemporaryDirectory() as private:
+        spec = Path(private) / "spec.json"
+        try:
+            library = build_library(task, version.folder)
+        except WorkerLost as loss:
+            raise UserError(f"{task_file}: {loss.detail}") from None
+        spec.write_text(json.dumps(_describe_calls(task, version.folder, library, shapes[label], options, calls)))
+        interpreted = {"TRITON_INTERPRET": "1"} if (task.language, options.device) == ("triton", "cpu") else {}
+        command = (sys.executable, "-P", "-B", str(PROFILE_HARNESS), str(spec))
+        return subprocess.run(command, check=False, env={**os.environ, **interpreted}).returncode
+
+
+def _describe_calls(
+    task: Task, folder: Path, library: Path | None, shape: Shape, options: Options, calls: int
+) -> dict[str, object]:
+    """What the process that makes the calls reads; the same words as a worker's of the judge."""
+
+    def describe_array(tensor: Input | Output) -> dict[str, object]:
+        values = tensor.values if isinstance(tensor, Input) else None
+        within = tensor.within if isinstance(tensor, Input) else None
+        low_high = (tensor.low, tensor.high) if isinstance(tensor, Input) and values == "integers" else None
+        return {
+            "name": tensor.name,
+            "dtype": tensor.dtype,
+            "shape": [int(evaluate(extent, shape.dims)) for extent in tensor.shape],
+            "values": "integers" if values == "mask" else values,
+            "range": within or low_high or RANGES.get(values or ""),
+        }
+
+    arrays: tuple[Input | Output, ...] = (*task.inputs, *(task.outputs if task.convention == "out" else ()))
+    return {
+        "library": str(library) if library else None,
+        "source": str(folder / task.source[0]),
+        "entry": task.entry,
+        "order": task.order,
+        "outputs": [tensor.name for tensor in task.outputs],
+        "returns": task.convention == "return",
+        "framework": framework_of(task, folder, "cuda" if options.device == "cuda" else "cpu"),
+        "device": options.device,
+        "threads": task.threads,
+        "arrays": [describe_array(tensor) for tensor in arrays],
+        "dims": dict(shape.dims),
+        "calls": calls,
+    }
 
 
 # What `ridgeline audit` is asked to read, and the answer in one object.

@@ -34,6 +34,7 @@ def register(app: typer.Typer) -> None:
     group.command(name="test")(check)
     group.command(name="bench")(bench)
     group.command(name="pair")(pair)
+    group.command(name="profile")(profile)
     group.command(name="lint")(lint)
     app.add_typer(group, name="judge")
     app.command()(audit)
@@ -118,6 +119,23 @@ def pair(
     if isinstance(timings, JudgeFailed):
         _refuse(timings)
     write_pairs(csv, timings)
+
+
+def profile(
+    task: TaskFile,
+    shape: Annotated[str, typer.Option(help="Label of a size, timed or not.")],
+    candidate: Candidate = None,
+    calls: Annotated[int, typer.Option(min=1, help="Calls after one that warms up.")] = 3,
+    device: Device = "auto",
+) -> None:
+    """Call a version on one size a few times and judge nothing: to be started under a profiler.
+
+    The calls are made in a process of their own, as a profiler that follows processes sees them, with this user's rights.
+    """
+    from ridgeline.agent.verification import profile_calls
+
+    if code := profile_calls(task, candidate, shape, calls=calls, device=device):
+        raise typer.Exit(code)
 
 
 def lint(task: TaskFile, as_json: Json = False) -> None:

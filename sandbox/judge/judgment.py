@@ -34,6 +34,7 @@ NOT_TIMED = answer_unverified("not timed: it is not correct")
 NOT_WANTED = answer_unverified("not timed: only tested")
 UNTIMED_SHARE = 0.25
 """Of the long run's calls and time where nothing is timed: a campaign asks that of every candidate."""
+NOT_HERE = answer_unverified("not timed: the timed sizes are for a card, and this machine shows none")
 NOT_ASKED = answer_unverified("not looked at: it is not correct")
 
 
@@ -46,6 +47,7 @@ def judge(
     """
     task, folder = load_task(task_file)
     device_options = (options or Options()).with_device(task)
+    task = device_options.fit_sizes(task)
     with (
         open_reference(task, folder, device_options) as reference,
         freeze_sources(task, candidate or folder) as new,
@@ -82,6 +84,8 @@ class CandidateJudgment:
             return self._make_judgment(correct, NOT_TIMED, NOT_ASKED, calls=gate.calls)
         work = self._own_work()
         own_work = work.answered
+        if not self.task.timed:
+            return self._make_judgment(correct, NOT_HERE, own_work, calls=gate.calls)
         pairs = TimedPairs(bench=bench)
         timed = self._time(pairs)
         calls = gate.calls + pairs.calls
@@ -104,7 +108,8 @@ class CandidateJudgment:
     def _long_run(self, bench: CallJudge, pairs: TimedPairs, *, share: float) -> LongRun:
         """Many calls in one process, for that share of the time and number that the options say."""
         options = self.options
-        count = round(share * options.long_calls) if options.has("long_run") and options.device != "cuda" else 0
+        is_run = options.has("long_run") and options.device != "cuda" and self.task.timed
+        count = round(share * options.long_calls) if is_run else 0
         return LongRun(pairs=pairs, bench=bench, most_calls=count, most_s=share * options.long_s)
 
     def _discount_unseen_gain(self, timed: "Gain", pairs: TimedPairs, work: Work) -> QuestionAnswer:

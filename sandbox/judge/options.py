@@ -9,6 +9,7 @@ from typing import Literal, get_args
 
 from pydantic import Field
 
+from ridgeline.graph.formula import evaluate
 from ridgeline.graph.judgment import QuestionAnswer
 from ridgeline.graph.limits import Limits
 from ridgeline.graph.task import Task
@@ -36,6 +37,8 @@ Defence = Literal[
 CARD_LANGUAGES = frozenset({"triton", "cuda", "hip", "flydsl", "cutedsl"})
 CARD_NODES = ("/dev/nvidia0", "/dev/kfd")
 """Where the drivers show that there is a card."""
+INTERPRETED_ELEMENTS = 1 << 20
+"""Of all arrays of a call; an interpreter on a processor takes a minute and more for as many."""
 DEFENCES: frozenset[Defence] = frozenset(get_args(Defence))
 
 
@@ -85,6 +88,21 @@ class Options(Value):
             return self
         card = task.language in CARD_LANGUAGES and any(Path(node).exists() for node in CARD_NODES)
         return self.model_copy(update={"device": "cuda" if card else "cpu"})
+
+    def fit_sizes(self, task: Task) -> Task:
+        """The task with the sizes that the device can be asked about: where what is written for a card runs in an
+        interpreter on a processor, the small ones, if there are any. None of them may be a timed one.
+        """
+        if self.with_device(task).device != "cpu" or task.language not in CARD_LANGUAGES:
+            return task
+        tensors = (*task.inputs, *task.outputs)
+        small = tuple(
+            shape
+            for shape in task.shapes
+            if sum(math.prod(evaluate(extent, shape.dims) for extent in tensor.shape) for tensor in tensors)
+            <= INTERPRETED_ELEMENTS
+        )
+        return task.model_copy(update={"shapes": small}) if small else task
 
 
 class JudgeTimeout(Exception):

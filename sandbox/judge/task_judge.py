@@ -87,7 +87,7 @@ def judge_correctness(task_file: Path, version: Path | None, options: Options, s
     Raises TaskError, NotFrozen, ReferenceFailed, JudgeTimeout; WorldError where the machine lacks something.
     """
     task, folder = load_task(task_file)
-    options = options.with_device(task)
+    options, task = options.with_device(task), options.fit_sizes(task)
     with (
         open_reference(task, folder, options, surroundings) as reference,
         freeze_sources(task, version or folder) as frozen,
@@ -143,6 +143,11 @@ def time_pair(
 ) -> tuple[TimedCall, ...] | JudgeFailed:
     """One process pair of two folders with the task's sources. Raises as `judge_correctness` does."""
     task, folder = load_task(task_file)
+    if not options.fit_sizes(task).timed:
+        raise TaskError(
+            f"{task_file.name}: shapes: the timed ones are for a card, and this machine shows none; "
+            "`ridgeline judge test` tries the small ones"
+        )
     timed, options = select_sizes(task, shapes), options.with_device(task)
     with (
         open_reference(task, folder, options, surroundings) as reference,

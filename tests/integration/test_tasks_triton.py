@@ -1,13 +1,13 @@
 """The Triton tasks that ship with Ridgeline, as far as they can be checked without torch and without a GPU."""
 
 import ast
-from pathlib import Path
 
 import pytest
 import yaml
 
 from ridgeline.agent.contract_file import load
 from ridgeline.agent.planner.catalog import CatalogPlanner
+from ridgeline.agent.verification import open_task
 from ridgeline.evals.task_folders import TASKS, folders
 from ridgeline.graph.briefing import Draft, Proposal
 from ridgeline.graph.contract import Contract
@@ -15,16 +15,16 @@ from ridgeline.graph.formula import evaluate
 from ridgeline.graph.rules.define import resolve_target
 from ridgeline.graph.rules.operations import amount, family, types
 from ridgeline.graph.target import Target
+from ridgeline.graph.task import Task
 from ridgeline.sandbox.devices.values import device_kind
-from ridgeline.sandbox.timing.interleaving import HEADER as PAIR_HEADER
+from ridgeline.sandbox.judge.options import Options
 from tests.builders import make_machine
 from tests.catalog_briefs import brief
 from tests.rooms import open_room
 from tests.task_copies import whole
 
 NAMES = ("gemm_gelu_triton", "matmul_triton", "reverse_cumsum_triton", "softmax_triton")
-HARNESS = TASKS / "harness_triton"
-SCRIPTS = {"bench.py", "harness.py", "test.py"}
+FILES = {"README.md", "isa.toml", "kernel.py", "reference.py", "ridgeline.yaml", "task.yaml"}
 LEAST_LEVERS = 5
 
 
@@ -36,18 +36,8 @@ def kernel_of(task: str) -> str:
     return (TASKS / task / "kernel.py").read_text()
 
 
-def constant(path: Path, name: str) -> ast.expr:
-    """What a module assigns to a name of its own."""
-    for node in ast.parse(path.read_text()).body:
-        if isinstance(node, ast.Assign) and any(isinstance(t, ast.Name) and t.id == name for t in node.targets):
-            return node.value
-    raise AssertionError(f"{path} assigns no {name}")
-
-
-def shapes(task: str) -> list[tuple[str, tuple[int, ...], str]]:
-    listed = constant(TASKS / task / "problem.py", "BENCHED")
-    assert isinstance(listed, ast.Tuple)
-    return [tuple(ast.literal_eval(argument) for argument in call.args) for call in listed.elts]
+def task_of(name: str) -> Task:
+    return open_task(TASKS / name / "task.yaml")[0]
 
 
 def levers(task: str, arch: str = "sm_90") -> tuple[str, dict[str, Draft]]:
@@ -64,66 +54,52 @@ def levers(task: str, arch: str = "sm_90") -> tuple[str, dict[str, Draft]]:
     return kernel_of(task), drafts
 
 
-@pytest.mark.parametrize("task", NAMES)
-def test_contract_is_valid_and_names_files_that_exist(task, tmp_path):
-    folder = whole(task, tmp_path / task)
-    contract = load(folder).contract
-    assert contract.paired_command is not None
-    assert contract.profile is not None
-    assert contract.editable_globs == ("kernel.py",)
-    assert {path.name for path in folder.glob("*.py")} == {*contract.protected, "kernel.py"}
-    assert contract.scoring.engine == "graph"
-    assert not contract.rebuild.required
-    for command in (contract.test_command, contract.benchmark_command, contract.quick_command, contract.paired_command):
-        assert command[:3] == ("python3", "-P", "-B")
-
-
-@pytest.mark.parametrize("task", NAMES)
-def test_the_harness_lies_in_one_place(task):
-    assert folders()[task] == (TASKS / task, HARNESS)
-    assert {path.name for path in HARNESS.iterdir() if path.is_file()} == SCRIPTS
-    assert not SCRIPTS & {path.name for path in (TASKS / task).iterdir()}
-
-
-@pytest.mark.parametrize(
-    "path", sorted(path for name in (*NAMES, HARNESS) for path in (TASKS / name).glob("*.py")), ids=str
-)
-def test_sources_parse(path):
-    ast.parse(path.read_text())
+@pytest.mark.parametrize("name", NAMES)
+def test_a_task_is_a_kernel_a_reference_and_what_describes_them(name):
+    (folder,) = folders()[name]
+    assert {path.name for path in folder.iterdir() if path.is_file()} == FILES
 
 
 @pytest.mark.feature("F018")
-@pytest.mark.parametrize("task", NAMES)
-def test_header_is_the_declared_one(task):
-    contract = contract_of(task)
-    problem, bench = TASKS / task / "problem.py", HARNESS / "bench.py"
-    known = {name: ast.literal_eval(constant(problem, name)) for name in ("DIMENSIONS", "METRIC")}
-    written: list[str] = []
-    for element in constant(bench, "HEADER").elts:
-        if isinstance(element, ast.Starred):
-            written += known["DIMENSIONS"]
-        elif isinstance(element, ast.JoinedStr):
-            parts = (
-                part.value if isinstance(part, ast.Constant) else known[part.value.attr] for part in element.values
-            )
-            written.append("".join(parts))
-        else:
-            written.append(ast.literal_eval(element))
-    assert tuple(written) == contract.benchmark_output.columns
-    assert ast.literal_eval(constant(bench, "PAIR_HEADER")) == PAIR_HEADER
+@pytest.mark.parametrize("name", NAMES)
+def test_the_contract_says_what_the_task_says(name, tmp_path):
+    loaded = load(whole(name, tmp_path / name))
+    task, contract = task_of(name), loaded.contract
+    assert contract.benchmark_output.columns == ("label", *task.shapes[0].dims, "class", "Check", "Time (ms)")
+    assert contract.kernel_source == contract.editable_globs == task.source == ("kernel.py",)
+    assert set(contract.protected) == {"task.yaml", task.reference}
+    assert not contract.rebuild.required
+    assert (task.library, task.cache, task.convention) == ("forbidden", "cold", "out")
+    for shape in task.timed:
+        assert evaluate(contract.work.flops, shape.dims) == evaluate(task.flops, shape.dims)
+        assert evaluate(contract.work.bytes, shape.dims) == evaluate(task.bytes, shape.dims)
 
 
-@pytest.mark.parametrize("task", NAMES)
-def test_shapes_make_two_classes_and_the_profiled_one_is_among_them(task):
-    contract, listed = contract_of(task), shapes(task)
-    labels = [label for label, _, _ in listed]
-    assert len(labels) == len(set(labels)) >= 4
-    assert len({regime for _, _, regime in listed}) == 2
+@pytest.mark.parametrize("name", NAMES)
+def test_shapes_make_two_classes_and_the_profiled_one_is_among_them(name):
+    contract, timed = contract_of(name), task_of(name).timed
+    assert len(timed) >= 4
+    assert len({shape.config_class for shape in timed}) == 2
     assert contract.profile is not None
-    assert contract.profile.command[-1] in labels
-    assert f"def {contract.profile.kernel}(" in kernel_of(task)
-    width = len(ast.literal_eval(constant(TASKS / task / "problem.py", "DIMENSIONS")))
-    assert {len(size) for _, size, _ in listed} == {width}
+    assert contract.profile.command[:5] == ("ridgeline", "judge", "profile", "task.yaml", "--shape")
+    assert contract.profile.command[5] in {shape.label for shape in timed}
+    assert f"def {contract.profile.kernel}(" in kernel_of(name)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_processor_is_asked_about_the_small_sizes_and_a_card_about_all(name):
+    task = task_of(name)
+    here = Options(device="cpu").fit_sizes(task)
+    assert [shape.label for shape in here.shapes] == [shape.label for shape in task.shapes if not shape.timed]
+    assert Options(device="cuda").fit_sizes(task) == task
+
+
+def test_without_a_card_a_benchmark_says_what_it_lacks(cli, tmp_path, monkeypatch):
+    monkeypatch.setattr("ridgeline.sandbox.judge.options.CARD_NODES", ())
+    said = cli("judge", "bench", TASKS / "softmax_triton" / "task.yaml", "--csv", tmp_path / "out.csv")
+    assert said.code == 2
+    assert said.err.count("\n") == 1
+    assert "the timed ones are for a card, and this machine shows none" in said.err
 
 
 @pytest.mark.parametrize("task", NAMES)
@@ -165,13 +141,12 @@ def test_levers_that_a_tuner_would_try_apply(task, wanted):
 def test_work_is_that_of_the_operator(task, operator, names):
     """Of the roofline by documents; a bias read once is all that gemm_gelu adds."""
     contract, found = contract_of(task), family(operator)
-    dimensions = ast.literal_eval(constant(TASKS / task / "problem.py", "DIMENSIONS"))
-    for _, size, _ in shapes(task):
-        given = dict(zip(dimensions, size, strict=True))
-        least = amount(found, {key: given[name] for key, name in names.items()}, types(found, contract.dtype))
-        assert evaluate(contract.work.flops, given) == least.flops
-        added = 2 * given["N"] if task == "gemm_gelu_triton" else 0
-        assert evaluate(contract.work.bytes, given) == least.bytes + added
+    for shape in task_of(task).timed:
+        size = shape.dims
+        least = amount(found, {key: size[name] for key, name in names.items()}, types(found, contract.dtype))
+        assert evaluate(contract.work.flops, size) == least.flops
+        added = 2 * size["N"] if task == "gemm_gelu_triton" else 0
+        assert evaluate(contract.work.bytes, size) == least.bytes + added
 
 
 @pytest.mark.parametrize("task", NAMES)

@@ -37,9 +37,14 @@ def count(text: str) -> int:
     return -(-len(text) // 4)
 
 
-def shown(task: str, kernel: str, *, tokens: int = 1080, **more: str) -> str:
+WITH_BENCHMARK = ("*.h", "problem.py", "test.*", "bench.*", "reference.txt")
+
+
+def shown(
+    task: str, kernel: str, *, tokens: int = 1080, protected: tuple[str, ...] = WITH_BENCHMARK, **more: str
+) -> str:
     folder = Folder(KNOWN[task], **more)
-    contract = make_contract(protected=("*.h", "problem.py", "test.*", "bench.*", "reference.txt"))
+    contract = make_contract(protected=protected)
     return problem(brief({kernel: folder.text("", kernel)}, contract=contract), folder, tokens=tokens, count=count)
 
 
@@ -57,10 +62,16 @@ def test_interface_shapes_and_bounds_of_a_task_are_shown_whole_or_with_gaps_stat
     assert count(text) <= 1080 + 60
 
 
-@pytest.mark.parametrize(("task", "name"), [("softmax_c", "problem.h"), ("matmul_triton", "problem.py")])
-def test_the_other_tasks_show_theirs(task, name):
-    kernel = "kernel.c" if task.endswith("_c") else "kernel.py"
-    assert f"==> {name} (read-only)" in shown(task, kernel)
+def test_the_other_task_shows_its_own():
+    assert "==> problem.h (read-only)" in shown("softmax_c", "kernel.c")
+
+
+def test_a_task_of_the_judge_shows_what_goes_in_and_out_and_its_reference():
+    text = shown("matmul_triton", "kernel.py", protected=("task.yaml", "reference.py"))
+    assert "==> task.yaml (read-only)" in text
+    assert "{label: flat512, dims: {M: 4096, N: 4096, K: 512}, config_class: flat}" in text
+    assert "==> reference.py (read-only)" in text
+    assert "torch.matmul(a.to(wide), b.to(wide))" in text
 
 
 def test_what_the_kernel_imports_is_shown_before_what_its_name_tells():

@@ -27,20 +27,18 @@ def cumsum_kernel(out_ptr, x_ptr, n_cols, BLOCK_SIZE: tl.constexpr):
         left += tl.sum(x, axis=0)
 
 
-def flip(x: torch.Tensor) -> torch.Tensor:
-    """The columns from right to left; a new tensor."""
-    out = torch.empty_like(x)
+def flip(x: torch.Tensor, out: torch.Tensor) -> None:
+    """The columns from right to left, into another matrix."""
     n_rows, n_cols = x.shape
     flip_kernel[lambda meta: (n_rows, triton.cdiv(n_cols, meta["BLOCK_SIZE"]))](
         out, x, n_cols, BLOCK_SIZE=1024, num_warps=4
     )
-    return out
 
 
-def run(x: torch.Tensor) -> torch.Tensor:
-    """out[i, j] = x[i, j] + ... + x[i, last] for a contiguous fp32 matrix of finite values; a new tensor."""
-    flipped = flip(x)
-    sums = torch.empty_like(x)
+def run(x: torch.Tensor, out: torch.Tensor) -> None:
+    """out[i, j] = x[i, j] + ... + x[i, last] for contiguous fp32 matrices; x has finite values."""
+    flipped, sums = torch.empty_like(x), torch.empty_like(x)
+    flip(x, flipped)
     n_rows, n_cols = x.shape
     cumsum_kernel[(n_rows,)](sums, flipped, n_cols, BLOCK_SIZE=1024, num_warps=4)
-    return flip(sums)
+    flip(sums, out)

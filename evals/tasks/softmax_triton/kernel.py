@@ -25,9 +25,7 @@ def softmax_kernel(out_ptr, x_ptr, n_cols, BLOCK_SIZE: tl.constexpr):
         tl.store(out_row + cols, y.to(tl.float16), mask=cols < n_cols)
 
 
-def run(x: torch.Tensor) -> torch.Tensor:
-    """Softmax along the last dimension of a contiguous fp16 matrix of finite values; a new tensor of the same kind."""
-    out = torch.empty_like(x)
+def run(x: torch.Tensor, out: torch.Tensor) -> None:
+    """Softmax along the last dimension of a contiguous fp16 matrix of finite values, into another of the same kind."""
     n_rows, n_cols = x.shape
     softmax_kernel[(n_rows,)](out, x, n_cols, BLOCK_SIZE=256, num_warps=1)
-    return out
