@@ -11,6 +11,7 @@ import statistics
 import sys
 import time
 from collections.abc import Callable, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -33,9 +34,8 @@ class NumpyArrays:
     """Values in NumPy's arrays."""
 
     def __init__(self) -> None:
-        import numpy
-
-        self._numpy, self._rng = numpy, numpy.random.default_rng()
+        self._numpy: Any = import_module("numpy")
+        self._rng = self._numpy.random.default_rng()
 
     def draw(self, array: dict[str, Any]) -> Any:
         """Ordinary values of an input, or an output full of zeros. bfloat16 as its bits."""
@@ -60,9 +60,8 @@ class TorchArrays:
     """Values in PyTorch's tensors."""
 
     def __init__(self, device: str) -> None:
-        import torch
-
-        self.torch, self._device = torch, device
+        self.torch: Any = import_module("torch")
+        self._device = device
 
     def draw(self, array: dict[str, Any]) -> Any:
         """Ordinary values of an input, or an output full of zeros."""
