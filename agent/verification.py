@@ -214,6 +214,7 @@ def audit_path(
 
     `python`: an interpreter with torch, in which caches are tried with fresh tensors.
     """
+    _require_text(path, text)
     loaded = _contract(path, contract)
     findings, names = _of_text(path, text, loaded) if text is not None else _of_path(Path(path), loaded)
     return AuditReport(
@@ -223,6 +224,14 @@ def audit_path(
         caches=tuple(_check_cache(finding, python) for finding in findings if finding.key),
         examined=tuple(names),
     )
+
+
+def _require_text(path: str, text: str | None) -> None:
+    """Raises UserError for a file or input that is empty or no text: of what cannot be read nothing is said."""
+    data = text.encode() if text is not None else Path(path).read_bytes() if Path(path).is_file() else b"a folder"
+    if not data.strip() or b"\0" in data:
+        why = "is no text" if data.strip() else "is empty"
+        raise UserError(f"{STDIN if text is not None else path}: {why}: nothing to read; give a source or a diff")
 
 
 def _contract(path: str, contract_path: Path | None) -> LoadedContract | None:

@@ -287,7 +287,7 @@ def describe_load() -> str:
     """Who keeps this machine busy now, and what helps."""
     busy = list_busy_processes()
     who = f"busy now: {', '.join(busy)}" if busy else "nobody is busy just now"
-    return f"{who}; try again when it is quiet, or time by processor time (scoring.engine: cpu)"
+    return f"{who}; try again when it is quiet"
 
 
 def _shorten_middle(text: str) -> str:
