@@ -6,6 +6,10 @@ from typing import Literal
 from ridgeline.graph.values import Answer, Value
 
 
+JudgePath = Literal["processor", "card", "card, values on the processor"]
+"""Where the judge draws values, asks the reference and compares outputs; candidates run on that device."""
+
+
 class QuestionAnswer(Value):
     """One question, its answer, and what it rests on."""
 
@@ -33,6 +37,7 @@ class Judgment(Value):
     defences_off: tuple[str, ...] = ()
     own_work_required: bool = False
     """Whether the task keeps nothing that a library computed (`library: forbidden`)."""
+    path: JudgePath = "processor"
 
     @property
     def passed(self) -> bool:
@@ -54,7 +59,7 @@ class Judgment(Value):
         if self.own_work_required and self.correct.answer == "yes" and self.own_work.answer != "yes":
             lines.append("refused: the task forbids libraries (`library: forbidden`), and own work was not shown")
         off = (f"switched off: {', '.join(self.defences_off)}",) if self.defences_off else ()
-        return (*lines, f"{self.calls} judged calls, isolation: {self.isolation}", *off)
+        return (*lines, f"{self.calls} judged calls, on the {self.path}, isolation: {self.isolation}", *off)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -225,6 +225,12 @@ def _end_fork_servers() -> None:
             server.close()
 
 
+def adopt_fork_servers() -> None:
+    """In a process that was just forked: what the one before it started is this one's to ask. Only one of both may."""
+    for key in list(_fork_servers):
+        _fork_servers[(os.getpid(), *key[1:])] = _fork_servers.pop(key)
+
+
 def forget_fork_server(gone: ForkServer) -> None:
     """It answers no more: workers are started each for itself from here on."""
     with _finding:

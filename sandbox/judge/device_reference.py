@@ -6,6 +6,8 @@ loads anything of a candidate. Needs PyTorch.
 
 import json
 import math
+import re
+import sys
 import traceback
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -27,6 +29,7 @@ from ridgeline.sandbox.judge.references import ReferenceFailed
 torch: Any = import_module("torch")
 Tensor = Any
 Tensors = Mapping[str, Any]
+IMPORTS_TORCH = re.compile(r"^\s*(import|from)\s+torch\b", re.MULTILINE)
 PARTS_TRIED = 2
 """Items of the first axis in each part, when it is tried whether a reference may be asked in parts."""
 PART_CLOSE = 1e-12
@@ -72,8 +75,13 @@ class DeviceReference:
 
     @property
     def on_tensors(self) -> bool:
-        """Whether it computes with PyTorch; one in NumPy cannot be asked here."""
-        return bool(self._host.framework.name == "torch")
+        """Whether it computes with PyTorch; one in NumPy cannot be asked here. This process has imported PyTorch anyway:
+        what a file says tells, of the reference's own and of those beside it."""
+        files = {
+            Path(module.__file__ or "") for module in list(sys.modules.values()) if getattr(module, "__file__", None)
+        }
+        beside = {self._file, *(file for file in files if file.is_relative_to(self._file.parent))}
+        return any(IMPORTS_TORCH.search(file.read_text(errors="replace")) for file in beside if file.suffix == ".py")
 
     def oracle(self, inputs: Tensors) -> dict[str, Tensor]:
         """Outputs, and what mutated inputs hold afterwards, in float64 from the inputs as they are."""

@@ -13,15 +13,18 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from ridgeline.graph.errors import WorldError
 from ridgeline.graph.task import Task
 from ridgeline.sandbox.harness.judge_frames import CALL, CAPTURE, CAPTURED, DONE, NONCE_BYTES, Frame
 from ridgeline.sandbox.harness.judge_segments import HostMemory, SegmentError, SegmentMemory, open_card_memory
-from ridgeline.sandbox.judge.device_values import Chance, draw, fill_with_poison
+from ridgeline.sandbox.judge.device_values import Chance, draw, fill_with_poison, from_storage, to_storage
 from ridgeline.sandbox.judge.inputs import MIXES
 from ridgeline.sandbox.judge.options import HERE, Surroundings
 from ridgeline.sandbox.judge.pool import POISON_KINDS
-from ridgeline.sandbox.judge.session import BrokenWorker, Session
+from ridgeline.sandbox.judge.session import BrokenWorker, SealedCall, Session
 from ridgeline.sandbox.judge.shared_buffers import PLACEMENTS, BufferSpec, GuardBand, buffer_specs, guard_bands
 from ridgeline.sandbox.judge.shared_buffers import _lay_out as lay_out
 from ridgeline.sandbox.judge.worker import Device, Loading, WorkerLost
@@ -29,6 +32,9 @@ from ridgeline.sandbox.judge.worker import Device, Loading, WorkerLost
 torch: Any = import_module("torch")
 Tensor = Any
 Tensors = Mapping[str, Any]
+CARD_OUT_OF_MEMORY = ("out of memory", "cuda_error_out_of_memory", "memory_allocation")
+CONTEXT_BYTES = 1 << 29
+"""Of the card that a worker takes before it has any array."""
 LATE_S = 0.002
 """After a test's outputs were copied, they are looked at again when this time has passed: longer than a card gives one
 process before another has its turn."""
@@ -170,6 +176,8 @@ class DeviceSealed:
     """The judge's clock until the worker's answer."""
     claimed_us: float
     """What the worker says that the call took. No evidence."""
+    stop_us: float = 0.0
+    """From the answer until the worker stood still: until then it may work."""
     changed_late: tuple[str, ...] = ()
     """Outputs that went on changing."""
     inputs_changed: tuple[str, ...] = ()
@@ -225,17 +233,18 @@ class DeviceSession(Session):
             words = ("cold " if self._task.cache == "cold" else "") + self.lane
             frame = Frame(CALL, os.urandom(NONCE_BYTES), slot, placement, text=words)
             answer, taken = self._running.exchange(frame, DONE, timeout_s=timeout_s)
+            stop_us = self._running.wait_stopped()
             began = time.perf_counter_ns()
             outputs = buffers.outputs(placement, into)
             self._sync()
-            sealed_us = (time.perf_counter_ns() - began) / 1e3
-            self._running.freezer.wait_stopped()
+            sealed_us = stop_us + (time.perf_counter_ns() - began) / 1e3
             if late:
                 time.sleep(LATE_S)
             return DeviceSealed(
                 outputs=outputs,
                 wall_us=taken.wall_us + sealed_us,
                 called_us=taken.wall_us,
+                stop_us=stop_us,
                 claimed_us=answer.claim_ns / 1e3,
                 changed_late=buffers.list_changed_outputs(outputs, placement) if late or look else (),
                 inputs_changed=buffers.list_changed_inputs(inputs, placement) if look else (),
@@ -257,6 +266,31 @@ class DeviceSession(Session):
         except WorkerLost as lost:
             return self._break(lost)
         return lane
+
+    def call(
+        self,
+        dims: Mapping[str, int],
+        inputs: Mapping[str, NDArray[np.generic]],
+        *,
+        placement: int = 0,
+        poison: Mapping[str, NDArray[np.generic]] | None = None,
+        timeout_s: float = 60,
+    ) -> SealedCall | BrokenWorker:
+        """The same with arrays in the judge's storage types, for what looks at few calls. `poison` is not used."""
+        dtype_of = self._task.dtype_of
+        tensors = {
+            name: from_storage(array, dtype_of(name), self._chance.device.type) for name, array in inputs.items()
+        }
+        sealed = self.call_device(dims, tensors, placement=placement, decoy=None, timeout_s=timeout_s)
+        if isinstance(sealed, BrokenWorker):
+            return sealed
+        return SealedCall(
+            outputs={name: to_storage(tensor, dtype_of(name)) for name, tensor in sealed.outputs.items()},
+            wall_us=sealed.wall_us,
+            claimed_us=sealed.claimed_us,
+            inputs_changed=sealed.inputs_changed,
+            guards_broken=sealed.guards_broken,
+        )
 
     def pack_compiled(self) -> bytes | BrokenWorker:
         """What it has compiled so far, for `compiled` of later processes."""
@@ -292,6 +326,21 @@ class DeviceSession(Session):
             self._running.bind(0, buffers.segment.descriptor, buffers.layout())
         return self._sizes[key]
 
+    def _break(self, loss: WorkerLost) -> BrokenWorker:
+        """Raises CardShort where a card's memory was short of what one call's own arrays take: that is no verdict."""
+        broken = super()._break(loss)
+        if self._chance.device.type == "cpu" or not any(words in broken.detail.lower() for words in CARD_OUT_OF_MEMORY):
+            return broken
+        torch.cuda.empty_cache()
+        free_bytes, _ = torch.cuda.mem_get_info()
+        needed = max((array_bytes(self._task, buffers.dims) for _, buffers in self._sizes.values()), default=0)
+        if free_bytes < needed + CONTEXT_BYTES:
+            raise CardShort(
+                f"a version ran out of the card's memory while only {free_bytes / 1e9:.2f} GB of it were free; "
+                "free the card, or declare a smaller size"
+            )
+        return broken
+
     def _sync(self) -> None:
         if self._chance.device.type != "cpu":
             torch.cuda.synchronize()
@@ -299,6 +348,10 @@ class DeviceSession(Session):
     def _loading(self) -> Loading:
         loading = super()._loading()
         return Loading(**{**vars(loading), "segments": True, "compiled": self.compiled})
+
+
+class CardShort(WorldError):
+    """The card has too little free memory to judge; the text has the number."""
 
 
 class SizeTooLarge(WorldError):
@@ -313,7 +366,7 @@ class MemoryPlan:
 
     placements: int
     segments: int
-    """Both workers' arrays."""
+    """Both workers' arrays, and what their processes take of a card before they have any."""
     private: int
     """Inputs, both sides' outputs and a decoy, which no worker sees."""
     spare: int
@@ -340,7 +393,11 @@ def plan_memory(task: Task, dims: Mapping[str, int], *, oracle_bytes: int, free_
     for placements in range(PLACEMENTS, 0, -1):
         one = _end_of(specs, lay_out(specs)[0][placements - 1])
         plan = MemoryPlan(
-            placements=placements, segments=2 * one, private=inputs + 3 * judged, spare=call, oracle=oracle_bytes
+            placements=placements,
+            segments=2 * (one + CONTEXT_BYTES),
+            private=inputs + 3 * judged,
+            spare=call,
+            oracle=oracle_bytes,
         )
         if plan.total <= free_bytes:
             return plan

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any
 
-from ridgeline.graph.judgment import TimedCall
+from ridgeline.graph.judgment import QuestionAnswer, TimedCall
 from ridgeline.graph.task import Shape
 from ridgeline.sandbox.judge import device_numerics
 from ridgeline.sandbox.judge.correctness import judged_names, list_mixes
@@ -25,18 +25,25 @@ from ridgeline.sandbox.judge.device_session import DeviceSealed, DeviceSession, 
 from ridgeline.sandbox.judge.device_values import draw_declared
 from ridgeline.sandbox.judge.inputs import axis_lengths
 from ridgeline.sandbox.judge.numerics import Tolerance
+from ridgeline.sandbox.judge.options import answer_no, answer_unverified, answer_yes
 from ridgeline.sandbox.judge.session import BrokenWorker
+from ridgeline.sandbox.judge.shared_buffers import PLACEMENTS
 from ridgeline.sandbox.judge.timing import (
     CARD_WARM_UP_S,
+    LAST_SEALED,
     LEAST_SHARE,
     LEAST_US,
     LOOK_SHARE,
     ORDERS,
     PROCESS_CHECK_SHARE,
+    SEALED_SHARE,
     WARM_UP,
     TimingRefused,
     bytes_share,
     claim_holds,
+    find_late_stops,
+    find_slowed_size,
+    find_unseen_gain,
     measure_claims,
     shuffle_mixes,
 )
@@ -61,8 +68,26 @@ class DevicePairs:
     """Of this process, by step, over all pairs."""
     plans: dict[str, MemoryPlan] = field(default_factory=dict)
     """By size."""
+    stops: dict[str, dict[str, list[tuple[float, float]]]] = field(default_factory=dict)
+    """By size and side: of each call, us from its answer until the worker stood still, and until it."""
+    lanes: dict[str, str] = field(default_factory=dict)
+    """By size: how its calls were timed."""
     _tolerances: dict[str, dict[str, Tolerance]] = field(default_factory=dict)
     _floors_us: dict[str, float] = field(default_factory=dict)
+
+    def share_pools(self) -> "DevicePairs":
+        """For other versions of the same task: with what was learned of sizes, and no times."""
+        return DevicePairs(
+            bench=self.bench, seconds=self.seconds, _tolerances=self._tolerances, _floors_us=self._floors_us
+        )
+
+    def find_late_work(self) -> str | None:
+        """Where the newer side is at work after most of its answers, and the other is not."""
+        return find_late_stops(self.stops) if self.bench.options.has("own_clock") else None
+
+    def find_unseen_gain(self) -> str | None:
+        """What the judge's own clock says of a size whose claimed gain it does not show; None where it shows all."""
+        return find_unseen_gain(self.gains)
 
     def run(
         self, opened: Mapping[str, Opened], shapes: Sequence[Shape], blocks: int
@@ -80,15 +105,29 @@ class DevicePairs:
                     if broken := future.result():
                         return TimingRefused(side=side, detail=f"{broken.reason}: {broken.detail}")
             calls: list[TimedCall] = []
-            for shape in shapes:
-                turns = DeviceTurns(pairs=self, sessions=sessions, shape=shape)
-                timed = turns.run(blocks)
+            every = [DeviceTurns(pairs=self, sessions=sessions, shape=shape) for shape in shapes]
+            if refused := self._lock(every, sessions):
+                return refused
+            for turns in every:
+                timed = turns.run(blocks, prepared=len(every) == 1)
                 if isinstance(timed, TimingRefused):
                     return timed
                 calls += timed
             with self.spent("close"):
                 stack.close()
             return calls
+
+    def _lock(self, every: Sequence["DeviceTurns"], sessions: Mapping[str, DeviceSession]) -> TimingRefused | None:
+        """First calls of every size, which compile; then neither worker can start a process any more."""
+        for turns in every:
+            with self.spent("prepare"):
+                refused = turns.prepare()
+            if refused:
+                return refused
+        for side, session in sessions.items():
+            if self.bench.options.has("isolation") and (broken := session.lock()):
+                return TimingRefused(side=side, detail=f"{broken.reason}: {broken.detail}")
+        return None
 
     def plan(self, shape: Shape) -> MemoryPlan:
         """What a process pair of that size takes of the card, made before the first. Raises SizeTooLarge."""
@@ -145,6 +184,19 @@ def _time_copy(target: Tensor, source: Tensor, device: str) -> float:
     return float(events[0].elapsed_time(events[1]) * 1e3)
 
 
+def draw_ordinary(bench: DeviceCallJudge, shape: Shape, constants: dict[str, Tensor]) -> dict[str, Tensor]:
+    """New values of all inputs of a call; constant ones as they are in `constants`, where they are kept."""
+    inputs: dict[str, Tensor] = {}
+    for tensor in bench.task.inputs:
+        if tensor.name in constants:
+            inputs[tensor.name] = constants[tensor.name]
+            continue
+        inputs[tensor.name] = draw_declared(tensor, axis_lengths(tensor, shape.dims), bench.chance.elements)
+        if tensor.constness == "const":
+            constants[tensor.name] = inputs[tensor.name]
+    return inputs
+
+
 @dataclass(frozen=True, kw_only=True)
 class _DeviceCall:
     """One side's call."""
@@ -170,14 +222,17 @@ class DeviceTurns:
         self._constants: dict[str, Tensor] = {}
         self._decoy: Tensors | None = None
         self._probe_at: Counter[tuple[int, int]] = Counter()
+        self._stops = self.pairs.stops.setdefault(self.shape.label, {"a": [], "b": []})
         self._deck = self.pairs.decks.setdefault(self.shape.label, [])
 
-    def run(self, blocks: int) -> list[TimedCall] | TimingRefused:
-        """All blocks, after calls that warm both sides up and are judged like the others."""
-        with self.pairs.spent("prepare"):
-            refused = self._prepare()
-        if refused:
-            return refused
+    def run(self, blocks: int, *, prepared: bool = False) -> list[TimedCall] | TimingRefused:
+        """All blocks, after calls that warm both sides up and are judged like the others. `prepared`: for this size
+        last of all."""
+        if not prepared:
+            with self.pairs.spent("prepare"):
+                refused = self.prepare()
+            if refused:
+                return refused
         calls: list[TimedCall] = []
         warm = time.monotonic() + (CARD_WARM_UP_S if self.bench.reference.device != "cpu" else 0.0)
         block = -WARM_UP
@@ -192,27 +247,29 @@ class DeviceTurns:
             block += 1 if block != -1 or time.monotonic() > warm else 0
         return self._find_overwritten() or self._find_sibling_processes() or self._contradict_claims() or calls
 
-    def _prepare(self) -> TimingRefused | None:
+    def prepare(self) -> TimingRefused | None:
         """The first call of either side against the oracle, what right answers may differ by, and how calls are made."""
         inputs, lanes = self._draw(), set[str]()
         truth = self.bench.truth_of(inputs, self.shape.dims)
         for side, session in self.sessions.items():
-            sealed = session.call_device(
-                self.shape.dims, inputs, placement=self._placement(), decoy=None, timeout_s=self.options.call_s
-            )
-            if isinstance(sealed, BrokenWorker):
-                return self._refuse(side, f"{sealed.reason}: {sealed.detail}")
-            with self.pairs.spent("prepare: oracle and comparison"):
-                lines = self.bench.wrong(sealed, truth)
-            if lines:
-                return self._refuse(side, lines[0])
-            self._decoy = sealed.outputs
+            session.lane = "eager"
+            for placement in self._coin.sample(range(PLACEMENTS), PLACEMENTS):
+                sealed = session.call_device(
+                    self.shape.dims, inputs, placement=placement, decoy=None, timeout_s=self.options.call_s
+                )
+                if isinstance(sealed, BrokenWorker):
+                    return self._refuse(side, f"{sealed.reason}: {sealed.detail}")
+                with self.pairs.spent("prepare: oracle and comparison"):
+                    lines = self.bench.wrong(sealed, truth)
+                if lines:
+                    return self._refuse(side, lines[0])
+                self._decoy = sealed.outputs
             if self.bench.reference.device != "cpu":
                 lane = session.capture_device(self.shape.dims)
                 if isinstance(lane, BrokenWorker):
                     return self._refuse(side, f"{lane.reason}: {lane.detail}")
                 lanes.add(lane.split()[0])
-        self.lane = "graph" if lanes == {"graph"} else "eager"
+        self.lane = self.pairs.lanes[self.shape.label] = "graph" if lanes == {"graph"} else "eager"
         for session in self.sessions.values():
             session.lane = self.lane
         if self.pairs.tolerances(self.shape.label) is None:
@@ -270,6 +327,7 @@ class DeviceTurns:
                 self.shape, self.bench.reference.device
             ):
                 return self._refuse(side, f"{sealed.claimed_us:.1f} us is too little to move its bytes")
+            self._stops[side].append((sealed.stop_us, sealed.called_us))
             calls[side] = _DeviceCall(sealed=sealed, at_us=time.monotonic_ns() / 1e3)
             if self._coin.random() < PROCESS_CHECK_SHARE and (company := self._find_sibling_processes()):
                 return company
@@ -323,16 +381,7 @@ class DeviceTurns:
 
     def _draw(self) -> dict[str, Tensor]:
         """New values of all inputs; constant ones as they were first."""
-        inputs: dict[str, Tensor] = {}
-        for tensor in self.bench.task.inputs:
-            if tensor.name not in self._constants:
-                shape = axis_lengths(tensor, self.shape.dims)
-                inputs[tensor.name] = draw_declared(tensor, shape, self.bench.chance.elements)
-                if tensor.constness == "const":
-                    self._constants[tensor.name] = inputs[tensor.name]
-            else:
-                inputs[tensor.name] = self._constants[tensor.name]
-        return inputs
+        return draw_ordinary(self.bench, self.shape, self._constants)
 
     def _placement(self) -> int:
         return self._coin.getrandbits(1) if self.options.has("addresses") else 0
@@ -367,3 +416,113 @@ class DeviceTurns:
 
     def _refuse(self, side: str, detail: str) -> TimingRefused:
         return TimingRefused(side=side, detail=f"{self.shape.label}, timed on a card: {detail}")
+
+
+# Many calls in one process, as `timing.LongRun` makes them.
+
+STRETCH_CALLS = (20, 60)
+"""Calls of one size in a row, before another has its turn: taking another costs as much as some calls."""
+
+
+@dataclass(kw_only=True)
+class DeviceLongRun:
+    """Calls of the timed sizes in one process, in secret order, until there were enough or the time is over."""
+
+    pairs: DevicePairs
+    bench: DeviceCallJudge
+    most_calls: int
+    most_s: float
+    calls: int = 0
+    sealed: int = 0
+    late_us: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
+    """By size: times of the second half's calls, made as the timed ones were, until the worker's answer."""
+
+    def __post_init__(self) -> None:
+        self._coin = random.Random(self.bench.rng.bytes(32))
+        self._constants: defaultdict[str, dict[str, Tensor]] = defaultdict(dict)
+        self._decoys: dict[str, Tensors] = {}
+
+    def judge(self, correct: QuestionAnswer, opened: Opened) -> QuestionAnswer:
+        """The answer with what this run adds to it: a no for the first call that was wrong."""
+        if not self.most_calls or not self.most_s:
+            return correct
+        began = time.monotonic()
+        wrong = self._run(opened, began + self.most_s)
+        counted = f"{self.calls} calls in one process, {self.sealed} of them held against the reference"
+        if wrong:
+            return answer_no(wrong, f"found among {counted}")
+        return answer_yes(*correct.evidence, f"{counted}, in {time.monotonic() - began:.1f} s")
+
+    def discount(self, faster: QuestionAnswer) -> QuestionAnswer:
+        """Faster, unless calls late in the process took far longer than when they were timed."""
+        detail = find_slowed_size(self.pairs.stops, self.late_us)
+        return answer_unverified(*faster.evidence, detail) if detail else faster
+
+    def _run(self, opened: Opened, until: float) -> str | None:
+        """What was wrong first, or nothing."""
+        sizes = {shape.label: shape for shape in self.bench.task.timed}
+        placements = {label: self.pairs.plan(shape).placements for label, shape in sizes.items()}
+        spent_s = dict.fromkeys(sizes, 0.0)
+        with opened() as session:
+            session.placements = min(placements.values())
+            if broken := session.open():
+                return f"{broken.reason}: {broken.detail}"
+            while self.calls < self.most_calls and time.monotonic() < until:
+                label = min(spent_s, key=lambda label: spent_s[label] * self._coin.uniform(0.5, 1.5))
+                began = time.monotonic()
+                if wrong := self._run_stretch(session, sizes[label], until):
+                    return wrong
+                spent_s[label] += time.monotonic() - began
+            for shape in sizes.values():
+                for _ in range(LAST_SEALED):
+                    if wrong := self._call(session, shape, last=True):
+                        return wrong
+                if names := session.find_overwritten(shape.dims):
+                    return f"{shape.label}, call {self.calls} of one process: memory beside {names[0]} was overwritten"
+        return None
+
+    def _run_stretch(self, session: DeviceSession, shape: Shape, until: float) -> str | None:
+        """Some calls of one size; half of them as a graph where that is how it was timed."""
+        session.lane = "eager"
+        if wrong := self._call(session, shape, last=False):
+            return wrong
+        graphs = False
+        if self.pairs.lanes.get(shape.label) == "graph":
+            lane = session.capture_device(shape.dims)
+            if isinstance(lane, BrokenWorker):
+                return f"{shape.label}, call {self.calls} of one process: {lane.reason}: {lane.detail}"
+            graphs = lane.startswith("graph")
+        for _ in range(self._coin.randint(*STRETCH_CALLS)):
+            if time.monotonic() > until or self.calls >= self.most_calls:
+                break
+            session.lane = "graph" if graphs and self._coin.getrandbits(1) else "eager"
+            if wrong := self._call(session, shape, last=False):
+                return wrong
+        session.lane = "eager"
+        return None
+
+    def _call(self, session: DeviceSession, shape: Shape, *, last: bool) -> str | None:
+        """One call, held against the reference where a coin, which falls when it is over, or its place says so."""
+        inputs = draw_ordinary(self.bench, shape, self._constants[shape.label])
+        sealed = session.call_device(
+            shape.dims,
+            inputs,
+            placement=self._coin.getrandbits(1),
+            decoy=self._decoys.get(shape.label),
+            look=self._coin.random() < LOOK_SHARE,
+            timeout_s=self.bench.options.call_s,
+        )
+        self.calls += 1
+        place = f"{shape.label}, call {self.calls} of one process"
+        if isinstance(sealed, BrokenWorker):
+            return f"{place}: {sealed.reason}: {sealed.detail}"
+        if lines := self.bench.surroundings(sealed):
+            return f"{place}: {lines[0]}"
+        if self.calls > self.most_calls // 2 and session.lane == self.pairs.lanes.get(shape.label, "eager"):
+            self.late_us[shape.label].append(sealed.called_us)
+        if last or self._coin.random() < SEALED_SHARE:
+            self.sealed += 1
+            if lines := self.bench.wrong(sealed, self.bench.truth_of(inputs, shape.dims)):
+                return f"{place}: {lines[0]}"
+            self._decoys[shape.label] = sealed.outputs
+        return None

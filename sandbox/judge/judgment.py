@@ -5,22 +5,23 @@ import json
 import math
 import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal, Protocol
 
 import numpy as np
 
 from ridgeline.graph.evidence import Comparison, ShapePairs
-from ridgeline.graph.judgment import Judgment, QuestionAnswer, TimedCall
+from ridgeline.graph.judgment import JudgePath, Judgment, QuestionAnswer, TimedCall
 from ridgeline.graph.limits import Limits
 from ridgeline.graph.stats.noise import estimate_noise
 from ridgeline.graph.stats.sequential import Estimate, PairDecision, decide_from_pairs, estimate_gain
-from ridgeline.graph.task import Task
+from ridgeline.graph.task import Shape, Task
 from ridgeline.graph.values import Artifact
 from ridgeline.sandbox.audit.examine import find_added
 from ridgeline.sandbox.judge.correctness import CallJudge, CorrectnessTests
+from ridgeline.sandbox.judge.device_process import Unfit, ask_judgment, is_judged_on_card
 from ridgeline.sandbox.judge.freeze import Frozen, freeze_sources
 from ridgeline.sandbox.judge.options import HERE, Options, Surroundings, answer_no, answer_unverified, answer_yes
 from ridgeline.sandbox.judge.provenance import Work, judge_own_work
@@ -29,6 +30,49 @@ from ridgeline.sandbox.judge.session import CardSession, Session
 from ridgeline.sandbox.judge.task_file import load_task
 from ridgeline.sandbox.judge.timing import LongRun, TimedPairs, TimingRefused, block_log_ratios
 from ridgeline.sandbox.judge.worker import WorkerMode
+
+Opener = Callable[[], AbstractContextManager[Any]]
+"""Fresh workers with one version, not opened yet."""
+
+
+class Tests(Protocol):
+    """Of correctness."""
+
+    calls: int
+
+    def check(self, opened: Any, /) -> QuestionAnswer:
+        """Whether what these workers compute is right."""
+
+
+class Pairs(Protocol):
+    """Process pairs of one candidate."""
+
+    calls: int
+
+    def run(self, opened: Any, shapes: Sequence[Shape], blocks: int) -> list[TimedCall] | TimingRefused:
+        """One of them."""
+
+    def share_pools(self) -> "Pairs":
+        """For other versions of the same task: with what was learned of sizes, and no times."""
+
+    def find_late_work(self) -> str | None:
+        """Where the newer side is at work after its answers."""
+
+    def find_unseen_gain(self) -> str | None:
+        """A claimed gain that the judge's own clock does not show."""
+
+
+class Long(Protocol):
+    """Many calls in one process."""
+
+    calls: int
+
+    def judge(self, correct: QuestionAnswer, opened: Any) -> QuestionAnswer:
+        """The answer with what these calls add to it."""
+
+    def discount(self, faster: QuestionAnswer) -> QuestionAnswer:
+        """Faster, unless calls late in the process were not."""
+
 
 NOT_TIMED = answer_unverified("not timed: it is not correct")
 NOT_WANTED = answer_unverified("not timed: only tested")
@@ -47,6 +91,9 @@ def judge(
     """
     task, folder = load_task(task_file)
     device_options = (options or Options()).with_device(task)
+    if is_judged_on_card(task, device_options):
+        with suppress(Unfit):
+            return ask_judgment("judge", task_file, candidate=candidate, against=against, options=device_options)
     task = device_options.fit_sizes(task)
     with (
         open_reference(task, folder, device_options) as reference,
@@ -73,12 +120,17 @@ class CandidateJudgment:
     options: Options
     surroundings: Surroundings = HERE
 
+    @property
+    def path(self) -> JudgePath:
+        """Where values are drawn, the reference is asked and outputs are compared."""
+        return "card, values on the processor" if self.options.device == "cuda" else "processor"
+
     def judge(self) -> Judgment:
         """Correctness, then own work and time; an incorrect candidate is not timed."""
         seed = self.options.seed
         rng = np.random.default_rng(seed)  # None: from the operating system
         bench = self.bench(rng)
-        gate = CorrectnessTests(bench=bench)
+        gate = self._tests(bench)
         correct = self.convict_by_reading() or gate.check(self.opener(self.new))
         if correct.answer != "yes":
             return self._make_judgment(correct, NOT_TIMED, NOT_ASKED, calls=gate.calls)
@@ -86,7 +138,7 @@ class CandidateJudgment:
         own_work = work.answered
         if not self.task.timed:
             return self._make_judgment(correct, NOT_HERE, own_work, calls=gate.calls)
-        pairs = TimedPairs(bench=bench)
+        pairs = self._pairs(bench)
         timed = self._time(pairs)
         calls = gate.calls + pairs.calls
         if isinstance(timed, TimingRefused):
@@ -102,17 +154,25 @@ class CandidateJudgment:
         if faster.answer == "yes":
             long_run = self._long_run(bench, pairs, share=1.0)
             correct, calls = long_run.judge(correct, self.opener(self.new)), calls + long_run.calls
-            faster = long_run.discount(faster, pairs)
+            faster = long_run.discount(faster)
         return self._make_judgment(correct, faster, own_work, calls=calls, gain=timed)
 
-    def _long_run(self, bench: CallJudge, pairs: TimedPairs, *, share: float) -> LongRun:
+    def _tests(self, bench: Any) -> Tests:
+        """Of correctness."""
+        return CorrectnessTests(bench=bench)
+
+    def _pairs(self, bench: Any) -> Pairs:
+        """What times this candidate."""
+        return TimedPairs(bench=bench)
+
+    def _long_run(self, bench: Any, pairs: Any, *, share: float) -> Long:
         """Many calls in one process, for that share of the time and number that the options say."""
         options = self.options
         is_run = options.has("long_run") and options.device != "cuda" and self.task.timed
         count = round(share * options.long_calls) if is_run else 0
         return LongRun(pairs=pairs, bench=bench, most_calls=count, most_s=share * options.long_s)
 
-    def _discount_unseen_gain(self, timed: "Gain", pairs: TimedPairs, work: Work) -> QuestionAnswer:
+    def _discount_unseen_gain(self, timed: "Gain", pairs: Pairs, work: Work) -> QuestionAnswer:
         """A gain that only the timer in the candidate's process shows: its code must not have been seen to reach it."""
         faster = timed.answer
         if faster.answer == "yes" and (late := pairs.find_late_work()):
@@ -122,17 +182,17 @@ class CandidateJudgment:
             return faster
         return answer_unverified(*faster.evidence, f"{unseen}, which the candidate could change: {work.reaches[0]}")
 
-    def bench(self, rng: np.random.Generator) -> CallJudge:
+    def bench(self, rng: np.random.Generator) -> Any:
         """The judge of its calls."""
         return CallJudge(task=self.task, reference=self.reference, options=self.options, rng=rng)
 
     def judge_correctness(self) -> Judgment:
         """Correctness and own work, without timing."""
         bench = self.bench(np.random.default_rng())
-        gate = CorrectnessTests(bench=bench)
+        gate = self._tests(bench)
         correct, calls = self.convict_by_reading() or gate.check(self.opener(self.new)), gate.calls
         if correct.answer == "yes":
-            long_run = self._long_run(bench, TimedPairs(bench=bench), share=UNTIMED_SHARE)
+            long_run = self._long_run(bench, self._pairs(bench), share=UNTIMED_SHARE)
             correct, calls = long_run.judge(correct, self.opener(self.new)), calls + long_run.calls
         own_work = self._own_work().answered if correct.answer == "yes" else NOT_ASKED
         return self._make_judgment(correct, NOT_WANTED, own_work, calls=calls)
@@ -170,7 +230,12 @@ class CandidateJudgment:
             *(f"{finding.path}:{finding.line}: {finding.rule}: {finding.meaning}" for finding in convicting)
         )
 
-    def opener(self, version: Frozen) -> Callable[[], AbstractContextManager[Session]]:
+    def time_pair(self, shapes: Sequence[Shape], blocks: int) -> list[TimedCall] | TimingRefused:
+        """One process pair of the old version, a, and the new one, b."""
+        pairs = self._pairs(self.bench(np.random.default_rng()))
+        return pairs.run({"a": self.opener(self.old), "b": self.opener(self.new)}, shapes, blocks)
+
+    def opener(self, version: Frozen) -> Opener:
         """Fresh workers with that version."""
         return lambda: self._session(version)
 
@@ -182,7 +247,7 @@ class CandidateJudgment:
             session.framework = self.reference.framework
         return session
 
-    def _time(self, pairs: TimedPairs) -> "Gain | TimingRefused":
+    def _time(self, pairs: Pairs) -> "Gain | TimingRefused":
         """The older version against itself, then both against each other until it is clear, or there were enough."""
         old, new, options = self.opener(self.old), self.opener(self.new), self.options
         alike = pairs.share_pools()
@@ -208,7 +273,7 @@ class CandidateJudgment:
         return gain
 
     def _run_pairs(
-        self, pairs: TimedPairs, opened: Mapping[str, Callable[[], AbstractContextManager[Session]]], count: int
+        self, pairs: Pairs, opened: Mapping[str, Opener], count: int
     ) -> list[list[TimedCall]] | TimingRefused:
         runs: list[list[TimedCall]] = []
         for _ in range(count):
@@ -241,6 +306,7 @@ class CandidateJudgment:
             isolation=Session.isolation_level(),
             defences_off=tuple(sorted(self.options.without)),
             own_work_required=self.task.library == "forbidden",
+            path=self.path,
         )
 
 

@@ -69,6 +69,8 @@ class Options(Value):
     """Longest call."""
     device: Literal["auto", "cpu", "cuda"] = "auto"
     """Where candidates and the reference run; `cuda` is a card of AMD too. `auto`: a card for languages of cards."""
+    device_path: bool = True
+    """On a card of NVIDIA, draw values, ask the reference and compare there too, where the reference is in PyTorch."""
     seed: int | None = None
     """For a repeatable test of the judge itself; None draws from the operating system's entropy."""
 

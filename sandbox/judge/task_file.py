@@ -3,7 +3,7 @@
 import ast
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -253,3 +253,11 @@ def _reference(task: Task, text: str) -> Iterator[str]:
 
 def _text(path: Path) -> str:
     return path.read_text(encoding="utf-8", errors="replace")
+
+
+def select_sizes(task: Task, labels: Sequence[str]) -> tuple[Shape, ...]:
+    """The timed sizes with these labels; all for none. Raises TaskError for an unknown one."""
+    timed_sizes = {shape.label: shape for shape in task.timed}
+    if missing := [label for label in labels if label not in timed_sizes]:
+        raise TaskError(f"--shapes: {', '.join(missing)}: no timed size of the task; it has {', '.join(timed_sizes)}")
+    return tuple(timed_sizes[label] for label in labels) or task.timed

@@ -1,21 +1,21 @@
 """The judge as the loop and the commands ask it: in this process, with candidates in workers of their own."""
 
+import contextlib
 import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
 
-import numpy as np
-
 from ridgeline.graph.judgment import JudgeFailed, Judgment, SizeTime, TimedCall
 from ridgeline.graph.task import Shape, Task
+from ridgeline.sandbox.judge.device_process import Unfit, ask_judgment, ask_pair, is_judged_on_card, warm_up
 from ridgeline.sandbox.judge.freeze import NotFrozen, freeze_sources
 from ridgeline.sandbox.judge.judgment import CandidateJudgment, open_reference
 from ridgeline.sandbox.judge.options import HERE, JudgeTimeout, Options, Surroundings
 from ridgeline.sandbox.judge.references import ReferenceFailed
-from ridgeline.sandbox.judge.task_file import TaskError, load_task
-from ridgeline.sandbox.judge.timing import TimedPairs, TimingRefused
+from ridgeline.sandbox.judge.task_file import TaskError, load_task, select_sizes
+from ridgeline.sandbox.judge.timing import TimingRefused
 
 BENCHMARK_BLOCKS = 6
 """A B B A blocks of a benchmark, in which both sides are the same version."""
@@ -36,6 +36,11 @@ class TaskJudge:
         """`environment`: added to what workers and the reference are told, asked anew for each judgement."""
         self._options = options or Options()
         self._environment = environment
+
+    def warm_up(self, task_file: Path) -> None:
+        """Begin with what takes long to start, in other processes; what is wrong is told by the first judgement."""
+        with contextlib.suppress(TaskError):
+            warm_up(load_task(task_file)[0], self._options)
 
     def check(self, task_file: Path, version: Path, *, timeout_s: float) -> Judgment | JudgeFailed:
         """Correctness and own work, without timing."""
@@ -87,7 +92,13 @@ def judge_correctness(task_file: Path, version: Path | None, options: Options, s
     Raises TaskError, NotFrozen, ReferenceFailed, JudgeTimeout; WorldError where the machine lacks something.
     """
     task, folder = load_task(task_file)
-    options, task = options.with_device(task), options.fit_sizes(task)
+    options = options.with_device(task)
+    if is_judged_on_card(task, options):
+        with contextlib.suppress(Unfit):
+            return ask_judgment(
+                "test", task_file, candidate=version, against=version, options=options, surroundings=surroundings
+            )
+    task = options.fit_sizes(task)
     with (
         open_reference(task, folder, options, surroundings) as reference,
         freeze_sources(task, version or folder) as frozen,
@@ -149,24 +160,33 @@ def time_pair(
             "`ridgeline judge test` tries the small ones"
         )
     timed, options = select_sizes(task, shapes), options.with_device(task)
-    with (
-        open_reference(task, folder, options, surroundings) as reference,
-        freeze_sources(task, a) as sources_a,
-        freeze_sources(task, b) as sources_b,
-    ):
-        judgment = CandidateJudgment(
-            task=task, reference=reference, new=sources_b, old=sources_a, options=options, surroundings=surroundings
-        )
-        pairs = TimedPairs(bench=judgment.bench(np.random.default_rng()))
-        calls = pairs.run({"a": judgment.opener(sources_a), "b": judgment.opener(sources_b)}, timed, blocks)
+    calls = None
+    if is_judged_on_card(task, options):
+        with contextlib.suppress(Unfit):
+            calls = ask_pair(task_file, a, b, shapes=shapes, blocks=blocks, options=options, surroundings=surroundings)
+    if calls is None:
+        calls = _time_here(task, folder, (a, b), timed, blocks, options, surroundings)
     if isinstance(calls, TimingRefused):
         return JudgeFailed(reason="refused", detail=calls.detail, side=calls.side)
     return tuple(calls)
 
 
-def select_sizes(task: Task, labels: Sequence[str]) -> tuple[Shape, ...]:
-    """The timed sizes with these labels; all for none. Raises TaskError for an unknown one."""
-    timed_sizes = {shape.label: shape for shape in task.timed}
-    if missing := [label for label in labels if label not in timed_sizes]:
-        raise TaskError(f"--shapes: {', '.join(missing)}: no timed size of the task; it has {', '.join(timed_sizes)}")
-    return tuple(timed_sizes[label] for label in labels) or task.timed
+def _time_here(
+    task: Task,
+    folder: Path,
+    sides: tuple[Path, Path],
+    timed: Sequence[Shape],
+    blocks: int,
+    options: Options,
+    surroundings: Surroundings,
+) -> list[TimedCall] | TimingRefused:
+    """One process pair with values on the processor."""
+    a, b = sides
+    with (
+        open_reference(task, folder, options, surroundings) as reference,
+        freeze_sources(task, a) as sources_a,
+        freeze_sources(task, b) as sources_b,
+    ):
+        return CandidateJudgment(
+            task=task, reference=reference, new=sources_b, old=sources_a, options=options, surroundings=surroundings
+        ).time_pair(timed, blocks)

@@ -234,6 +234,44 @@ def _microseconds(amount: float | None, giga_per_second: float | None) -> float:
     return amount / (giga_per_second * 1e3)
 
 
+def find_unseen_gain(gains_by_label: Mapping[str, Sequence[tuple[float, float]]]) -> str | None:
+    """What the judge's own clock says of a size whose claimed gain it does not show; None where it shows all."""
+    for label, gains in gains_by_label.items():
+        wall, claimed = measure_claims(gains)
+        if claimed > 0 and not wall.mean_us > SHOWN_ERRORS * wall.error_us:
+            return (
+                f"{label}: only the worker's own timer shows the gain of {claimed:.1f} us "
+                f"(the judge's clock: {wall.mean_us:.1f} +- {wall.error_us:.1f} us)"
+            )
+    return None
+
+
+Stops = Mapping[str, Mapping[str, Sequence[tuple[float, float]]]]
+"""By size and side: of each call, us from its answer until the worker stood still, and until it."""
+
+
+def find_late_stops(stops_by_label: Stops) -> str | None:
+    """Where the newer side is at work after most of its answers, and the other is not."""
+    for label, stops in stops_by_label.items():
+        a, b = (statistics.median([stop_us for stop_us, _ in stops[side]] or [0.0]) for side in "ab")
+        took_us = statistics.median([wall_us for _, wall_us in stops["b"]] or [math.inf])
+        if b - a > max(STOP_US, 3 * a, STOP_SHARE * took_us):
+            return (
+                f"{label}: it works on after its answers: it stands still {b - a:.0f} us later than the other version"
+            )
+    return None
+
+
+def find_slowed_size(stops_by_label: Stops, late_us: Mapping[str, Sequence[float]]) -> str | None:
+    """Where calls late in a process, of these times, took far longer than when they were timed."""
+    for label, stops in stops_by_label.items():
+        timed_us = statistics.median([wall_us for _, wall_us in stops["b"]] or [math.inf])
+        median_us = statistics.median(late_us.get(label) or [0.0])
+        if median_us > LATE_FACTOR * timed_us + STOP_US:
+            return f"{label}: late in a process its calls take {median_us:.0f} us, {timed_us:.0f} us when timed"
+    return None
+
+
 # Times of judged calls, and what they say by blocks.
 
 LEAST_US = 0.05
@@ -378,23 +416,11 @@ class TimedPairs:
 
     def find_late_work(self) -> str | None:
         """Where the newer side is at work after most of its answers, and the other is not. Its time is counted anyway."""
-        for label, stops in self.stops.items():
-            a, b = (statistics.median([stop_us for stop_us, _ in stops[side]] or [0.0]) for side in "ab")
-            took_us = statistics.median([wall_us for _, wall_us in stops["b"]] or [math.inf])
-            if self.bench.options.has("own_clock") and b - a > max(STOP_US, 3 * a, STOP_SHARE * took_us):
-                return f"{label}: it works on after its answers: it stands still {b - a:.0f} us later than the other version"
-        return None
+        return find_late_stops(self.stops) if self.bench.options.has("own_clock") else None
 
     def find_unseen_gain(self) -> str | None:
         """What the judge's own clock says of a size whose claimed gain it does not show; None where it shows all."""
-        for label, gains in self.gains.items():
-            wall, claimed = measure_claims(gains)
-            if claimed > 0 and not wall.mean_us > SHOWN_ERRORS * wall.error_us:
-                return (
-                    f"{label}: only the worker's own timer shows the gain of {claimed:.1f} us "
-                    f"(the judge's clock: {wall.mean_us:.1f} +- {wall.error_us:.1f} us)"
-                )
-        return None
+        return find_unseen_gain(self.gains)
 
     def copy_us(self, arrays: Sequence[NDArray[np.generic]], label: str) -> float:
         """Half the time of a plain copy of these bytes, which reads and writes each; measured once per size."""
@@ -951,15 +977,10 @@ class LongRun:
             return answer_no(wrong, f"found among {said}")
         return answer_yes(*correct.evidence, f"{said}, in {time.monotonic() - began:.1f} s")
 
-    def discount(self, faster: QuestionAnswer, pairs: TimedPairs) -> QuestionAnswer:
+    def discount(self, faster: QuestionAnswer) -> QuestionAnswer:
         """Faster, unless calls late in the process took far longer than when they were timed."""
-        for label, stops in pairs.stops.items():
-            timed_us = statistics.median([wall_us for _, wall_us in stops["b"]] or [math.inf])
-            late_us = statistics.median(self.late_us.get(label) or [0.0])
-            if late_us > LATE_FACTOR * timed_us + STOP_US:
-                detail = f"{label}: late in a process its calls take {late_us:.0f} us, {timed_us:.0f} us when timed"
-                return answer_unverified(*faster.evidence, detail)
-        return faster
+        detail = find_slowed_size(self.pairs.stops, self.late_us)
+        return answer_unverified(*faster.evidence, detail) if detail else faster
 
     def _run(self, opened: Opened, until: float) -> str | None:
         """What was wrong first, or nothing."""

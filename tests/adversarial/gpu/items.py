@@ -248,8 +248,8 @@ def cost() -> dict[str, Any]:
     return found
 
 
-def case(kind: str, name: str, *, reading: bool = False) -> dict[str, Any]:
-    """One of the suite."""
+def case(kind: str, name: str, *, reading: bool = False, device_path: bool = True) -> dict[str, Any]:
+    """One of the suite, as the product judges it; on a card with everything there, unless not `device_path`."""
     import suite
 
     one = next(each for each in (suite.cheats(HERE) if kind == "cheat" else suite.honest(HERE)) if each.id == name)
@@ -258,8 +258,15 @@ def case(kind: str, name: str, *, reading: bool = False) -> dict[str, Any]:
         laid_out(laid.task_file, CASE_EXTENT)
         options = {"calibration_pairs": 4, "pairs": 2, "most_pairs": 3, "blocks": 4}
         options["without"] = frozenset() if reading else frozenset({"static"})
-        with judged(laid.task_file, laid.candidate, laid.against, **options) as judge:
-            said = judge.judge()
+        if PLAYED in os.environ:
+            with judged(laid.task_file, laid.candidate, laid.against, **options) as judge:
+                said = judge.judge()
+        else:
+            from ridgeline.sandbox.judge.judgment import judge as ask
+            from ridgeline.sandbox.judge.options import Options
+
+            asked = Options(device="cuda", device_path=device_path, long_s=5, **options)
+            said = ask(laid.task_file, candidate=laid.candidate, against=laid.against, options=asked)
     wrong = {
         key: f"{getattr(said, key).answer}, not {answer}"
         for key, answer in one.expect.items()
@@ -275,5 +282,6 @@ def case(kind: str, name: str, *, reading: bool = False) -> dict[str, Any]:
         "accepted": said.accepted,
         "speedup": said.speedup,
         "calls": said.calls,
+        "path": said.path,
         "caught_by": one.caught_by,
     }

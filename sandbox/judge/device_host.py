@@ -1,0 +1,376 @@
+"""The process that judges on a card: values, reference and comparison in it, candidates in workers beside it.
+
+`main` imports PyTorch, starts what workers are copies of, and never touches a card. For a question it makes a copy of
+itself that holds the card, judges, and ends when nothing was asked for `IDLE_S`: whoever looks at the card between two
+commands sees it idle, and what a card's error left behind ends with the copy. Code of a candidate is never loaded here.
+"""
+
+import ctypes
+import json
+import multiprocessing
+import os
+import signal
+import sys
+import threading
+import traceback
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from importlib import import_module
+from io import BufferedReader
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ridgeline.graph.errors import WorldError
+from ridgeline.graph.judgment import JudgePath
+from ridgeline.graph.task import Task
+from ridgeline.sandbox.harness.reference_host import receive, send
+from ridgeline.sandbox.isolation.workers import (
+    WarmProgram,
+    WorkerLimits,
+    adopt_fork_servers,
+    fork_server_of,
+    machine_isolation,
+)
+from ridgeline.sandbox.judge import worker
+from ridgeline.sandbox.judge.freeze import Frozen, freeze_sources
+from ridgeline.sandbox.judge.judgment import CandidateJudgment, Long, Opener, Pairs, Tests
+from ridgeline.sandbox.judge.numerics import Tolerance
+from ridgeline.sandbox.judge.options import JudgeTimeout, Options, Surroundings
+from ridgeline.sandbox.judge.references import Reference
+from ridgeline.sandbox.judge.task_file import load_task, select_sizes
+from ridgeline.sandbox.judge.timing import TimingRefused
+
+IDLE_S = 1.0
+"""Without a question for so long, the card is given back."""
+END_S = 10.0
+PR_SET_PDEATHSIG = 1
+LOST_WORDS = ("cuda error", "cudaerror", "cublas_status", "cudnn_status", "unspecified launch failure")
+"""In an error of PyTorch's: the card, or this process's hold of it, is out of order."""
+
+
+@dataclass(kw_only=True)
+class Learned:
+    """What copies hand on: of one task, by version or size. Nothing in it is a value of a call."""
+
+    packed: dict[str, bytes] = field(default_factory=dict)
+    tolerances: dict[str, dict[str, Tolerance]] = field(default_factory=dict)
+    floors_us: dict[str, float] = field(default_factory=dict)
+
+
+class Unjudgeable(Exception):
+    """This task is judged with values on the processor; the text says why."""
+
+
+# Judging, in the copy that holds the card.
+
+
+@dataclass(kw_only=True)
+class DeviceJudgment(CandidateJudgment):
+    """Judges a candidate with everything but the candidate in this process, on the device."""
+
+    device: "DeviceSetting"
+
+    @property
+    def path(self) -> JudgePath:
+        """On the card."""
+        return "card"
+
+    def bench(self, rng: np.random.Generator) -> Any:
+        """The judge of its calls, whose secrets come from `rng`."""
+        values = import_module("ridgeline.sandbox.judge.device_values")
+        judging = import_module("ridgeline.sandbox.judge.device_judge")
+        chance = values.Chance.draw(self.device.place, rng)
+        return judging.DeviceCallJudge(
+            task=self.task, reference=self.device.reference, options=self.options, chance=chance
+        )
+
+    def opener(self, version: Frozen) -> Opener:
+        """Fresh workers with that version, which start with what it had compiled."""
+        digest = json.dumps(dict(version.sha256), sort_keys=True)
+        opened: Opener = self.device.compiled.opener(digest, lambda: self._session(version))
+        return opened
+
+    def _session(self, version: Frozen) -> Any:
+        sessions = import_module("ridgeline.sandbox.judge.device_session")
+        return sessions.DeviceSession(
+            self.task,
+            version.folder,
+            memory=self.device.memory,
+            chance=self.device.chance,
+            device=self.options.device,
+            surroundings=self.surroundings,
+        )
+
+    def _tests(self, bench: Any) -> Tests:
+        tests: Tests = import_module("ridgeline.sandbox.judge.device_judge").DeviceTests(bench=bench)
+        return tests
+
+    def _pairs(self, bench: Any) -> Pairs:
+        learned = self.device.learned
+        timing = import_module("ridgeline.sandbox.judge.device_timing")
+        pairs: Pairs = timing.DevicePairs(bench=bench, _tolerances=learned.tolerances, _floors_us=learned.floors_us)
+        return pairs
+
+    def _long_run(self, bench: Any, pairs: Any, *, share: float) -> Long:
+        options = self.options
+        timing = import_module("ridgeline.sandbox.judge.device_timing")
+        run: Long = timing.DeviceLongRun(
+            pairs=pairs,
+            bench=bench,
+            most_calls=round(share * options.long_calls) if options.has("long_run") else 0,
+            most_s=share * options.long_s,
+        )
+        return run
+
+
+class TensorReference(Reference):
+    """The reference in this process, for what asks it with arrays of NumPy."""
+
+    def __init__(self, task: Task, folder: Path, device: Any, place: str) -> None:
+        super().__init__(task, folder)
+        self._device_reference, self._place = device, place
+        self._framework = "torch"
+
+    def _ask(self, questions: Any, many: Any) -> Any:
+        """By the tensors of the same values. Raises ReferenceFailed."""
+        values = import_module("ridgeline.sandbox.judge.device_values")
+        dtype_of = self._task.dtype_of
+        answers = []
+        for inputs in many:
+            tensors = {name: values.from_storage(array, dtype_of(name), self._place) for name, array in inputs.items()}
+            asked = {question: getattr(self._device_reference, question)(tensors) for question in questions}
+            answers.append(
+                {
+                    question: {name: tensor.cpu().numpy() for name, tensor in arrays.items()}
+                    for question, arrays in asked.items()
+                }
+            )
+        self.notes = self._device_reference.notes
+        return answers
+
+
+class DeviceSetting:
+    """One task on the device: its reference, where segments are made, and what was learned of it."""
+
+    def __init__(self, task: Task, folder: Path, place: str, learned: Learned) -> None:
+        """Raises Unjudgeable, ReferenceFailed and WorldError."""
+        sessions = import_module("ridgeline.sandbox.judge.device_session")
+        references = import_module("ridgeline.sandbox.judge.device_reference")
+        values = import_module("ridgeline.sandbox.judge.device_values")
+        if place == "cuda" and import_module("torch").version.cuda is None:
+            raise Unjudgeable("this PyTorch is not made for cards of NVIDIA")
+        self.task, self.place, self.learned = task, place, learned
+        self.chance = values.Chance.draw(place, np.random.default_rng())
+        self.reference = references.DeviceReference(task, folder, place)
+        if not self.reference.on_tensors:
+            raise Unjudgeable("its reference computes with NumPy")
+        self.memory = sessions.open_memory(place)
+        self.compiled = sessions.CompiledCode(task=task, chance=self.chance, _packed=learned.packed)
+
+    @contextmanager
+    def judgment(self, words: Mapping[str, Any], folder: Path, options: Options) -> Iterator[DeviceJudgment]:
+        """The judge of the two versions that the words name. Raises NotFrozen."""
+        surroundings = Surroundings(environment=words["environment"], until=words["until"])
+        with (
+            freeze_sources(self.task, Path(words["candidate"] or folder)) as new,
+            freeze_sources(self.task, Path(words["against"] or folder)) as old,
+        ):
+            yield DeviceJudgment(
+                task=self.task,
+                reference=TensorReference(self.task, folder, self.reference, self.place),
+                new=new,
+                old=old,
+                options=options,
+                surroundings=surroundings,
+                device=self,
+            )
+
+
+class Holder:
+    """Answers questions with the card in hand."""
+
+    def __init__(self, learned: dict[str, Learned]) -> None:
+        self.learned = learned
+        self._settings: dict[str, DeviceSetting] = {}
+
+    def answer(self, words: Mapping[str, Any]) -> dict[str, Any]:
+        """The answer, or why there is none."""
+        try:
+            return self._judge(words)
+        except Unjudgeable as error:
+            return {"unfit": str(error)}
+        except (JudgeTimeout, WorldError) as error:
+            kind = next((base.__name__ for base in type(error).__mro__ if base.__name__ in KNOWN), "WorldError")
+            return {"error": [kind, str(error)], "exit_code": getattr(error, "exit_code", 5)}
+        except RuntimeError as error:  # of PyTorch: what a card's memory or the card itself is short of
+            return {"error": ["CardLost", _describe_card_error(error)], "exit_code": 5}
+
+    def _judge(self, words: Mapping[str, Any]) -> dict[str, Any]:
+        task, folder = load_task(Path(words["task_file"]))
+        options = Options.model_validate(words["options"]).with_device(task)
+        setting = self._setting(task, folder, options)
+        with setting.judgment(words, folder, options) as judgment:
+            match words["question"]:
+                case "judge":
+                    return {"judgment": judgment.judge().model_dump(mode="json")}
+                case "test":
+                    return {"judgment": judgment.judge_correctness().model_dump(mode="json")}
+                case _:
+                    calls = judgment.time_pair(select_sizes(task, words["shapes"]), words["blocks"])
+                    if isinstance(calls, TimingRefused):
+                        return {"refused": asdict(calls)}
+                    return {"calls": [asdict(call) for call in calls]}
+
+    def _setting(self, task: Task, folder: Path, options: Options) -> DeviceSetting:
+        """Of one task at a time: another one's tensors are let go."""
+        place = "cuda" if options.device == "cuda" else "cpu"
+        content = task.model_dump_json() + (folder / task.reference).read_text(errors="replace")
+        key = f"{place} {folder} {content}"
+        if key not in self._settings:
+            self._settings.clear()
+            learned = self.learned.setdefault(f"{place} {content}", Learned())
+            self._settings[key] = DeviceSetting(task, folder, place, learned)
+        return self._settings[key]
+
+
+KNOWN = frozenset({"JudgeTimeout", "TaskError", "NotFrozen", "ReferenceFailed", "WorldError"})
+
+
+def _describe_card_error(error: RuntimeError) -> str:
+    """One line that says whose fault it is not, and what helps."""
+    text = " ".join(str(error).split())[:400]
+    if type(error).__name__ == "OutOfMemoryError" or "out of memory" in text:
+        return f"the judge itself ran out of the card's memory: {text}; free the card, or declare a smaller size"
+    if any(words in text.lower() for words in LOST_WORDS):
+        return (
+            f"the card was lost while judging: {text}; judge again, and run `ridgeline doctor` where that does not help"
+        )
+    place = traceback.extract_tb(error.__traceback__)[-1]
+    return f"judging on the card failed at {Path(place.filename).name}:{place.lineno}: {type(error).__name__}: {text}"
+
+
+def _hold(line: Any, learned: dict[str, Learned], environment: Mapping[str, str]) -> None:
+    """The copy: answer what comes, hand on what was learned, end when nothing comes."""
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    os.environ.update(environment)
+    adopt_fork_servers()
+    holder = Holder(learned)
+    try:
+        while line.poll(IDLE_S):
+            words = line.recv()
+            line.send(("begun", None, None))
+            line.send(("done", holder.answer(words), holder.learned))
+        code = 0
+    except (EOFError, BrokenPipeError):
+        code = 0
+    except BaseException:  # noqa: BLE001 (whatever it is, the process that is asked tells it)
+        traceback.print_exc()
+        code = 1
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)  # what the process that it was copied from has started is not ended by this
+
+
+# The process that is asked, and imports.
+
+
+class Host:
+    """Makes copies that hold the card, one at a time, and keeps what they learned."""
+
+    def __init__(self) -> None:
+        self._learned: dict[str, Learned] = {}
+        self._copy: Any = None
+        self._line: Any = None
+        self._environment: dict[str, str] = {}
+        self._context = multiprocessing.get_context("fork")
+
+    def answer(self, words: dict[str, Any]) -> dict[str, Any]:
+        """From the copy that holds the card already, or from a new one where that has given it back."""
+        if self._environment != words["environment"]:
+            self._end()
+        self._environment = dict(words["environment"])
+        starting = self._start_stem(words)
+        for _ in range(2):
+            if self._copy is None:
+                import_module("torch")
+                starting.join()
+                self._begin()
+            try:
+                self._line.send(words)
+                self._line.recv()
+            except (EOFError, OSError):
+                self._end()  # it had just given the card back
+                continue
+            try:
+                _, answer, learned = self._line.recv()
+            except (EOFError, OSError):
+                self._copy.join(END_S)
+                code = self._copy.exitcode
+                self._end()
+                return {"error": ["CardLost", f"the process that holds the card ended with {code}"], "exit_code": 5}
+            self._learned = learned
+            if "error" in answer and answer["error"][0] == "CardLost":
+                self._end()
+            return dict(answer)
+        return {"error": ["CardLost", "no process that holds the card comes about"], "exit_code": 5}
+
+    def _start_stem(self, words: Mapping[str, Any]) -> threading.Thread:
+        """What workers of this task are copies of, while PyTorch is imported here. What fails shows in the workers."""
+
+        def start() -> None:
+            try:
+                task, folder = load_task(Path(words["task_file"]))
+                options = Options.model_validate(words["options"]).with_device(task)
+            except (WorldError, ValueError):
+                return
+            loading = worker.Loading(
+                task=task,
+                sources=folder,
+                framework="torch",
+                device="cuda" if options.device == "cuda" else "cpu",
+                cpu=None,
+                limits=WorkerLimits(),
+                environment=words["environment"],
+            )
+            warm = WarmProgram(modules=worker._warm_modules(loading), paths=worker._package_folders(), script=("",))
+            machine_isolation()
+            fork_server_of(warm, worker._worker_settings(loading))
+
+        thread = threading.Thread(target=start)
+        thread.start()
+        return thread
+
+    def _begin(self) -> None:
+        self._line, theirs = self._context.Pipe()
+        arguments = (theirs, self._learned, self._environment)
+        self._copy = self._context.Process(target=_hold, args=arguments, daemon=False)
+        self._copy.start()
+        theirs.close()
+
+    def _end(self) -> None:
+        if self._copy is not None:
+            self._line.close()
+            self._copy.join(END_S)
+            if self._copy.is_alive():
+                self._copy.kill()
+                self._copy.join()
+        self._copy = self._line = None
+
+
+def main() -> None:
+    """Answers until the other side closes."""
+    stream: BufferedReader = os.fdopen(int(sys.argv[1]), "rb")
+    out = os.fdopen(int(sys.argv[2]), "wb")
+    importing = threading.Thread(target=import_module, args=("torch",))
+    importing.start()
+    host = Host()
+    while (body := receive(stream)) is not None:
+        words = json.loads(body)
+        importing.join()
+        answer = host.answer(words)
+        send(out, json.dumps(answer).encode())
+        out.flush()
+    host._end()

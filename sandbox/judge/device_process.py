@@ -1,0 +1,182 @@
+"""Asks the trusted process that judges on a card: whole judgements and process pairs in, verdicts and times out.
+
+It is started once for a command, imports PyTorch and never touches a card itself; a copy of it holds the card while it is
+asked, and gives it back when nothing was asked for a second (`device_host.py`). Nothing of PyTorch is imported here.
+"""
+
+import atexit
+import json
+import logging
+import os
+import secrets
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from ridgeline.graph.errors import WorldError
+from ridgeline.graph.judgment import Judgment, TimedCall
+from ridgeline.graph.task import Task
+from ridgeline.sandbox.isolation.confinement import death_signal_words
+from ridgeline.sandbox.isolation.environment import build_environment, card_variables
+from ridgeline.sandbox.judge.children import REUSED_MEMORY, SLEEPY_THREADS, Child, ChildLimits, ChildLost
+from ridgeline.sandbox.judge.freeze import NotFrozen
+from ridgeline.sandbox.judge.options import HERE, JudgeTimeout, Options, Surroundings
+from ridgeline.sandbox.judge.references import ReferenceFailed
+from ridgeline.sandbox.judge.task_file import TaskError
+from ridgeline.sandbox.judge.timing import TimingRefused
+
+logger = logging.getLogger(__name__)
+NVIDIA = Path("/dev/nvidia0")
+"""Its driver can share a card's memory between processes as the judge needs it."""
+PROGRAM = "from ridgeline.sandbox.judge.device_host import main; main()"
+GRACE_S = 60.0
+"""After a judgement's time is over it ends between two calls; a card that answers nothing is lost after so much more."""
+LONGEST_S = 86_400.0
+ERRORS: dict[str, type[Exception]] = {
+    kind.__name__: kind for kind in (JudgeTimeout, TaskError, NotFrozen, ReferenceFailed, WorldError)
+}
+"""What is raised here where it was raised there; another error of the world is a WorldError."""
+
+
+class CardLost(WorldError):
+    """The process that judges on the card ended, hung, or found the card out of order. Never a verdict."""
+
+
+class Unfit(Exception):
+    """This task cannot be judged on the card; the text says why."""
+
+
+class DeviceProcess(Child):
+    """The process, by the pipes of a `Child`. It has no limits: drivers reserve more than they use."""
+
+    def __init__(self) -> None:
+        """Raises ChildLost."""
+        super().__init__(Path(__file__), ChildLimits(card=True))
+
+    def _popen(self, host: Path, limits: ChildLimits, private: Path, ends: tuple[int, int]) -> subprocess.Popen[bytes]:
+        paths = [path for path in sys.path if path and Path(path).is_dir()]
+        variables = {**SLEEPY_THREADS, **REUSED_MEMORY, **card_variables(), "PYTHONPATH": os.pathsep.join(paths)}
+        with self._output_path.open("wb") as out:
+            return subprocess.Popen(
+                (*death_signal_words(), limits.python, "-P", "-c", PROGRAM, *map(str, ends)),
+                cwd=private,
+                env=build_environment(private, mark=secrets.token_hex(16), extra=variables),
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=subprocess.STDOUT,
+                pass_fds=ends,
+                start_new_session=True,
+            )
+
+
+_processes: dict[int, DeviceProcess] = {}
+"""By this process's id: a copy of it starts its own."""
+_asking = threading.RLock()
+
+
+@atexit.register
+def close_device_process() -> None:
+    """End it; the next question starts another."""
+    with _asking:
+        if (process := _processes.pop(os.getpid(), None)) is not None:
+            process.close()
+
+
+def start_device_process() -> None:
+    """Have it import PyTorch while something else is done. It is there for all later questions. Raises CardLost."""
+    with _asking:
+        if os.getpid() in _processes:
+            return
+        try:
+            _processes[os.getpid()] = DeviceProcess()
+        except ChildLost as lost:
+            raise CardLost(f"the process that judges on the card does not start: {lost}") from None
+
+
+def is_judged_on_card(task: Task, options: Options) -> bool:
+    """Whether to ask there first: a card of NVIDIA, PyTorch in this interpreter, and nobody against it."""
+    device = options.with_device(task).device
+    return options.device_path and device == "cuda" and NVIDIA.exists() and find_spec("torch") is not None
+
+
+def warm_up(task: Task, options: Options) -> None:
+    """At a command's start: have the process begin with its imports where it will be asked."""
+    if is_judged_on_card(task, options):
+        start_device_process()
+
+
+def ask_judgment(
+    question: str,
+    task_file: Path,
+    *,
+    candidate: Path | None,
+    against: Path | None,
+    options: Options,
+    surroundings: Surroundings = HERE,
+) -> Judgment:
+    """`judge` for all three questions, `test` without timing. Raises what judging raises, CardLost, and Unfit."""
+    answer = _ask(question, task_file, candidate, against, options, surroundings)
+    return Judgment.model_validate(answer["judgment"])
+
+
+def ask_pair(
+    task_file: Path,
+    a: Path,
+    b: Path,
+    *,
+    shapes: Sequence[str],
+    blocks: int,
+    options: Options,
+    surroundings: Surroundings,
+) -> list[TimedCall] | TimingRefused:
+    """One process pair of two folders. Raises as `ask_judgment`."""
+    answer = _ask("pair", task_file, b, a, options, surroundings, shapes=list(shapes), blocks=blocks)
+    if "refused" in answer:
+        return TimingRefused(**answer["refused"])
+    return [TimedCall(**call) for call in answer["calls"]]
+
+
+def _ask(
+    question: str,
+    task_file: Path,
+    candidate: Path | None,
+    against: Path | None,
+    options: Options,
+    surroundings: Surroundings,
+    **more: Any,
+) -> Mapping[str, Any]:
+    surroundings.check_time()
+    left_s = min(surroundings.until - time.monotonic(), LONGEST_S)
+    words = {
+        "question": question,
+        "task_file": str(task_file.resolve()),
+        "candidate": str(candidate.resolve()) if candidate else None,
+        "against": str(against.resolve()) if against else None,
+        "options": options.model_dump(mode="json"),
+        "environment": dict(surroundings.environment),
+        "until": time.monotonic() + left_s,
+        **more,
+    }
+    with _asking:
+        start_device_process()
+        try:
+            answer = _processes[os.getpid()].ask([json.dumps(words).encode()], timeout_s=left_s + GRACE_S)
+            body: dict[str, Any] = json.loads(answer.message())
+        except ChildLost as lost:
+            _processes.pop(os.getpid(), None)
+            raise CardLost(f"the process that judges on the card was lost: {lost}") from None
+    if "unfit" in body:
+        logger.info("%s: judged with values on the processor: %s", task_file, body["unfit"])
+        raise Unfit(body["unfit"])
+    if "error" in body:
+        kind, text = body["error"]
+        error = ERRORS.get(kind, CardLost if kind in ("CardLost", "OutOfMemoryError") else WorldError)(text)
+        if isinstance(error, WorldError):
+            error.exit_code = body["exit_code"]
+        raise error
+    return body

@@ -1,0 +1,205 @@
+"""The suite for a card once, and one task from the command line, in some minutes: what is unexpected, and a summary.
+
+    python tests/adversarial/gpu/quick.py [suite] [command] [own] [--processes 7] [--seconds 400] [--only WORD]
+
+`suite`: all cases, reading off, judged where the card is, shared out among some processes that each keep theirs.
+`command`: `ridgeline judge candidate` on a softmax task of 4096x32768 against a slower version, end to end, and `bench`.
+`own`: whose work a version is, with arrays in the judge's segments and by way of the processor.
+"""
+
+import argparse
+import contextlib
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE))
+from items import ROOT, case  # noqa: E402
+
+LINE = 700
+
+
+def say(*words: Any) -> None:
+    """One line, at once."""
+    sys.stdout.write(" ".join(map(str, words))[:LINE] + "\n")
+    sys.stdout.flush()
+
+
+def judge_cases(names: list[str], until: float) -> None:
+    """In this process: one line of JSON for each case."""
+    for name in names:
+        kind, _, rest = name.partition(":")
+        began = time.monotonic()
+        if began > until - 20:
+            sys.stdout.write(json.dumps({"name": name, "ok": False, "error": "no time was left"}) + "\n")
+            continue
+        try:
+            found = {"ok": True, **case(kind, rest)}
+        except Exception as error:  # noqa: BLE001 (whatever it is, it is told, and the next begins)
+            place = traceback.extract_tb(error.__traceback__)[-1]
+            where = f"{Path(place.filename).name}:{place.lineno}"
+            found = {"ok": False, "error": f"{type(error).__name__} at {where}: {error}"[:500]}
+        sys.stdout.write(json.dumps({"name": name, "s": round(time.monotonic() - began, 1), **found}) + "\n")
+        sys.stdout.flush()
+
+
+def run_suite(processes: int, seconds: float, only: str) -> None:
+    """Every case; a line for each that is not as it must be."""
+    import suite
+
+    names = [f"cheat:{each.id}" for each in suite.cheats(HERE)] + [f"honest:{each.id}" for each in suite.honest(HERE)]
+    names = [name for name in names if only in name]
+    began, until = time.monotonic(), time.monotonic() + seconds
+    running = []
+    with tempfile.TemporaryDirectory() as folder:
+        for number in range(processes):
+            mine = names[number::processes]
+            out = Path(folder) / str(number)
+            argv = [sys.executable, __file__, "--cases", ",".join(mine), "--until", str(until)]
+            with out.open("wb") as file, (Path(folder) / f"{number}.err").open("wb") as errors:
+                running.append((subprocess.Popen(argv, stdout=file, stderr=errors), out))
+        for process, _ in running:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(max(1.0, until + 15 - time.monotonic()))
+            if process.poll() is None:
+                process.kill()
+                process.wait()
+        lines = [json.loads(line) for _, out in running for line in out.read_text().splitlines() if line.endswith("}")]
+        for number, (process, _) in enumerate(running):
+            if process.returncode:
+                tail = (Path(folder) / f"{number}.err").read_text(errors="replace")[-400:]
+                say(f"  process {number} ended with {process.returncode}: {tail!r}")
+    summarize(names, lines, time.monotonic() - began)
+
+
+def summarize(names: list[str], lines: list[dict[str, Any]], took_s: float) -> None:
+    """One line for each case that was not judged as it must be, and the counts."""
+    judged = [line for line in lines if line["ok"]]
+    for line in lines:
+        if not line["ok"]:
+            say(f"  {line['name']}: NOT JUDGED: {line['error']}")
+        elif line["verdict"] != "ok" or line["unlike_expected"]:
+            keys = ("verdict", "unlike_expected", "correct", "faster", "own_work", "speedup")
+            say(f"  {line['name']}:", json.dumps({key: line[key] for key in keys}))
+    lost = set(names) - {line["name"] for line in lines}
+    paths = {path: sum(line["path"] == path for line in judged) for path in {line["path"] for line in judged}}
+    accepted = [line["name"] for line in judged if line["name"].startswith("cheat") and line["accepted"]]
+    refused = [line["name"] for line in judged if line["name"].startswith("honest") and line["verdict"] != "ok"]
+    seconds = sorted(line["s"] for line in judged) or [0.0]
+    say(f"  {len(judged)} of {len(names)} judged in {took_s:.0f} s, paths {paths}, lost {sorted(lost)[:20]}")
+    say(f"  cheats accepted {len(accepted)}: {accepted}; honest refused {len(refused)}: {refused}")
+    say(f"  seconds a case: median {seconds[len(seconds) // 2]}, longest {seconds[-1]}")
+
+
+def laid_out(folder: Path) -> tuple[Path, Path]:
+    """A softmax task of the large size, and a folder with a version that takes about half as long again."""
+    import yaml
+
+    home = HERE / "tasks" / "softmax"
+    fields = yaml.safe_load((home / "task.yaml").read_text())
+    fields["shapes"] = [{"label": "wide", "dims": {"rows": 4096, "cols": 32768}}]
+    for name in ("reference_torch.py", "base_triton.py"):
+        (folder / name).write_text((home / name).read_text())
+    (folder / "task.yaml").write_text(yaml.safe_dump(fields, sort_keys=False))
+    slow = folder / "slow"
+    slow.mkdir(mode=0o755)
+    text = (home / "base_triton.py").read_text()
+    again = f"\n_once = {fields['entry']}\ndef {fields['entry']}(*arguments):\n    _once(*arguments)\n    _once(*arguments)\n"
+    (slow / "base_triton.py").write_text(text + again)
+    folder.chmod(0o755)
+    return folder / "task.yaml", slow
+
+
+def run_command() -> None:
+    """`judge candidate` against a slower version and against itself, `judge bench`, by the clock of a person."""
+    with tempfile.TemporaryDirectory() as made:
+        folder = Path(made)
+        task_file, slow = laid_out(folder)
+        commands = {
+            "candidate, clear gain": ["candidate", str(task_file), "--against", str(slow)],
+            "candidate, no gain": ["candidate", str(task_file)],
+            "candidate, no gain, --anyway": ["candidate", str(task_file), "--anyway"],
+            "test": ["test", str(task_file)],
+            "bench": ["bench", str(task_file), "--csv", str(folder / "bench.csv")],
+        }
+        for title, words in commands.items():
+            began = time.monotonic()
+            argv = [sys.executable, "-m", "ridgeline", "judge", *words]
+            environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), *filter(None, sys.path)])}
+            try:
+                done = subprocess.run(argv, env=environment, capture_output=True, text=True, timeout=100, check=False)
+            except subprocess.TimeoutExpired:
+                say(f"  {title}: not done in 100 s")
+                continue
+            said = " | ".join((done.stdout + done.stderr[-500:]).split("\n"))
+            say(f"  {title}: exit {done.returncode}, {time.monotonic() - began:.1f} s: {said[:560]}")
+
+
+def run_own() -> None:
+    """Both ways to ask whose work a version is, in this process."""
+    from ridgeline.sandbox.judge import device_host, freeze, provenance, session, task_file
+    from ridgeline.sandbox.judge.options import Options
+
+    with tempfile.TemporaryDirectory() as made:
+        path, _ = laid_out(Path(made))
+        task, folder = task_file.load_task(path)
+        small = task.shapes[0].model_copy(update={"dims": {"rows": 512, "cols": 1024}})
+        for title, sized in (("small", task.model_copy(update={"shapes": (small,)})), ("large", task)):
+            setting = device_host.DeviceSetting(sized, folder, "cuda", device_host.Learned())
+            words = {"candidate": None, "against": None, "environment": {}, "until": time.monotonic() + 200}
+            with setting.judgment(words, folder, Options(device="cuda")) as judgment:
+                began = time.monotonic()
+                say(f"  {title}, segments:", judgment._own_work().answered, f"{time.monotonic() - began:.1f} s")
+            if title == "large":
+                continue
+            with freeze.freeze_sources(sized, folder) as frozen:
+
+                @contextlib.contextmanager
+                def opened(mode: Any, sources: Path = frozen.folder, task: Any = sized) -> Any:
+                    with session.CardSession(task, sources, device="cuda") as made_session:
+                        made_session.mode = mode
+                        yield made_session
+
+                began = time.monotonic()
+                reference = device_host.TensorReference(sized, folder, setting.reference, "cuda")
+                work = provenance.judge_own_work(sized, frozen, reference, opened=opened)
+                say(f"  {title}, by the processor:", work.answered, f"{time.monotonic() - began:.1f} s")
+
+
+def main() -> None:
+    """The command line."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("sections", nargs="*")
+    parser.add_argument("--processes", type=int, default=7)
+    parser.add_argument("--seconds", type=float, default=400)
+    parser.add_argument("--only", default="")
+    parser.add_argument("--cases")
+    parser.add_argument("--until", type=float)
+    given = parser.parse_args()
+    if given.cases:
+        judge_cases(given.cases.split(","), given.until)
+        return
+    sections = {
+        "command": run_command,
+        "own": run_own,
+        "suite": lambda: run_suite(given.processes, given.seconds, given.only),
+    }
+    for name in given.sections or sections:
+        say(f"== {name}")
+        began = time.monotonic()
+        try:
+            sections[name]()
+        except Exception:  # noqa: BLE001 (it is told, and the next begins)
+            say(traceback.format_exc()[-LINE:])
+        say(f"  ({time.monotonic() - began:.1f} s)")
+
+
+if __name__ == "__main__":
+    main()

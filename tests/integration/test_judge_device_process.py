@@ -1,0 +1,126 @@
+"""The trusted process that holds a card, with the processor as the device: whole verdicts over its pipes."""
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+pytest.importorskip("torch")
+
+from ridgeline.sandbox.judge import device_process, judgment, task_judge  # noqa: E402
+from ridgeline.sandbox.judge.device_process import CardLost, close_device_process  # noqa: E402
+from ridgeline.sandbox.judge.options import HERE, JudgeTimeout, Options, Surroundings  # noqa: E402
+from ridgeline.sandbox.judge.references import ReferenceFailed  # noqa: E402
+
+TASK = """
+name: soft
+language: python
+source: [kernel.py]
+entry: soft
+inputs: [{name: x, shape: [r, c]}]
+outputs: [{name: y, shape: [r, c]}]
+shapes: [{label: s, dims: {r: 256, c: 512}}]
+"""
+HONEST = "import torch\ndef soft(x, y):\n    e = torch.exp(x - x.amax(-1, keepdim=True))\n    y.copy_(e / e.sum(-1, keepdim=True))\n"
+SLOW = HONEST + "    for _ in range(100):\n        (x * x).sum()\n"
+LATE = "calls = []\n" + HONEST + "    calls.append(1)\n    if len(calls) > 90:\n        y[0, 0] = 1\n"
+QUICK = Options(calibration_pairs=2, pairs=2, most_pairs=3, blocks=3, long_calls=400, long_s=20)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def process() -> Iterator[None]:
+    yield
+    close_device_process()
+
+
+@pytest.fixture(autouse=True)
+def on_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (judgment, task_judge):
+        monkeypatch.setattr(module, "is_judged_on_card", lambda task, options: options.device_path)
+
+
+@pytest.fixture
+def task_file(tmp_path: Path) -> Path:
+    for name, text in {"slow": SLOW, "late": LATE, "honest": HONEST}.items():
+        (tmp_path / name).mkdir(mode=0o755)
+        (tmp_path / name / "kernel.py").write_text(text)
+    (tmp_path / "kernel.py").write_text(HONEST)
+    (tmp_path / "reference.py").write_text("import torch\ndef reference(x):\n    return torch.softmax(x, -1)\n")
+    (tmp_path / "task.yaml").write_text(TASK)
+    return tmp_path / "task.yaml"
+
+
+def test_a_whole_judgement_comes_from_the_process_and_says_so(task_file: Path) -> None:
+    folder = task_file.parent
+    verdict = judgment.judge(task_file, candidate=folder / "honest", against=folder / "slow", options=QUICK)
+    assert verdict.path == "card"
+    assert verdict.correct.answer == "yes", verdict.lines
+    assert verdict.speedup is not None
+    assert verdict.speedup > 2
+    assert "judged calls, on the card" in verdict.lines[-1]
+
+
+def test_what_is_right_for_many_calls_and_wrong_then_is_found(task_file: Path) -> None:
+    verdict = task_judge.judge_correctness(
+        task_file, task_file.parent / "late", QUICK.model_copy(update={"long_calls": 1600}), HERE
+    )
+    assert verdict.correct.answer == "no"
+    assert "of one process" in verdict.correct.evidence[0] or "processes" in verdict.correct.evidence[0]
+
+
+def test_pairs_and_refusals_come_over_the_pipe(task_file: Path) -> None:
+    folder = task_file.parent
+    timed = task_judge.TaskJudge(QUICK).compare(
+        task_file, folder / "slow", folder / "honest", shapes=(), blocks=2, timeout_s=60
+    )
+    assert isinstance(timed, tuple)
+    assert len(timed) == 8
+    (folder / "honest" / "kernel.py").write_text("def soft(x, y):\n    pass\n")
+    refused = task_judge.TaskJudge(QUICK).compare(
+        task_file, folder / "slow", folder / "honest", shapes=(), blocks=2, timeout_s=60
+    )
+    assert isinstance(refused, task_judge.JudgeFailed)
+    assert (refused.reason, refused.side) == ("refused", "b")
+
+
+def test_the_card_is_given_back_when_nothing_is_asked_and_what_was_learned_stays(task_file: Path) -> None:
+    task_judge.judge_correctness(task_file, None, QUICK, HERE)
+    host = psutil.Process(device_process._processes[os.getpid()]._process.pid)
+    holders = [each for each in host.children() if "device_host" in " ".join(each.cmdline())]
+    assert len(holders) == 1
+    until = time.monotonic() + 10
+    while holders[0].is_running() and holders[0].status() != psutil.STATUS_ZOMBIE and time.monotonic() < until:
+        time.sleep(0.1)
+    assert not holders[0].is_running() or holders[0].status() == psutil.STATUS_ZOMBIE
+    assert task_judge.judge_correctness(task_file, None, QUICK, HERE).correct.answer == "yes"
+
+
+def test_a_lost_process_is_no_verdict_and_the_next_question_starts_another(task_file: Path) -> None:
+    task_judge.judge_correctness(task_file, None, QUICK, HERE)
+    host = psutil.Process(device_process._processes[os.getpid()]._process.pid)
+    host.send_signal(signal.SIGKILL)
+    host.wait(10) if host.is_running() and host.ppid() != os.getpid() else time.sleep(0.2)
+    with pytest.raises(CardLost, match="was lost"):
+        task_judge.judge_correctness(task_file, None, QUICK, HERE)
+    assert task_judge.judge_correctness(task_file, None, QUICK, HERE).correct.answer == "yes"
+
+
+def test_errors_are_those_of_the_other_path_and_numpy_goes_there(task_file: Path) -> None:
+    folder = task_file.parent
+    with pytest.raises(JudgeTimeout):
+        task_judge.judge_correctness(task_file, None, QUICK, Surroundings(until=time.monotonic() + 0.2))
+    (folder / "reference.py").write_text("import torch\ndef reference(x):\n    raise ValueError('no')\n")
+    with pytest.raises(ReferenceFailed, match="line 3: ValueError: no"):
+        task_judge.judge_correctness(task_file, None, QUICK, HERE)
+    (folder / "reference.py").write_text(
+        "import numpy\ndef reference(x):\n    e = numpy.exp(x - x.max(-1, keepdims=True))\n    return e / e.sum(-1, keepdims=True)\n"
+    )
+    (folder / "kernel.py").write_text(
+        "import numpy\ndef soft(x, y):\n    e = numpy.exp(x - x.max(-1, keepdims=True))\n    y[:] = e / e.sum(-1, keepdims=True)\n"
+    )
+    verdict = task_judge.judge_correctness(task_file, None, QUICK, HERE)
+    assert (verdict.path, verdict.correct.answer) == ("processor", "yes")
