@@ -14,7 +14,7 @@ import sys
 import threading
 import traceback
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from importlib import import_module
 from io import BufferedReader
@@ -257,21 +257,20 @@ def _hold(line: Any, learned: dict[str, Learned], environment: Mapping[str, str]
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     os.environ.update(environment)
     adopt_fork_servers()
-    holder = Holder(learned)
+    holder, code = Holder(learned), 1
     try:
-        while line.poll(IDLE_S):
-            words = line.recv()
-            line.send(("begun", None, None))
-            line.send(("done", holder.answer(words), holder.learned))
+        with suppress(EOFError, BrokenPipeError):
+            while line.poll(IDLE_S):
+                words = line.recv()
+                line.send(("begun", None, None))
+                line.send(("done", holder.answer(words), holder.learned))
         code = 0
-    except (EOFError, BrokenPipeError):
-        code = 0
-    except BaseException:  # noqa: BLE001 (whatever it is, the process that is asked tells it)
-        traceback.print_exc()
-        code = 1
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(code)  # what the process that it was copied from has started is not ended by this
+    finally:
+        if code:
+            traceback.print_exc()
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)  # what the process that it was copied from has started is not ended by this
 
 
 # The process that is asked, and imports.

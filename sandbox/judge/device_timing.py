@@ -83,7 +83,7 @@ class DevicePairs:
 
     def find_late_work(self) -> str | None:
         """Where the newer side is at work after most of its answers, and the other is not."""
-        return find_late_stops(self.stops) if self.bench.options.has("own_clock") else None
+        return find_late_stops(self.stops) if self.stops and self.bench.options.has("own_clock") else None
 
     def find_unseen_gain(self) -> str | None:
         """What the judge's own clock says of a size whose claimed gain it does not show; None where it shows all."""
