@@ -5,7 +5,6 @@ from typing import Literal
 
 from ridgeline.graph.values import Answer, Value
 
-
 JudgePath = Literal["processor", "card", "card, values on the processor"]
 """Where the judge draws values, asks the reference and compares outputs; candidates run on that device."""
 
