@@ -1,20 +1,22 @@
 """New values for every call without drawing them anew: slices of two long random rows, one laid over the other.
 
-A row's slices overlap. What is laid over them, from another secret place, leaves of a float its power of two and the
-two bits behind: no element is one that was there before, and sums over what two calls share differ. Of whole numbers
-and masks, whatever their type, it leaves nothing.
+A row's slices overlap. On a processor a call's floats are sums of a slice of either row, which are distributed as the
+rows are: no element, sign or power of two is one that was there before. On a card what is laid over a slice leaves of a
+float its power of two and the two bits behind. Of whole numbers and masks, whatever their type, nothing is left.
 """
 
+import hashlib
 import math
 import random
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ridgeline.graph.task import DType, Input, Task, Tensor
-from ridgeline.sandbox.judge.dtypes import LARGEST, SIGNIFICAND_BITS, STORAGE, Raw, from_float64, to_float32
+from ridgeline.sandbox.judge.dtypes import LARGEST, SIGNIFICAND_BITS, STORAGE, Raw, from_float64, is_float, to_float32
 from ridgeline.sandbox.judge.inputs import axis_lengths, declared_values
 
 Array = NDArray[np.generic]
@@ -31,6 +33,8 @@ KEPT_MANTISSA_BITS = 2
 """Of a mantissa, from above: so that values stay in the range that they were drawn from, up to an eighth."""
 MANTISSA_BITS = {"float64": 52, "float32": 23, "float16": 10, "bfloat16": 7}
 FLOATS = ("float64", "float32", "float16", "bfloat16")
+DRAW_BYTES = 24
+"""Random bytes that say where one call's slices of an input begin, and how they are put together."""
 POISON_KINDS = ("nan", "noise", "decoy")
 QUIET_NAN = {"float64": 0x7FF8 << 48, "float32": 0x7FC0 << 16, "float16": 0x7E00, "bfloat16": 0x7FC0}
 """Bits that, all set, make it no number, whatever the others are (IEEE 754)."""
@@ -49,27 +53,39 @@ class LongRows:
 
 @dataclass(kw_only=True)
 class _RowStock:
-    """One input's rows, and which places in them were taken."""
+    """One input's rows, drawn when they are first needed, and which places in them a card was given."""
 
-    long: LongRows
+    tensor: Input
     shape: tuple[int, ...]
-    used_places: set[tuple[int, int]]
+    seed: tuple[int, int]
+    used_places: set[RowPlace] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self._count = math.prod(self.shape)
+        self._length = _row_length(self.shape)
 
     @property
     def nbytes(self) -> int:
-        return self.long.values.nbytes + (0 if self.long.over is None else self.long.over.nbytes)
+        """Of both rows, whether they are drawn by now or not."""
+        return 2 * self._length * STORAGE[self.tensor.dtype].itemsize
 
-    def slice(self, dice: random.Random) -> Array | None:
-        """A slice that was not taken before; None when there seems to be none left."""
-        place = self.place(dice)
-        return None if place is None else self.cut(*place)
+    @cached_property
+    def long(self) -> LongRows:
+        """As a card has them."""
+        return _long_rows(self.tensor, self.shape, self._dice(0))
+
+    @cached_property
+    def addends(self) -> tuple[Raw, Raw]:
+        """Two rows of floats, in a type that adds them up well, of which sums are distributed as the input is."""
+        wide = np.float64 if self.tensor.dtype == "float64" else np.float32
+        first, second = (declared_values(self.tensor, (self._length,), self._dice(part)) for part in (1, 2))
+        if self.tensor.values == "normal":
+            return (first * math.sqrt(0.5)).astype(wide), (second * math.sqrt(0.5)).astype(wide)
+        return first.astype(wide), (second - _range_of(self.tensor)[0]).astype(wide)
 
     def place(self, dice: random.Random) -> RowPlace | None:
-        """Where such a slice begins, in the values and in what is laid over them."""
-        places = self.long.values.size - self._count + 1
+        """A place that was not given before, in the values and in what is laid over them; None when there seems none left."""
+        places = self._length - self._count + 1
         for _ in range(8):
             start, over_start = (int(dice.random() * places) for _ in range(2))
             over_start = 0 if self.long.over is None else over_start
@@ -79,7 +95,7 @@ class _RowStock:
         return None
 
     def cut(self, start: int, over_start: int) -> Array:
-        """The slice that begins there."""
+        """What a card makes of that place."""
         long, count = self.long, self._count
         values = long.values[start : start + count]
         if long.over is None:
@@ -90,17 +106,69 @@ class _RowStock:
         bits: Array = np.bitwise_xor(values.view(over.dtype), over)
         return bits.view(values.dtype).reshape(self.shape)
 
+    def draw(self, words: bytes) -> Array:
+        """The values that these random bytes stand for."""
+        places = self._length - self._count + 1
+        start, other, way = (int.from_bytes(words[at : at + 8], "little") for at in (0, 8, 16))
+        start, other = start % places, other % places
+        if not is_float(self.tensor.dtype) or self.tensor.values in ("integers", "mask"):
+            return np.ascontiguousarray(self.cut(start, other))
+        values, added = self.addends
+        left, right = values[start : start + self._count], added[other : other + self._count]
+        sums: Raw
+        if self.tensor.values != "normal":
+            sums = _wrap_range(left, right, *_range_of(self.tensor))
+        elif way % 3 == 0:
+            sums = left + right
+        else:
+            sums = left - right if way % 3 == 1 else right - left
+        return _narrow(sums, self.tensor.dtype).reshape(self.shape)
+
+    def _dice(self, part: int) -> np.random.Generator:
+        return np.random.default_rng((*self.seed, part))
+
+
+def _range_of(tensor: Input) -> tuple[float, float]:
+    """Ends of the floats of an input that is `uniform` or `positive`."""
+    return tensor.within or ((0.1, 1.0) if tensor.values == "positive" else (-1.0, 1.0))
+
+
+def _wrap_range(values: Raw, added: Raw, low: float, high: float) -> Raw:
+    """Sums that go round at the range's end: even over it, as either addend is."""
+    sums: Raw = values + added
+    sums -= (sums >= high) * np.array(high - low, sums.dtype)
+    np.maximum(sums, np.array(low, sums.dtype), out=sums)
+    return sums
+
+
+def _narrow(sums: Raw, dtype: DType) -> Array:
+    """Rounded to the input's storage type."""
+    if dtype != "bfloat16":
+        return sums.astype(STORAGE[dtype], copy=False)
+    return _round_to_bfloat16(sums)
+
 
 class InputPool:
     """Inputs for one size of a task. Every call gets others, of the same distribution."""
 
-    def __init__(self, task: Task, dims: Mapping[str, int], rng: np.random.Generator) -> None:
-        """Draws the arrays; later values need some microseconds and one pass over the data."""
-        self._task, self._dims, self._rng = task, dict(dims), rng
-        self._dice = random.Random(rng.bytes(32))
-        self._stocks = {tensor.name: self._draw_rows(tensor) for tensor in task.inputs}
+    def __init__(self, task: Task, dims: Mapping[str, int], rng: np.random.Generator | int) -> None:
+        """Rows are drawn at the first call; later values need some microseconds and one pass over the data.
+
+        `rng`: a generator, or the `seed` of another pool, whose values this one then has.
+        """
+        self.seed = rng if isinstance(rng, int) else int(rng.integers(1 << 62))
+        self._task = task
+        self._dice = random.Random(f"{self.seed}/card")
+        self._stocks = {
+            tensor.name: _RowStock(tensor=tensor, shape=axis_lengths(tensor, dims), seed=(self.seed, number))
+            for number, tensor in enumerate(task.inputs)
+        }
         self._consts: dict[str, Array] = {}
         self._fixed: dict[str, RowPlace] = {}
+        self.process = 0
+        """How often it was renewed: says which constant inputs there are."""
+        self.drawn = 0
+        """Number of the last draw, from 1 on."""
 
     @property
     def nbytes(self) -> int:
@@ -111,13 +179,31 @@ class InputPool:
         """For another process: constant inputs get other values, and nothing that was taken comes again."""
         self._consts.clear()
         self._fixed.clear()
+        self.process += 1
 
     def draw(self) -> dict[str, Array]:
         """Values of all inputs, in storage types, contiguous. Constant ones are the same until `renew`.
 
         An input of few elements and few possible values repeats itself, as it must.
         """
-        return {tensor.name: self._slice_of(tensor) for tensor in self._task.inputs}
+        self.drawn += 1
+        return {**self.draw_again(self.drawn), **self.consts()}
+
+    def draw_again(self, number: int) -> dict[str, Array]:
+        """The inputs of the draw of that number which are not constant."""
+        return {
+            tensor.name: self._draw(tensor, f"call {number}")
+            for tensor in self._task.inputs
+            if tensor.constness != "const"
+        }
+
+    def consts_of(self, process: int) -> dict[str, Array]:
+        """The constant inputs after it was renewed so often, on a processor."""
+        return {
+            tensor.name: self._draw(tensor, f"process {process}")
+            for tensor in self._task.inputs
+            if tensor.constness == "const"
+        }
 
     def long_rows(self) -> dict[str, LongRows]:
         """The long rows of every input, for a card to keep."""
@@ -128,10 +214,12 @@ class InputPool:
         constant = [tensor.name for tensor in self._task.inputs if tensor.constness == "const"]
         if self._fixed:
             return {name: self.cut_at({name: self._fixed[name]})[name] for name in constant}
-        return {tensor.name: self._slice_of(tensor) for tensor in self._task.inputs if tensor.name in constant}
+        if not self._consts:
+            self._consts = self.consts_of(self.process)
+        return self._consts
 
     def places(self) -> dict[str, RowPlace]:
-        """Where the slices of the next call begin. The rows stay: with none left, one is taken a second time."""
+        """Where the slices of the next call begin, on a card. With none left, one is taken a second time."""
         row_places: dict[str, RowPlace] = {}
         for tensor in self._task.inputs:
             place = self._fixed.get(tensor.name) or self._stocks[tensor.name].place(self._dice) or (0, 0)
@@ -144,20 +232,9 @@ class InputPool:
         """The values that a card has made of these places."""
         return {name: np.ascontiguousarray(self._stocks[name].cut(*place)) for name, place in places.items()}
 
-    def _slice_of(self, tensor: Input) -> Array:
-        if tensor.name in self._consts:
-            return self._consts[tensor.name]
-        values = self._stocks[tensor.name].slice(self._dice)
-        if values is None:
-            self._stocks[tensor.name] = self._draw_rows(tensor)
-            return self._slice_of(tensor)
-        if tensor.constness == "const":
-            self._consts[tensor.name] = values
-        return values
-
-    def _draw_rows(self, tensor: Input) -> _RowStock:
-        shape = axis_lengths(tensor, self._dims)
-        return _RowStock(long=_long_rows(tensor, shape, self._rng), shape=shape, used_places=set())
+    def _draw(self, tensor: Input, label: str) -> Array:
+        words = hashlib.blake2b(f"{self.seed} {tensor.name} {label}".encode(), digest_size=DRAW_BYTES).digest()
+        return self._stocks[tensor.name].draw(words)
 
 
 class PoisonPool:
@@ -311,8 +388,13 @@ def _wrap_floats(values: Raw, over: Raw, low: int, high: int) -> Raw:
         np.clip(sums, *np.array([low, high - 1], dtype=np.float64).astype(sums.dtype), out=sums)
     if kind != "bfloat16":
         return sums.astype(STORAGE[kind], copy=False)
+    return _round_to_bfloat16(sums)
+
+
+def _round_to_bfloat16(sums: Raw) -> Raw:
+    """float32 numbers to the nearest bfloat16, ties to even; none is infinite. Overwrites its argument."""
     bits = sums.view(np.uint32)
-    bits += ((bits >> np.uint32(16)) & np.uint32(1)) + np.uint32(0x7FFF)  # to nearest, ties to even; none is infinite
+    bits += ((bits >> np.uint32(16)) & np.uint32(1)) + np.uint32(0x7FFF)
     return (bits >> np.uint32(16)).astype(np.uint16)
 
 

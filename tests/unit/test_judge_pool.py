@@ -59,6 +59,30 @@ def test_no_shift_of_an_old_input_is_a_new_one_whatever_the_signs(values: str) -
         assert all((windows(other) == one).sum(axis=1).max() <= 2 for other in drawn[:number])
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+@pytest.mark.parametrize("values", ["normal", "uniform"])
+def test_powers_of_two_of_old_inputs_do_not_come_again(dtype: DType, values: str) -> None:
+    n = 20_000
+    pool = InputPool(
+        _task(Input(name="x", shape=("n",), dtype=dtype, values=values)), {"n": n}, np.random.default_rng(1)
+    )
+    powers = [np.frexp(to_float64(pool.draw()["x"], dtype))[1].astype(np.int8) for _ in range(24)]
+    for number, one in enumerate(powers):
+        pieces = [one[at : at + 64].tobytes() for at in (0, n // 2, n - 64)]
+        assert not any(piece in other.tobytes() for piece in pieces for other in powers[:number])
+
+
+@pytest.mark.parametrize("values", ["normal", "uniform", "positive"])
+def test_a_seed_and_a_number_give_a_call_its_values_again(values: str) -> None:
+    task = _task(Input(name="w", shape=("n",), constness="const"), Input(name="x", shape=("n",), values=values))
+    pool = InputPool(task, {"n": 500}, np.random.default_rng(1))
+    pool.renew()
+    drawn = [pool.draw() for _ in range(3)][-1]
+    again = InputPool(task, {"n": 500}, pool.seed)
+    assert again.draw_again(pool.drawn)["x"].tobytes() == drawn["x"].tobytes()
+    assert again.consts_of(pool.process)["w"].tobytes() == drawn["w"].tobytes()
+
+
 def test_what_is_known_of_a_shifted_input_does_not_give_a_sum_of_squares() -> None:
     pool = InputPool(_task(Input(name="x", shape=("n",))), {"n": 500}, np.random.default_rng(1))
     long = pool.long_rows()["x"]
