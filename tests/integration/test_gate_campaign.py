@@ -9,6 +9,7 @@ import yaml
 from ridgeline.agent.campaign.progress import Outcome
 from tests import text_project
 from tests.fake_torch import install
+from tests.rooms import OUTSIDE
 from tests.standins_smi import cards, h100, stand_in
 
 pytestmark = pytest.mark.slow
@@ -29,7 +30,11 @@ def project(seen: Path, gpu: str, names: tuple[str, ...]) -> dict[str, str]:
     """The text project as if it ran on a GPU; its harness notes which card it was given."""
     made = dict(text_project.files())
     contract = yaml.safe_load(made["ridgeline.yaml"])
-    contract |= {"target_backend": "TRITON", "target_gpu": gpu, "pass_environment": ["SEEN", "HIP_VISIBLE_DEVICES"]}
+    contract |= {
+        "target_backend": "TRITON",
+        "target_gpu": gpu,
+        "pass_environment": ["SEEN", OUTSIDE, "HIP_VISIBLE_DEVICES"],
+    }
     made["ridgeline.yaml"] = yaml.safe_dump(contract)
     head, doc, rest = made["harness.py"].partition('in it."""\n')
     made["harness.py"] = head + doc + SEEN.replace("NAMES", repr(names)) + rest
@@ -41,8 +46,10 @@ def on_gpu(make_repository, monkeypatch, tmp_path):
     """`on_gpu("nvidia-smi", moments)` -> repository, and the file with the cards that commands were given."""
 
     def make(tool, moments, *, names=("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER"), gpu="H100"):
-        seen = tmp_path / "seen"
+        seen = tmp_path / "notes" / "seen"
+        seen.parent.mkdir()
         monkeypatch.setenv("SEEN", str(seen))
+        monkeypatch.setenv(OUTSIDE, str(seen.parent))
         monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
         monkeypatch.setenv("RIDGELINE_GATE", FAST)
         folder = stand_in(tmp_path / "smi", tool, moments)
@@ -97,7 +104,7 @@ def test_never_idle_before_anything_is_known_can_be_resumed_too(cli, on_gpu, tmp
     path = root / "ridgeline.yaml"
     contract = yaml.safe_load(path.read_text())
     contract["benchmark_command"] = "python3 -B harness.py bench {csv}"
-    contract["pass_environment"] = ["SEEN", "PYTHONPATH"]
+    contract["pass_environment"] = ["SEEN", OUTSIDE, "PYTHONPATH"]
     path.write_text(yaml.safe_dump(contract))
     git(root, "commit", "-qam", "a benchmark with a torch")
     campaign = tmp_path / "campaign"

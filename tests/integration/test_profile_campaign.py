@@ -9,6 +9,7 @@ import pytest
 from ridgeline.agent.campaign import wiring
 from tests import standins_campaign
 from tests.drive import TextPlanner
+from tests.rooms import OUTSIDE
 from tests.standins_profilers import counted, trace
 from tests.standins_smi import cards, h100, stand_in
 
@@ -51,8 +52,9 @@ def campaign(cli, make_repository, monkeypatch, tmp_path):
         monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
         monkeypatch.setenv("RIDGELINE_GATE", FAST)
         monkeypatch.setenv("PATH", f"{tools}:/usr/bin:/bin")
+        monkeypatch.setenv(OUTSIDE, str(tools))
         monkeypatch.setitem(wiring.PLANNERS, "scripted", lambda _: TextPlanner(*candidates))
-        root = make_repository(standins_campaign.project(gpu, **contract))
+        root = make_repository(standins_campaign.project(gpu, pass_environment=[OUTSIDE], **contract))
         rounds = ("--max-rounds", str(len(candidates)))
         said = cli("run", root, "--planner", "scripted", *rounds, *QUICK, "--dir", tmp_path / "campaign", "--json")
         assert said.code == 0, said.err
