@@ -27,6 +27,7 @@ from ridgeline.sandbox.judge.lint import LintFinding, find_known_defects, lint_t
 from ridgeline.sandbox.judge.options import DEFENCES, Options, answer_unverified
 from ridgeline.sandbox.judge.session import framework_of
 from ridgeline.sandbox.judge.task_file import TaskError, load_task
+from ridgeline.sandbox.judge.task_judge import HERE, CallUnknown, replay_call
 from ridgeline.sandbox.judge.worker import HARNESS, WorkerLost, build_library
 from ridgeline.sandbox.timing.benchmark_csv import csv_of
 from ridgeline.sandbox.workspace.edits import CONTRACT_FILE
@@ -52,6 +53,15 @@ def judge_candidate(
     """The whole judgement. Where the task has a known hole nothing is accepted, unless `anyway`."""
     holes = () if anyway else find_task_defects(task_file, options)
     return withhold_acceptance(judge(task_file, candidate=candidate, against=against, options=options), holes)
+
+
+def replay_named(task_file: Path, candidate: Path | None, call: str, options: Options) -> tuple[str, ...]:
+    """What is wrong with that call when it is made again; empty where nothing is. Raises UserError for no such call."""
+    open_task(task_file)
+    try:
+        return replay_call(task_file, candidate, call, options, HERE)
+    except CallUnknown as error:
+        raise UserError(str(error)) from None
 
 
 def find_task_defects(task_file: Path, options: Options) -> tuple[LintFinding, ...]:

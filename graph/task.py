@@ -17,8 +17,9 @@ may be packed in advance, once for each size: another size comes with other valu
 Spread = Literal["normal", "uniform", "positive", "integers", "mask"]
 """How values are drawn: N(0,1); U[-1,1]; U(0.1,1); whole numbers in [low, high); 0 or 1. `within` moves the second and
 the third to another range."""
-Precision = Literal["strict", "tf32", "emulated"]
-"""fp32 work: exact to fp32 rounding; TF32 products allowed; splits into several lower-precision products allowed.
+Precision = Literal["strict", "relaxed", "tf32", "emulated"]
+"""fp32 work: exact to fp32 rounding; other formulas for the same in fp32 allowed, though they round more (Strassen, Winograd,
+a variance from one pass, fast math); TF32 products allowed; splits into several lower-precision products allowed.
 Half-precision outputs always mean products summed in fp32. Integers are always exact."""
 Library = Literal["forbidden", "reported", "allowed"]
 """May the result come from a vendor library or the framework's own operators?"""
@@ -125,7 +126,8 @@ class Task(Value):
     """Public sizes; the timed ones are measured."""
     drawn: Drawn = Drawn()
     precision: Precision = "strict"
-    """fp32 work: exact to fp32 rounding; TF32 products allowed; splits into lower-precision products allowed."""
+    """fp32 work: `strict`: to fp32 rounding. `relaxed`: other formulas for the same in fp32, which round more (Strassen,
+    Winograd, a variance from one pass, fast math). `tf32`: TF32 products. `emulated`: splits into lower-precision products."""
     library: Library = "reported"
     """Whether the result may come from a vendor library or the framework's own operators."""
     cache: Literal["cold", "warm"] = "warm"

@@ -35,6 +35,7 @@ def register(app: typer.Typer) -> None:
     group.command(name="bench")(bench)
     group.command(name="pair")(pair)
     group.command(name="profile")(profile)
+    group.command(name="replay")(replay)
     group.command(name="lint")(lint)
     app.add_typer(group, name="judge")
     app.command()(audit)
@@ -138,6 +139,27 @@ def profile(
         raise typer.Exit(code)
 
 
+def replay(
+    task: TaskFile,
+    call: Annotated[str, typer.Option(help="The words after `call` in a refusal.")],
+    candidate: Candidate = None,
+    device: Device = "auto",
+    as_json: Json = False,
+) -> None:
+    """Make one refused call again: the same size and values, in a fresh process. Exit code 1 where it is wrong again."""
+    from ridgeline.agent.verification import WRONG, replay_named, require_device
+
+    require_device(device)
+    lines = replay_named(task, candidate, call, _options(None, device=device))
+    if as_json:
+        console.emit({"call": call, "right": not lines, "lines": lines})
+    else:
+        for line in lines or ("right when it is made alone: what it gave hung on earlier calls, or on chance",):
+            console.say(line)
+    if lines:
+        raise typer.Exit(WRONG)
+
+
 def lint(task: TaskFile, as_json: Json = False) -> None:
     """What is wrong with the task itself: a constant answer, an input that nothing depends on, a broken start."""
     from ridgeline.agent.verification import WRONG, lint_task_file
@@ -173,9 +195,13 @@ def _refuse(failure: "JudgeFailed") -> NoReturn:
 
 
 def _print_judgment(judgment: "Judgment") -> None:
-    """The judgment's own lines."""
+    """The judgment's own lines, and how to repeat the calls that they name."""
+    from ridgeline.sandbox.judge.call_names import list_mentions
+
     for line in judgment.lines:
         console.say(line)
+    for call in list_mentions("\n".join(judgment.lines)):
+        console.say(f"to make that call again: ridgeline judge replay TASK --candidate DIR --call {call}")
 
 
 # `audit`: read a candidate's source, never run it, and name what could fool a benchmark.

@@ -132,7 +132,7 @@ def _task(plan: Plan) -> str:
         lines.append(f"drawn:                      # sizes that no candidate has seen\n  ranges: {{{ranges}}}")
         lines += [f"  multiples: {_mapping(steps)}"] if steps else []
     lines += [
-        "precision: strict           # or tf32, emulated",
+        "precision: strict           # or relaxed, tf32, emulated",
         "library: reported           # forbidden: operators of PyTorch or a vendor are not accepted as own work",
         "cache: warm",
         f'bytes: "{plan.bytes}"' if plan.bytes else '# bytes: "..."   # least bytes of one call, over the dimensions',

@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 
 from ridgeline.graph.judgment import QuestionAnswer
 from ridgeline.graph.task import Shape, Task
+from ridgeline.sandbox.judge.call_names import NEAR, PROBES, REACHES_TRIED, CallName, ValuesName, draw_near_pairs
 from ridgeline.sandbox.judge.dtypes import LARGEST, SMALLEST, from_float64, is_float, to_float64, unit
 from ridgeline.sandbox.judge.inputs import (
     MIXES,
     PARTS,
     SPIKING,
     axis_lengths,
-    change_one_element,
     draw,
     draw_sizes,
     is_integer_like,
@@ -40,10 +40,9 @@ from ridgeline.sandbox.judge.session import BrokenWorker, SealedCall, Session
 
 Arrays = Mapping[str, NDArray[np.generic]]
 KeepConstants = Callable[[dict[str, NDArray[np.generic]]], Arrays]
+RELAXED_HINT = "; only its rounding is larger: `precision: relaxed` in task.yaml allows that"
 MOST_FAULT_LINES = 3
 """Of one call that are told."""
-REACHES_TRIED = (1.0, 0.5, 0.25, 0.0)
-"""How far a mix goes, until the reference has numbers."""
 LOST_SHARE = 2.0**-10
 LOST_UNITS = 16
 """Units of rounding, or share of a result, that the trusted program may be off with outliers in its inputs."""
@@ -66,6 +65,8 @@ class Truth:
     """The inputs have outliers, so that a row is judged by its largest number."""
     judged: frozenset[str] | None = None
     """The outputs whose numbers are held against anybody; all where it is None."""
+    values: ValuesName | None = None
+    """What draws the inputs again, but for constant ones."""
 
     def judges(self, name: str) -> bool:
         """Whether this output, or mutated input, is compared."""
@@ -90,9 +91,11 @@ def draw_mixes_with_truth(
     bench: "CallJudge", dims: Mapping[str, int], mixes: Sequence[str], *, keep_constants: KeepConstants
 ) -> list[Truth]:
     """The same as `draw_with_truth` for several mixes, with one question to the reference where none needs gentler values."""
-    draws = [keep_constants(draw(bench.task, dims, mix, bench.rng)) for mix in mixes]
+    names = [ValuesName.draw(mix, bench.rng) for mix in mixes]
+    draws = [keep_constants(draw(bench.task, dims, name.kind, np.random.default_rng(name.seed))) for name in names]
     try:
-        truths = truths_of(bench.reference, draws)
+        answers = truths_of(bench.reference, draws)
+        truths = [replace(truth, values=name) for truth, name in zip(answers, names, strict=True)]
     except ReferenceFailed:  # of one of them: each is asked about alone
         return [draw_with_truth(bench, dims, mix, keep_constants=keep_constants) for mix in mixes]
     return [
@@ -122,11 +125,13 @@ def draw_with_truth(
     bends = mix != MIXES[0] and (mix.endswith(SPIKING) or any(is_integer_like(tensor) for tensor in bench.task.inputs))
     truths: list[Truth] = []
     far_truth: Truth | None = None
-    for reach in REACHES_TRIED if bends else REACHES_TRIED[:1]:
+    seed = initial.values.seed if initial and initial.values else ValuesName.draw(mix, bench.rng).seed
+    for index, reach in enumerate(REACHES_TRIED if bends else REACHES_TRIED[:1]):
+        name = ValuesName(kind=mix, seed=seed, index=index)
         try:
+            inputs = initial or keep_constants(draw(bench.task, dims, mix, np.random.default_rng(seed), reach=reach))
             truths.append(
-                initial
-                or truth_of(bench.reference, keep_constants(draw(bench.task, dims, mix, bench.rng, reach=reach)))
+                inputs if isinstance(inputs, Truth) else replace(truth_of(bench.reference, inputs), values=name)
             )
         except ReferenceFailed:
             if not bends or not reach:
@@ -135,9 +140,8 @@ def draw_with_truth(
         initial = None
         if not bends:
             return truths[-1]
-        floats = [name for name in judged_names(bench.task) if is_float(bench.task.dtype_of(name))]
-        clear = frozenset(name for name in floats if _is_representable(bench.task, truths[-1], name))
-        if len(clear) == len(floats):
+        clear = list_representable(bench.task, truths[-1])
+        if len(clear) == len(_float_names(bench.task)):
             return _spike_reach(bench, dims, far_truth, replace(truths[-1], lone=mix.endswith(SPIKING)))
         if clear and far_truth is None and mix.endswith(SPIKING):
             far_truth = replace(truths[-1], lone=True, judged=clear)
@@ -151,6 +155,24 @@ def _spike_reach(bench: "CallJudge", dims: Mapping[str, int], far_truth: Truth |
     size = tuple(sorted(dims.items()))
     bench.turns[size] = not bench.turns.get(size, bool(bench.rng.integers(2)))
     return far_truth if bench.turns[size] else near_truth
+
+
+def _float_names(task: Task) -> tuple[str, ...]:
+    return tuple(name for name in judged_names(task) if is_float(task.dtype_of(name)))
+
+
+def list_representable(task: Task, truth: Truth) -> frozenset[str]:
+    """The float results that `_is_representable` takes."""
+    return frozenset(name for name in _float_names(task) if _is_representable(task, truth, name))
+
+
+def judge_again(task: Task, truth: Truth, values: ValuesName) -> Truth:
+    """What `draw_with_truth` made of these values: how outliers are judged, and which outputs are."""
+    if not values.kind.endswith(SPIKING):
+        return truth
+    clear = list_representable(task, truth)
+    partial = 0 < len(clear) < len(_float_names(task)) and REACHES_TRIED[values.index] > 0
+    return replace(truth, lone=True, judged=clear if partial else None)
 
 
 def _is_representable(task: Task, truth: Truth, name: str) -> bool:
@@ -200,7 +222,17 @@ class CallJudge:
         """
         if lines := self.surroundings(sealed):
             return lines
-        return tuple(describe_fault(fault) for fault in self._numbers(sealed, truth, exact=exact)[:MOST_FAULT_LINES])
+        faults = self._numbers(sealed, truth, exact=exact)[:MOST_FAULT_LINES]
+        hint = RELAXED_HINT if faults and self._is_right_if_relaxed(sealed, truth) else ""
+        return tuple(describe_fault(fault) + hint for fault in faults)
+
+    def _is_right_if_relaxed(self, sealed: SealedCall, truth: Truth) -> bool:
+        """Whether a task that allows formulas which round more would take it."""
+        floats = [self.task.dtype_of(name) for name in judged_names(self.task)]
+        if self.task.precision != "strict" or "float32" not in floats:
+            return False
+        relaxed = replace(self, task=self.task.model_copy(update={"precision": "relaxed"}))
+        return not relaxed._numbers(sealed, truth, exact=False)
 
     def surroundings(self, sealed: SealedCall) -> tuple[str, ...]:
         """Read-only inputs that were changed, guard bands that were overwritten, and outputs that changed after the call returned."""
@@ -293,8 +325,8 @@ def _limit_by_row_peak(noise: RoundingNoise, exact: NDArray[np.float64]) -> Roun
 
 
 def describe_fault(fault: Fault) -> str:
-    """One line: output, kind, detail, measured and allowed error."""
-    return f"{fault.output}: {fault.kind}: {fault.detail} (measured {fault.measured:.3g}, allowed {fault.allowed:.3g})"
+    """One line: output, kind, and the detail, which has measured and allowed error."""
+    return f"{fault.output}: {fault.kind}: {fault.detail}"
 
 
 # Is it correct? Public sizes, sizes nobody has seen, many kinds of values, in secret order, in fresh processes.
@@ -332,6 +364,8 @@ class Case:
     exact: bool = False
     truth: Truth | None = None
     """What is right, where it was asked for when the values were drawn."""
+    values: ValuesName | None = None
+    """What draws the inputs again."""
 
 
 class Constants:
@@ -340,12 +374,19 @@ class Constants:
     def __init__(self, task: Task) -> None:
         self._names = tuple(tensor.name for tensor in task.inputs if tensor.constness == "const")
         self._by_size: dict[tuple[tuple[str, int], ...], dict[str, NDArray[np.generic]]] = {}
+        self._names_by_size: dict[tuple[tuple[str, int], ...], ValuesName] = {}
 
     def keep(self, shape: Shape, inputs: Mapping[str, NDArray[np.generic]]) -> dict[str, NDArray[np.generic]]:
         """The inputs with the constant ones as they were first drawn for that size."""
         size = tuple(sorted(shape.dims.items()))
         constants = self._by_size.setdefault(size, {name: inputs[name] for name in self._names})
         return {name: np.ascontiguousarray(array) for name, array in {**inputs, **constants}.items()}
+
+    def name_call(self, shape: Shape, values: ValuesName) -> CallName:
+        """The call's name. Constants are those of the first draw of the first call of its size."""
+        size = tuple(sorted(shape.dims.items()))
+        const = self._names_by_size.setdefault(size, replace(values, index=0))
+        return CallName(dims=shape.dims, values=values, const=const if self._names else None)
 
 
 @dataclass(kw_only=True)
@@ -426,8 +467,9 @@ class CorrectnessTests:
         """What was wrong; ends with the first case that is."""
         for draw_cases in cases:
             for case in draw_cases():
+                name = self._consts.name_call(case.shape, case.values).mention if case.values else ""
                 if lines := self._run_case(session, case):
-                    return [f"{case.name}: {line}" for line in lines]
+                    return [f"{case.name} {name}: {line}" for line in lines]
         return []
 
     def _run_case(self, session: Session, case: Case) -> Sequence[str]:
@@ -491,15 +533,18 @@ class CorrectnessTests:
             truth = draw_with_truth(
                 self.bench, shape.dims, mix, keep_constants=lambda inputs: self._consts.keep(shape, inputs)
             )
-            yield Case(name=f"{shape.label}, {mix}", shape=shape, inputs=truth.inputs, truth=truth)
+            name = f"{shape.label}, {mix}"
+            yield Case(name=name, shape=shape, inputs=truth.inputs, truth=truth, values=truth.values)
 
         return cases
 
     def _probe_cases(self, shape: Shape) -> Callable[[], Iterator[Case]]:
         def cases() -> Iterator[Case]:
-            for probe in make_probes(self.task, shape.dims, self.rng):
+            values = ValuesName.draw(PROBES, self.rng)
+            for index, probe in enumerate(make_probes(self.task, shape.dims, np.random.default_rng(values.seed))):
                 name = f"{shape.label}, probe {probe.name}"
-                yield Case(name=name, shape=shape, inputs=probe.inputs, exact=probe.exact)
+                values = replace(values, index=index)
+                yield Case(name=name, shape=shape, inputs=probe.inputs, exact=probe.exact, values=values)
 
         return cases
 
@@ -507,13 +552,11 @@ class CorrectnessTests:
         """Two calls in a row whose inputs differ in one element: an answer found by a sample of the values is wrong."""
 
         def cases() -> Iterator[Case]:
-            inputs = draw(self.task, shape.dims, MIXES[0], self.rng)
-            yield Case(name=f"{shape.label}, {MIXES[0]}", shape=shape, inputs=inputs)
-            for tensor in self.task.inputs:
-                if tensor.constness != "const":
-                    changed, place = change_one_element(inputs, tensor, self.rng)
-                    name = f"{shape.label}, {tensor.name}{list(place)} changed"
-                    yield Case(name=name, shape=shape, inputs=changed)
+            values = ValuesName.draw(NEAR, self.rng)
+            pairs = draw_near_pairs(self.task, shape.dims, np.random.default_rng(values.seed))
+            for index, (changed, inputs) in enumerate(pairs):
+                name = f"{shape.label}, {changed or MIXES[0]}"
+                yield Case(name=name, shape=shape, inputs=inputs, values=replace(values, index=index))
 
         return cases
 

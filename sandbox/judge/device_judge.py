@@ -13,6 +13,7 @@ import numpy as np
 from ridgeline.graph.judgment import QuestionAnswer
 from ridgeline.graph.task import Shape, Task
 from ridgeline.sandbox.judge import device_numerics
+from ridgeline.sandbox.judge.call_names import REACHES_TRIED
 from ridgeline.sandbox.judge.correctness import (
     FEW_MIXES,
     LARGE_ELEMENTS,
@@ -23,7 +24,6 @@ from ridgeline.sandbox.judge.correctness import (
     PING_SHARE,
     RANGE_SHARE,
     RANGE_SHARE_HALF,
-    REACHES_TRIED,
     ROW_PEAK_FACTOR,
     describe_fault,
     element_count,

@@ -14,7 +14,7 @@ from ridgeline.graph.task import DType, Precision, Task
 from ridgeline.sandbox.judge import numerics
 from ridgeline.sandbox.judge.device_values import change_one_element, draw_declared
 from ridgeline.sandbox.judge.dtypes import LARGEST, SMALLEST, is_float, unit
-from ridgeline.sandbox.judge.numerics import Fault, Tolerance, error_limit, is_continuous
+from ridgeline.sandbox.judge.numerics import Fault, Tolerance, describe_error, error_limit, is_continuous
 
 torch: Any = import_module("torch")
 Tensor = Any
@@ -292,7 +292,7 @@ def compare(
     values = torch.where(torch.isinf(values) & torch.isfinite(rounded) & near_limit & same_side, rounded, values)
     if fault := _compare_non_finite(values, rounded, trusted, output):
         return (fault,)
-    return _compare_norms(values, oracle, trusted, unit_error, (factors.l2, factors.peak), output)
+    return _compare_norms(values, oracle, trusted, unit_error, (factors.l2, factors.peak), (output, dtype))
 
 
 def is_plainly_right(values: Tensor, oracle: Tensor, trusted: Tensor, *, dtype: DType, precision: Precision) -> bool:
@@ -398,9 +398,18 @@ def _have_same_non_finite(left: Tensor, right: Tensor) -> Tensor:
 
 
 def _compare_norms(
-    values: Tensor, oracle: Tensor, trusted: Tensor, unit_error: Tensor, factors: tuple[float, float], output: str
+    values: Tensor,
+    oracle: Tensor,
+    trusted: Tensor,
+    unit_error: Tensor,
+    factors: tuple[float, float],
+    named: tuple[str, DType],
 ) -> tuple[Fault, ...]:
-    """The two norms of the error, each against the trusted program's own. Written so that NaN is a fault."""
+    """The two norms of the error, each against the trusted program's own. Written so that NaN is a fault.
+
+    `named`: the output and its type.
+    """
+    output, dtype = named
     judged = torch.isfinite(values) & torch.isfinite(oracle)
     count = int(torch.count_nonzero(judged))
     if not count:
@@ -416,12 +425,16 @@ def _compare_norms(
     faults: list[Fault] = []
     measured, allowed = _rms(errors) / share, factors[0] * max(_rms(usual) / share, 1.0)
     if not measured <= allowed:
-        faults.append(
-            Fault("relative_l2", output, f"root mean square error in units of rounding; {place}", measured, allowed)
-        )
+        right = torch.where(judged, oracle, 0.0)
+        away = _rms(torch.where(judged, values, 0.0) - right)
+        text = describe_error("relative L2 error", away, _rms(right), measured / allowed, dtype)
+        faults.append(Fault("relative_l2", output, f"{text}; {place}", measured, allowed))
     measured, allowed = float(errors.max()) / 2, factors[1] * max(float(usual.max()) / 2, 1.0)
     if not measured <= allowed:
-        faults.append(Fault("max_norm", output, f"largest error in units of rounding; {place}", measured, allowed))
+        away = abs(float(values.reshape(-1)[where] - oracle.reshape(-1)[where]))
+        size = float(local_scale(oracle).reshape(-1)[where])
+        text = describe_error("largest error", away, size, measured / allowed, dtype)
+        faults.append(Fault("max_norm", output, f"{text}; {place}", measured, allowed))
     return tuple(faults)
 
 

@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from ridgeline.graph.task import Input, Output, Shape, Task, Tensor
 from ridgeline.graph.values import Value
-from ridgeline.sandbox.judge.correctness import REACHES_TRIED, CallJudge, Constants, truth_of
+from ridgeline.sandbox.judge.call_names import REACHES_TRIED
+from ridgeline.sandbox.judge.correctness import CallJudge, Constants, truth_of
 from ridgeline.sandbox.judge.dtypes import SMALLEST, Floats, Raw, from_float64, is_float, to_float64, unit
 from ridgeline.sandbox.judge.inputs import (
     MIXES,

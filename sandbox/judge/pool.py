@@ -175,6 +175,11 @@ class InputPool:
         """Of the arrays that values are cut from."""
         return sum(stock.nbytes for stock in self._stocks.values())
 
+    @property
+    def has_constants(self) -> bool:
+        """Whether any input stays the same in the life of a process."""
+        return any(tensor.constness == "const" for tensor in self._task.inputs)
+
     def renew(self) -> None:
         """For another process: constant inputs get other values, and nothing that was taken comes again."""
         self._consts.clear()

@@ -3,17 +3,24 @@
 import contextlib
 import statistics
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
 
+import numpy as np
+
 from ridgeline.graph.judgment import JudgeFailed, Judgment, SizeTime, TimedCall
 from ridgeline.graph.task import Shape, Task
+from ridgeline.sandbox.judge.call_names import CallName, draw_call
+from ridgeline.sandbox.judge.correctness import Truth, judge_again, judged_names, truth_of
 from ridgeline.sandbox.judge.device_process import Unfit, ask_judgment, ask_pair, is_judged_on_card, warm_up
+from ridgeline.sandbox.judge.dtypes import to_float64
 from ridgeline.sandbox.judge.freeze import NotFrozen, freeze_sources
 from ridgeline.sandbox.judge.judgment import CandidateJudgment, open_reference
 from ridgeline.sandbox.judge.options import HERE, JudgeTimeout, Options, Surroundings
 from ridgeline.sandbox.judge.references import ReferenceFailed
+from ridgeline.sandbox.judge.session import BrokenWorker, SealedCall
+from ridgeline.sandbox.judge.shared_buffers import PLACEMENTS
 from ridgeline.sandbox.judge.task_file import TaskError, load_task, select_sizes
 from ridgeline.sandbox.judge.timing import TimingRefused
 
@@ -22,9 +29,16 @@ BENCHMARK_BLOCKS = 6
 DIGITS = 6
 """Of a benchmark's time: more of them are noise, and its CSV has as many."""
 
-__all__ = ["HERE", "TaskJudge", "judge_correctness", "time_pair", "time_version"]
+__all__ = ["HERE", "TaskJudge", "judge_correctness", "replay_call", "time_pair", "time_version"]
+
+WORST_ELEMENTS = 5
+"""Of each output that `replay_call` lists."""
 
 T = TypeVar("T")
+
+
+class CallUnknown(Exception):
+    """A call's name that is none, or not of this task. The text is one line."""
 
 
 class TaskJudge:
@@ -106,6 +120,60 @@ def judge_correctness(task_file: Path, version: Path | None, options: Options, s
         return CandidateJudgment(
             task=task, reference=reference, new=frozen, old=frozen, options=options, surroundings=surroundings
         ).judge_correctness()
+
+
+def replay_call(
+    task_file: Path, version: Path | None, call: str, options: Options, surroundings: Surroundings
+) -> tuple[str, ...]:
+    """Make one call that a refusal named again, in a fresh process: what is wrong with it; empty where nothing is.
+
+    Calls that were made just before it on purpose are made too. It is made at both places of its arrays.
+    Raises CallUnknown for a name that is none, and otherwise as `judge_correctness` does.
+    """
+    task, folder = load_task(task_file)
+    options = options.with_device(task)
+    with (
+        open_reference(task, folder, options, surroundings) as reference,
+        freeze_sources(task, version or folder) as frozen,
+    ):
+        judgment = CandidateJudgment(
+            task=task, reference=reference, new=frozen, old=frozen, options=options, surroundings=surroundings
+        )
+        try:
+            name = CallName.parse(call, task)
+            calls = draw_call(task, name)
+        except ValueError as error:
+            raise CallUnknown(f"--call {call}: {error}") from None
+        bench = judgment.bench(np.random.default_rng(name.values.seed))
+        truths = [judge_again(task, truth_of(reference, inputs.inputs), name.values) for inputs in calls]
+        with judgment.opener(frozen)() as session:
+            if broken := session.open():
+                return (f"{broken.reason}: {broken.detail}",)
+            for placement in range(PLACEMENTS):
+                for inputs, truth in zip(calls, truths, strict=True):
+                    sealed = session.call(name.dims, inputs.inputs, placement=placement, timeout_s=options.call_s)
+                    if isinstance(sealed, BrokenWorker):
+                        return (f"{sealed.reason}: {sealed.detail}",)
+                    if lines := bench.wrong(sealed, truth, exact=inputs.exact):
+                        return (*lines, *_list_worst(task, sealed, truth))
+    return ()
+
+
+def _list_worst(task: Task, sealed: SealedCall, truth: Truth) -> Iterator[str]:
+    """The worst elements of each output: place, what came, what is right, and what the trusted program had."""
+    for name in judged_names(task):
+        came, right = to_float64(sealed.outputs[name], task.dtype_of(name)), truth.oracle[name]
+        if came.shape != right.shape:
+            continue
+        same = (came == right) | (np.isnan(came) & np.isnan(right))
+        with np.errstate(invalid="ignore", over="ignore"):
+            away = np.where(same, 0.0, np.nan_to_num(np.abs(came - right), nan=np.inf)).reshape(-1)
+        for flat in np.argsort(-away, kind="stable")[:WORST_ELEMENTS]:
+            if away[flat] > 0:
+                place = tuple(int(index) for index in np.unravel_index(int(flat), right.shape))
+                numbers = f"came {came[place]:.9g}, right is {right[place]:.9g}"
+                share = f", off by {away[flat]:.3g}"
+                yield f"  {name}{list(place)}: {numbers}{share}; the reference in the task's type has {truth.trusted[name][place]:.9g}"
 
 
 def time_version(

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from ridgeline.graph.formula import evaluate
 from ridgeline.graph.judgment import QuestionAnswer, TimedCall
 from ridgeline.graph.task import Shape, Task
+from ridgeline.sandbox.judge.call_names import TIMED, CallName, ValuesName
 from ridgeline.sandbox.judge.correctness import (
     SMALL_ELEMENTS,
     CallJudge,
@@ -102,10 +103,14 @@ class UntimedProbes:
             )
             self.calls += 1
             if isinstance(sealed, BrokenWorker):
-                return side, f"{sealed.reason}: {sealed.detail}"
+                return side, f"{mix} {self._mention(truth)}: {sealed.reason}: {sealed.detail}"
             if lines := self.bench.wrong(sealed, truth):
-                return side, f"{mix}: {lines[0]}"
+                return side, f"{mix} {self._mention(truth)}: {lines[0]}"
         return None
+
+    def _mention(self, truth: Truth) -> str:
+        """The call's name, where it can be made again."""
+        return name_call(self.pool, self.shape, truth.values).mention if truth.values else ""
 
     def _draw_truths(self) -> None:
         """What is right in the next ones: for all of this process pair at once, unless that is much to keep."""
@@ -119,6 +124,13 @@ class UntimedProbes:
             self.bench, self.shape.dims, mixes, keep_constants=lambda inputs: {**inputs, **consts}
         )
         self._queue += zip(mixes, truths, strict=True)
+
+
+def name_call(pool: InputPool, shape: Shape, values: ValuesName | None = None) -> CallName:
+    """Name of a call with these values, or those that the pool drew last, and the pool's constant inputs."""
+    const = ValuesName(kind=TIMED, seed=pool.seed, index=pool.process) if pool.has_constants else None
+    values = values or ValuesName(kind=TIMED, seed=pool.seed, index=pool.drawn)
+    return CallName(dims=shape.dims, values=values, const=const)
 
 
 def shuffle_mixes(coin: random.Random, *, tested: Collection[str]) -> list[str]:
@@ -603,7 +615,8 @@ class _Turns:
             )
             self.pairs.calls += 1
             if isinstance(sealed, BrokenWorker):
-                return TimingRefused(side=side, detail=f"{self.shape.label}: {sealed.reason}: {sealed.detail}")
+                where = f"{self.shape.label} {self._mention()}"
+                return TimingRefused(side=side, detail=f"{where}: {sealed.reason}: {sealed.detail}")
             calls[side] = (sealed, time.monotonic_ns() / 1e3)
             if self._coin.random() < PROCESS_CHECK_SHARE and (company := self._find_sibling_processes()):
                 return company
@@ -616,17 +629,24 @@ class _Turns:
             return None
         for side, sealed in calls.items():
             if lines := self.bench.surroundings(sealed):
-                return TimingRefused(side=side, detail=f"{self.shape.label}, timed: {lines[0]}")
+                return self._refuse_wrong((side, f"{self._mention()}: {lines[0]}"))
         if self._agree(calls):
             # a right answer to other inputs, from the next call on
             self._decoy = calls["ab"[self._coin.getrandbits(1)]].outputs
             if self._coin.random() < self.options.oracle_share:
-                self._sampled.keep(inputs, calls)
+                self._sampled.keep(inputs, calls, self._mention())
             return self.settle() if self._sampled.full else None
         truth = truth_of(self.bench.reference, inputs)
         self.pairs.learn_tolerances(self.shape.label, truth)
         wrong = find_wrong_side(self.bench, calls, truth, "ba")
-        return self._refuse_wrong(wrong) if wrong else None  # they may differ, and both be right: by their rounding
+        mention = self._mention()
+        return (
+            self._refuse_wrong((wrong[0], f"{mention}: {wrong[1]}")) if wrong else None
+        )  # they may differ, and both be right: by their rounding
+
+    def _mention(self) -> str:
+        """The last call's name."""
+        return name_call(self._pool, self.shape).mention
 
     def _agree(self, calls: Mapping[str, SealedCall]) -> bool:
         task, tolerances = self.bench.task, self.pairs.learn_tolerances(self.shape.label)
@@ -1019,7 +1039,7 @@ class LongRun:
             shape.dims, inputs, placement=placement, poison=poisons.draw(), timeout_s=self.bench.options.call_s
         )
         self.calls += 1
-        where = f"{shape.label}, call {self.calls} of one process"
+        where = f"{shape.label}, call {self.calls} of one process {name_call(pool, shape).mention}"
         if isinstance(sealed, BrokenWorker):
             return f"{where}: {sealed.reason}: {sealed.detail}"
         if lines := self.bench.surroundings(sealed):

@@ -422,6 +422,8 @@ END_S = 5.0
 """A process whose end was noticed is collected within this time, or ended."""
 OUT_OF_MEMORY = ("MemoryError", "bad_alloc", "Cannot allocate memory", "can't allocate memory", "out of memory")
 """What a program says that asked for more than it may have."""
+FILE_TOO_LARGE = ("File too large", "File size limit exceeded", "SIGXFSZ")
+"""What a program says whose file would grow beyond its limit, or how it ends."""
 MOST_COMPILED_BYTES = 1 << 26
 """Of what a worker has compiled that is kept for later ones."""
 REPORT_BYTES = 64_000
@@ -567,12 +569,16 @@ class Worker:
 
     def explain_loss(self, loss: WorkerLost) -> WorkerLost:
         """The same loss with what the process said and how it ended. It is ended by this."""
+        if loss.reason == "crash" and hasattr(self, "freezer"):
+            self.freezer.resume()  # it was told to stop when its channel closed, maybe before it printed why
         code = self._end()
         output = self.read_output()
         reason: LossReason = loss.reason
         if reason in ("crash", "load") and (self._out_of_memory or any(word in output for word in OUT_OF_MEMORY)):
             reason = "memory"
         detail = loss.detail if reason == "output" or code is None else f"{loss.detail}, {_describe_ending(code)}"
+        if any(word in f"{detail}\n{output}" for word in FILE_TOO_LARGE):
+            detail += f"; a file grew beyond the {self._loading.limits.file_mb} MiB that a worker may write"
         return WorkerLost(reason, f"{detail}\n{output}".strip())
 
     def read_output(self) -> str:
