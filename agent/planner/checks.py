@@ -43,6 +43,8 @@ class Checks(Value):
     """Rounds that may be named."""
     classes: tuple[str, ...] = ()
     """Configuration classes of the benchmark."""
+    labels: tuple[str, ...] = ()
+    """Labels of the benchmark's shapes; none in questions older than this field."""
     lengths: tuple[tuple[str, int], ...] = ()
     """Path of a text file of the best version -> its lines."""
     more: bool = False
@@ -66,6 +68,7 @@ def of_planning(briefing: Briefing, paths: Sequence[str] = (), length: Length | 
         measured=measured_names(briefing),
         rounds=(1, *(closed.round for closed in briefing.rounds)),
         classes=tuple(dict.fromkeys(shape.config_class for shape in briefing.shapes)),
+        labels=tuple(shape.label for shape in briefing.shapes),
         lengths=tuple((path, lines) for path, lines in sizes if lines is not None),
         more=len(paths) > LOOKED_UP or bool(briefing.contract.knowledge.wiki),
         tried=tuple(map(summarize_round, briefing.rounds)),
@@ -121,6 +124,19 @@ def match_class(target_class: str, classes: Sequence[str]) -> str:
     words = _plain(target_class)
     matches = [name for name in classes if words in (_plain(name), *map(_plain, _parts(name)))]
     return matches[0] if len(matches) == 1 else target_class
+
+
+def explain_unknown_class(target_class: str, checks: Checks) -> str:
+    """Why nothing measured belongs to this class, with the classes that there are; empty for a class or for labels."""
+    labels = {name.strip() for name in target_class.split(",")}
+    if not checks.labels or target_class in ("global", *checks.classes) or labels <= set(checks.labels):
+        return ""
+    known = ("global", *checks.classes)
+    more = f", and {len(known) - LISTED} more" if len(known) > LISTED else ""
+    return (
+        f"target_class {target_class!r} is no class of the benchmark; give one of: {', '.join(known[:LISTED])}{more};"
+        " or labels of shapes with commas between them"
+    )
 
 
 def summarize_round(closed: RoundClosed) -> Tried:

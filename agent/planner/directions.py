@@ -10,6 +10,7 @@ from ridgeline.agent.planner.catalog import categories_of
 from ridgeline.agent.planner.checks import (
     NO_DIRECTION,
     Checks,
+    explain_unknown_class,
     find_repetition,
     is_same_direction,
     list_measurable,
@@ -244,6 +245,7 @@ def _find_bar(direction: Direction, hypothesis: Hypothesis, checks: Checks, unre
     if (
         why := explain_forbidden(hypothesis)
         or explain_several_changes(hypothesis)
+        or explain_unknown_class(hypothesis.target_class, checks)
         or find_repetition(hypothesis, checks.tried)
     ):
         return why

@@ -156,13 +156,22 @@ def test_every_kind_of_measurement_has_a_name():
         ("regime=decode", "regime=decode"),
         ("regime: short", "regime=short"),
         ("global", "global"),
-        ("M=1", "M=1"),
+        ("decode56", "decode56"),
+        ("decode56, r50001x777", "decode56, r50001x777"),
     ],
 )
 def test_a_class_is_spelled_as_the_benchmark_spells_it(said, meant):
     found = choose(direction(target_class=said), briefing=SHAPED)
     assert isinstance(found, Chosen)
     assert found.hypotheses[0].target_class == meant
+
+
+@pytest.mark.parametrize("said", ["M=1", "prefill", "decode56, decode57", "GFLOPS"])
+def test_a_class_that_the_benchmark_does_not_have_is_refused_with_those_it_has(said):
+    refused = choose(direction(target_class=said), briefing=SHAPED)
+    assert isinstance(refused, Wrong)
+    assert f"target_class {said!r} is no class of the benchmark; give one of: global, regime=" in refused.why
+    assert "\n" not in refused.why.split("target_class", 1)[1]
 
 
 def test_one_bad_direction_does_not_spoil_the_others():
