@@ -1,6 +1,7 @@
 """Find, read and check a `ridgeline.yaml`; every problem becomes one line with file, field and mend."""
 
 import logging
+import os
 import re
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,6 +21,7 @@ from ridgeline.graph.values import Value
 from ridgeline.knowledge.definitions import list_functions
 from ridgeline.knowledge.rewrite import code
 from ridgeline.sandbox.store.yaml_file import NotReadable, document, explain_errors, fields_of_lines, unknown_keys
+from ridgeline.sandbox.workspace.globs import matches
 
 logger = logging.getLogger(__name__)
 
@@ -29,6 +31,12 @@ INTERPRETER = re.compile(r"python[\d.]*|bash|sh|perl|node")
 SCRIPT = re.compile(r"^[^{}-].*\.(py|sh|pl|js)$")
 MARK = "RIDGELINE FILL IN"
 """Stands at each place of a written harness that only a person can fill."""
+THROUGHPUT = re.compile(r"flop|[a-z]/s(?:ec)?(?![a-z])|[kmgt]i?bps", re.IGNORECASE)
+"""In the name of a column that is no time."""
+OTHER_UNIT = re.compile(
+    r"(?:^|[\s_(\[,/])(?:[uµμn]s(?:ec)?|s|secs?|seconds|microseconds|nanoseconds)[\])]?$", re.IGNORECASE
+)
+"""At the end of the name of a column of times in another unit than milliseconds."""
 LARGEST_HARNESS = 200_000
 """Bytes of a file that is looked through for marks."""
 COMMANDS = (
@@ -67,6 +75,11 @@ def load(path: Path) -> LoadedContract:
     problems += _wikis(contract, file.parent)
     problems += _find_marked_places(contract, file.parent)
     problems += _find_undefined_function(contract, file.parent)
+    problems += [
+        *_find_locked_editables(contract, file.parent),
+        *_misused_columns(contract),
+        *_absent_processors(contract),
+    ]
     if problems:
         raise UserErrors([f"{file.name}: {line}" for line in problems])
     warnings = tuple(f"{file.name}: {line}" for line in _secrets(contract))
@@ -158,6 +171,51 @@ def _find_unmatched_globs(contract: Contract, root: Path) -> Iterator[str]:
                 yield f"{field}: {glob!r} leaves the contract's folder; give paths below {root}"
             elif not any(match.is_file() for match in _matches(root, glob)):
                 yield f"{field}: {glob!r} matches no file in {root}; correct the path or the pattern"
+
+
+def _find_locked_editables(contract: Contract, root: Path) -> Iterator[str]:
+    """A line for each glob of the editable surface of which `protected` leaves no file to change."""
+    for field in ("editable", "flags_file") if contract.editable else ("kernel_source", "flags_file"):
+        globs = getattr(contract, field) or ()
+        for glob in (globs,) if isinstance(globs, str) else globs:
+            if Path(glob).is_absolute():
+                continue
+            files = [match.relative_to(root).as_posix() for match in _matches(root, glob) if match.is_file()]
+            if files and all(matches(file, contract.protected) for file in files):
+                yield f"{field}: {glob!r} may be edited and is under `protected` too; take it out of one of them"
+
+
+def _misused_columns(contract: Contract) -> Iterator[str]:
+    """Columns of `scoring` that cannot be what they are named for: no number, no time, or a time of which more wins."""
+    output, scoring = contract.benchmark_output, contract.scoring
+    texts = {output.label: "the label", output.check: "the check", **dict.fromkeys(output.config_columns, "a class")}
+    fields = (
+        *(("primary_metric", name) for name in scoring.primary_metric),
+        ("forward", scoring.forward),
+        ("backward", scoring.backward),
+        ("time_ms", scoring.time_ms),
+    )
+    for field, name in fields:
+        if name in texts:
+            yield f"scoring.{field}: column {name!r} is {texts[name]} of a row and no number; name a column of numbers"
+    time = scoring.time_ms
+    if time is None or time in texts:
+        return
+    if time not in output.columns:
+        yield f"scoring.time_ms: column {time!r} is not in benchmark_output.columns; correct one of them"
+    elif time in (scoring.forward, scoring.backward) or THROUGHPUT.search(time):
+        yield f"scoring.time_ms: column {time!r} is a throughput and no time; name the column of times, or leave it out"
+    elif OTHER_UNIT.search(time):
+        yield f"scoring.time_ms: column {time!r} is not in milliseconds; let the benchmark write milliseconds"
+    elif time in scoring.primary_metric and scoring.higher_is_better:
+        yield f"scoring.higher_is_better: is true, but {time!r} is a time, of which less is better; write false"
+
+
+def _absent_processors(contract: Contract) -> Iterator[str]:
+    """A line where the contract wants more threads than this process may have processors."""
+    available = len(os.sched_getaffinity(0))
+    if contract.threads > available:
+        yield f"threads: is {contract.threads}, and this machine has {available} processors for it; give at most {available}"
 
 
 def _find_undefined_function(contract: Contract, root: Path) -> Iterator[str]:

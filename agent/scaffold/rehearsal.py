@@ -5,14 +5,17 @@ from collections.abc import Callable, Iterator
 
 from ridgeline.agent.campaign.wiring import throwaway_ports, unusable
 from ridgeline.agent.contract_file import LoadedContract
-from ridgeline.agent.errors import UserError
+from ridgeline.agent.errors import UserError, UserErrors
 from ridgeline.agent.roofline.roofline import confirm_ceilings, measure_device, verdict
 from ridgeline.graph.evidence import Benchmark, BenchmarkFailed, Comparison, Exit, TestResult
 from ridgeline.graph.limits import Limits
 from ridgeline.graph.ports import Ports
 from ridgeline.graph.rules.early_end import note_silent_test
+from ridgeline.graph.rules.shapes import explain_missing_shapes
 from ridgeline.graph.values import Value
 
+IMPLAUSIBLE = 100
+"""Two clocks, a cold and a warm cache, one call and a mean of many differ by less than this factor."""
 PAIRS = 2
 """Process pairs of the A/A run: enough for a first idea of the noise, not for a bound."""
 Say = Callable[[str], None]
@@ -62,9 +65,11 @@ def rehearse(loaded: LoadedContract, limits: Limits, say: Say) -> Rehearsal:
         say("benchmarking all shapes")
         full = _benchmark(ports, base.commit, loaded)
         failing = tuple(row.label for row in full.rows if row.check != "PASS")
+        _require_known_shapes(full, loaded)
         left = None if failing else _left(ports, full, loaded, limits)
         say(f"timing the kernel against itself ({PAIRS} process pairs)")
         noise = None if failing else _noise(ports, full, loaded, limits)
+        _require_times(full, noise, loaded)
     build_s = built.exit.seconds if built.exit else None
     return Rehearsal(
         contract=str(loaded.path),
@@ -88,6 +93,36 @@ def _benchmark(ports: Ports, commit: str, loaded: LoadedContract) -> Benchmark:
     if isinstance(full, BenchmarkFailed):
         raise unusable(loaded, full)
     return full
+
+
+def _require_known_shapes(full: Benchmark, loaded: LoadedContract) -> None:
+    """Raises UserErrors, a line for each field of the contract that names shapes which the benchmark does not have."""
+    labels = [row.label for row in full.rows]
+    contract = loaded.contract
+    problems = [
+        f"{loaded.path.name}: {field}: {explain_missing_shapes(unknown, labels)}"
+        for field in ("target_shapes", "core_shapes", "skew_shapes")
+        if (shapes := getattr(contract, field)) != "all"
+        and (unknown := [label for label in shapes if label not in labels])
+    ]
+    if problems:
+        raise UserErrors(problems)
+
+
+def _require_times(full: Benchmark, noise: Comparison | None, loaded: LoadedContract) -> None:
+    """Raises UserError where the column of times says what the pairs of the same kernel contradict by far."""
+    column = loaded.contract.scoring.time_ms
+    if column is None or noise is None or loaded.contract.paired_command is None:
+        return
+    paired_us = {shape.label: shape.best_us for shape in noise.shapes}
+    for row in full.rows:
+        value = row.metric(column)
+        us = paired_us.get(row.label)
+        if us and not us / IMPLAUSIBLE < 1e3 * value < us * IMPLAUSIBLE:
+            raise UserError(
+                f"{loaded.path.name}: scoring.time_ms: column {column!r} says {value:g} ms for {row.label}, where"
+                f" paired_command took {us / 1e3:.3g} ms; name the time of one call in milliseconds, or leave it out"
+            )
 
 
 def _noise(ports: Ports, full: Benchmark, loaded: LoadedContract, limits: Limits) -> Comparison | None:

@@ -147,9 +147,9 @@ def baseline_measure(state: State, runtime: Runtime[Ports]) -> Update:
     )
     try:
         chosen = choose_representative(quick.rows, history.contract)
-    except ValueError as error:  # SkewMissing, or a work formula that a row cannot fill
+    except ValueError as error:  # ShapeMissing, SkewMissing, or a work formula that a row cannot fill
         raise BrokenBaseline(
-            f"{history.opened.contract_path}: work, skew_shapes: {error}; correct the contract"
+            f"{history.opened.contract_path}: work, core_shapes, skew_shapes: {error}; correct the contract"
         ) from error
     spot = _require_usable(
         ports.timer.benchmark(commit, level="quick", source="quick", shapes=chosen, repeat=0, purpose="baseline"),

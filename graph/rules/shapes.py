@@ -10,6 +10,13 @@ from ridgeline.graph.rules.score import relative_stddev
 SPREAD_ROWS = 2
 """How many high-variance rows join small, medium and large: three to five shapes in all."""
 
+LISTED = 40
+"""Labels that a message lists."""
+
+
+class ShapeMissing(ValueError):
+    """The contract names a shape that the benchmark does not have."""
+
 
 class SkewMissing(ValueError):
     """A grouped operator without a passing skewed shape: a gain on uniform groups alone proves nothing."""
@@ -23,16 +30,25 @@ def choose_representative(rows: Sequence[Row], contract: Contract) -> tuple[str,
     """Labels of the quick level, in the benchmark's order: small, medium, large, the two noisiest, every skewed one.
 
     Size is the contract's FLOPs, else its bytes, else the row's time, else the row's position.
-    Raises NoShapes, SkewMissing, or FormulaError for a formula over a column that the rows lack.
+    Raises NoShapes, ShapeMissing, SkewMissing, or FormulaError for a formula over a column that the rows lack.
     """
     passing = [row for row in rows if row.check == "PASS"]
     if not passing:
         raise NoShapes("no row of the baseline passed")
+    labels = tuple(row.label for row in rows)
+    if missing := [label for label in contract.core_shapes if label not in labels]:
+        raise ShapeMissing(f"core_shapes: {explain_missing_shapes(missing, labels)}")
     skewed = _find_skewed(passing, contract)
     by_size = sorted(range(len(passing)), key=lambda index: _row_size(passing[index], contract, index))
     chosen = {passing[by_size[place]].label for place in (0, len(by_size) // 2, -1)}
     chosen.update(_find_noisiest([row for row in passing if row.label not in chosen], contract))
     return tuple(row.label for row in passing if row.label in chosen or row.label in skewed)
+
+
+def explain_missing_shapes(missing: Sequence[str], labels: Sequence[str]) -> str:
+    """What is wrong with these labels, with those that the benchmark has."""
+    more = f" and {len(labels) - LISTED} more" if len(labels) > LISTED else ""
+    return f"the benchmark has no shape {', '.join(map(repr, missing))}; it has {', '.join(labels[:LISTED])}{more}"
 
 
 def list_classes(rows: Sequence[Row]) -> tuple[str, ...]:

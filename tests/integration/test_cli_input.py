@@ -193,6 +193,31 @@ def test_a_benchmark_whose_csv_is_wrong(cli, make_repository, git, command, csv,
 
 
 @pytest.mark.parametrize("command", ["check", "run"])
+def test_shapes_that_the_benchmark_does_not_have(cli, make_repository, command):
+    done = cli(command, make_repository(files(core_shapes=["small", "huge"])))
+    assert (done.code, done.out) == (2, "")
+    assert "core_shapes: the benchmark has no shape 'huge'; it has small, large" in done.complaint
+
+
+PAIR = """#!/bin/sh
+echo label,block,slot,side,time_us,at_us > "$1"
+for label in small large; do for block in $(seq 0 $(($2 - 1))); do for slot in 0:a 1:b 2:b 3:a; do
+echo "$label,$block,${slot%:*},${slot#*:},2.0,$block" >> "$1"
+done; done; done
+"""
+
+
+def test_a_column_of_times_that_the_pairs_contradict(cli, make_repository):
+    project = {**files(paired_command="./pair.sh {csv} {blocks} {a} {b} {shapes} {seed}"), "pair.sh": PAIR}
+    done = cli("check", make_repository(project))
+    assert (done.code, done.out) == (2, "")
+    assert (
+        "ridgeline.yaml: scoring.time_ms: column 'Time (ms)' says 2 ms for small, where paired_command took 0.002 ms"
+        in (done.complaint)
+    )
+
+
+@pytest.mark.parametrize("command", ["check", "run"])
 @pytest.mark.parametrize(
     ("script", "said"),
     [("#!/bin/sh\necho MISMATCH\necho not close\nexit 1\n", "incorrect"), ("#!/bin/sh\nexit 7\n", "crash")],

@@ -99,6 +99,24 @@ def test_all_missing_prerequisites_at_once_one_line_each(tmp_path):
     assert [line.split(": ")[1] for line in lines] == list(PREREQUISITES)
 
 
+def timed_by(column: str) -> dict[str, object]:
+    """A contract whose column of times is this one."""
+    columns = list(dict.fromkeys(("label", "Check", "GFLOPS", column)))
+    return {
+        "benchmark_output": {"columns": columns},
+        "scoring": {"primary_metric": "GFLOPS", "time_ms": column},
+    }
+
+
+@pytest.mark.parametrize("column", ["Time (ms)", "ms", "ms/step", "latency", "forward_ms", "kernels", "Times"])
+def test_a_column_of_times_may_be_called_anything_that_is_no_other_unit(tmp_path, column):
+    assert load(project(tmp_path, **timed_by(column))).contract.scoring.time_ms == column
+
+
+def test_a_broad_surface_may_leave_out_what_is_protected(tmp_path):
+    assert load(project(tmp_path, editable=["*.c", "*.sh"], protected=["bench.sh", "canned.csv"]))
+
+
 @pytest.mark.feature("F036")
 @pytest.mark.parametrize(
     ("changes", "said"),
@@ -131,6 +149,21 @@ def test_all_missing_prerequisites_at_once_one_line_each(tmp_path):
         ({"profile": {"command": "no-such-program"}}, "profile.command: program 'no-such-program' not found"),
         ({"timeouts": {"test_s": -1}}, "timeouts.test_s: input should be greater than 0"),
         ({"target_shapes": 7}, "target_shapes: "),
+        ({"protected": ["*.c"]}, "kernel_source: 'kernel.c' may be edited and is under `protected` too; take it out"),
+        (
+            {"editable": ["*.c"], "protected": ["kernel.c"]},
+            "editable: '*.c' may be edited and is under `protected` too",
+        ),
+        ({"threads": 400}, "threads: is 400, and this machine has "),
+        ({"scoring": {"primary_metric": "Check"}}, "scoring.primary_metric: column 'Check' is the check of a row and"),
+        (timed_by("label"), "scoring.time_ms: column 'label' is the label of a row and no number; name a column"),
+        (timed_by("GFLOPS"), "scoring.time_ms: column 'GFLOPS' is a throughput and no time; name the column of times"),
+        (timed_by("time_us"), "scoring.time_ms: column 'time_us' is not in milliseconds; let the benchmark write"),
+        (timed_by("Time (s)"), "scoring.time_ms: column 'Time (s)' is not in milliseconds; let the benchmark write"),
+        (
+            {"scoring": {"primary_metric": "Time (ms)", "time_ms": "Time (ms)"}},
+            "scoring.higher_is_better: is true, but 'Time (ms)' is a time, of which less is better; write false",
+        ),
     ],
 )
 def test_a_wrong_value_is_named_with_its_field(tmp_path, changes, said):
