@@ -25,6 +25,7 @@ from ridgeline.graph.evidence import (
 from ridgeline.graph.finding import Finding
 from ridgeline.graph.judgment import JudgeFailed, Judgment, SizeTime, TimedCall
 from ridgeline.graph.record import Body, Line, Reflection
+from ridgeline.graph.stats.noise import KnownNoise
 from ridgeline.graph.trial import Broken, Built, Judged
 from ridgeline.graph.values import Artifact, FileEdit, Value
 
@@ -123,8 +124,11 @@ class Timer(Protocol):
         budget_s: float,
         fresh: bool,
         purpose: str,
+        known: KnownNoise | None = None,
     ) -> Comparison | BenchmarkFailed:
         """That commit against itself from two checkouts (A/A); fewer pairs, at least two, when `budget_s` is over.
+
+        `known` says when fewer are enough.
 
         `fresh=False` may answer with what this machine measured of the same content, commands and shapes before.
         """

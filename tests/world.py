@@ -134,7 +134,7 @@ class TextTimer:
             seconds=1.0,
         )
 
-    def calibrate(self, commit, *, shapes, pairs, blocks, budget_s, fresh, purpose):
+    def calibrate(self, commit, *, shapes, pairs, blocks, budget_s, fresh, purpose, known=None):
         return self.compare(
             best=commit,
             candidate=commit,

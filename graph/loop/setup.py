@@ -266,6 +266,7 @@ def _record_calibration(ports: Ports, history: History, *, pairs: int, fresh: bo
         budget_s=history.limits.calibration_minutes * 60,
         fresh=bool(history.calibrations),
         purpose=f"{'calibration' if fresh else 'canary'}-{after}",
+        known=calibration.make_known_noise(history.limits) if fresh else None,
     )
     failed = run if isinstance(run, BenchmarkFailed) else None
     body = Calibrated(

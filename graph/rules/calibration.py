@@ -4,10 +4,11 @@ import math
 from typing import Literal
 
 from ridgeline.graph.evidence import Comparison
+from ridgeline.graph.limits import Limits
 from ridgeline.graph.record import Calibrated
 from ridgeline.graph.rules import history as fold
 from ridgeline.graph.standing import History
-from ridgeline.graph.stats.noise import find_changed_noise
+from ridgeline.graph.stats.noise import KnownNoise, find_changed_noise
 from ridgeline.graph.trial import Applied, Timed, find
 
 
@@ -21,8 +22,22 @@ def next_calibration(history: History) -> Literal["calibration", "canary"] | Non
         return "calibration"
     if limits.max_rounds is not None and fold.count_planned_rounds(history) >= limits.max_rounds:
         return None  # no candidate will be judged by it
+    every = 1 if limits.canary_every and _is_remembered(latest, limits) else limits.canary_every
     rounds = len(history.rounds) - sum(closed.round <= latest.after_round for closed in history.rounds)
-    return "canary" if limits.canary_every and rounds >= limits.canary_every else None
+    return "canary" if every and rounds >= every else None
+
+
+def _is_remembered(latest: Calibrated, limits: Limits) -> bool:
+    """Whether it is what this machine showed an earlier campaign: that is looked at after one round."""
+    comparison = latest.comparison
+    return bool(limits.calibration_looks) and latest.fresh and comparison is not None and comparison.seconds == 0
+
+
+def make_known_noise(limits: Limits) -> KnownNoise | None:
+    """When a calibration ends before it has all its pairs; None where it never does."""
+    if not limits.calibration_looks:
+        return None
+    return KnownNoise(looks=limits.calibration_looks, margin=limits.margin, shape_guard=limits.shape_guard)
 
 
 def find_alarm(canary: Comparison, history: History) -> str:

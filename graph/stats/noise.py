@@ -9,7 +9,7 @@ import statistics
 from collections.abc import Sequence
 
 from ridgeline.graph.evidence import Comparison, MixedEvidence, ShapePairs
-from ridgeline.graph.stats.intervals import confidence_half_width, student_quantile
+from ridgeline.graph.stats.intervals import chi_square_quantile, confidence_half_width, student_quantile
 from ridgeline.graph.stats.paired import FLOOR_SD, check_samples, compute_block_scatter, compute_pair_means
 from ridgeline.graph.values import Engine, Value
 
@@ -24,6 +24,43 @@ DIFFERENT_ALPHA = 0.01
 SCATTER_RANGE = (0.25, 2.0)
 """Scatter of blocks of identical versions over what it was: outside of these it is another kind of noise. A machine
 that is quieter than it was costs power and no honesty."""
+
+
+KNOWN_ALPHA = 0.01
+"""Chance of ending a calibration early where identical versions scatter more than it was found to, over all looks."""
+KNOWN_SHARE = 0.25
+"""Of the margin: what a process pair may scatter at most for the noise to be known. Smaller noise decides nothing: pair
+means are never believed to scatter less than FLOOR_SD, about as much at the usual margin."""
+KNOWN_OFFSET_SHARE = 0.125
+"""Of the margin: how far the mean of identical versions may lie from 0 then."""
+
+
+class KnownNoise(Value):
+    """When fewer pairs of identical versions are enough, because noise is small for sure."""
+
+    looks: tuple[int, ...]
+    """Numbers of pairs at which that is asked."""
+    margin: float
+    shape_guard: float
+
+    def holds(self, shapes: Sequence[ShapePairs]) -> bool:
+        """Whether these pairs show so: upper bounds of the scatter, of their mean and of each shape, and the offset."""
+        means = compute_pair_means(shapes)
+        if len(means) not in self.looks or len(means) < LEAST_CALIBRATION_PAIRS:
+            return False
+        if abs(statistics.fmean(means)) > KNOWN_OFFSET_SHARE * self.margin:
+            return False
+        if self._bound_scatter(means) > KNOWN_SHARE * self.margin:
+            return False
+        return all(
+            self._bound_scatter(compute_pair_means((shape,))) <= KNOWN_SHARE * self.shape_guard for shape in shapes
+        )
+
+    def _bound_scatter(self, means: Sequence[float]) -> float:
+        """Upper bound of the standard deviation of a pair, at KNOWN_ALPHA over all looks (normal pair means)."""
+        degrees = len(means) - 1
+        squares = degrees * statistics.variance(means)
+        return math.sqrt(squares / chi_square_quantile(KNOWN_ALPHA / len(self.looks), degrees))
 
 
 class Spread(Value):

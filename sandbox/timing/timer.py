@@ -19,6 +19,7 @@ from ridgeline.graph.evidence import Benchmark, BenchmarkFailed, Comparison, Lev
 from ridgeline.graph.judgment import JudgeFailed
 from ridgeline.graph.limits import Limits
 from ridgeline.graph.ports import Artifacts, Device, Judge
+from ridgeline.graph.stats.noise import KnownNoise
 from ridgeline.graph.values import SCHEMA, Value
 from ridgeline.sandbox.store.durable import cache_folder, write_whole
 from ridgeline.sandbox.timing.benchmark_csv import Problem, Stopwatch, csv_of, read_rows, rows_of, unusable
@@ -78,6 +79,8 @@ class StoredCalibration(Value):
     asked: int
     """Pairs that were asked for."""
     budget_s: float
+    known: KnownNoise | None = None
+    """When fewer pairs were enough."""
     comparison: Comparison
     raw: str
     """The raw pairs, JSON: what `comparison.raw` names."""
@@ -88,9 +91,10 @@ class StoredCalibration(Value):
             raise ValueError("the raw pairs are not those that the comparison was made from")
         return self
 
-    def enough(self, pairs: int, budget_s: float) -> bool:
-        """Whether measuring again could not give more: it has as many pairs, or ran out of no smaller a budget."""
-        return self.pairs >= pairs or (self.asked >= pairs and self.budget_s >= budget_s)
+    def enough(self, pairs: int, budget_s: float, known: KnownNoise | None) -> bool:
+        """Whether measuring again could not give more: it has as many pairs, or ended early by the same rule."""
+        same_rule = self.asked >= pairs and self.budget_s >= budget_s and self.known == known
+        return self.pairs >= pairs or same_rule
 
     @property
     def pairs(self) -> int:
@@ -105,13 +109,15 @@ class Calibrations:
         self._folder = folder
         self._now = now
 
-    def find(self, request: CalibrationRequest, *, pairs: int, budget_s: float) -> StoredCalibration | None:
+    def find(
+        self, request: CalibrationRequest, *, pairs: int, budget_s: float, known: KnownNoise | None = None
+    ) -> StoredCalibration | None:
         """The answer to that question, not older than a day and with as many pairs as measuring would give."""
         path = self._path(request)
         if path is None:
             return None
         answer = self._load(path, request)
-        return answer if answer is not None and answer.enough(pairs, budget_s) else None
+        return answer if answer is not None and answer.enough(pairs, budget_s, known) else None
 
     def _load(self, path: Path, request: CalibrationRequest) -> StoredCalibration | None:
         """The stored answer to `request`, measured on this machine at most KEPT_S seconds ago; None without one."""
@@ -130,7 +136,14 @@ class Calibrations:
         return answer if is_answer and 0 <= self._now() - answer.at <= KEPT_S else None
 
     def keep(
-        self, request: CalibrationRequest, comparison: Comparison, raw: str, *, pairs: int, budget_s: float
+        self,
+        request: CalibrationRequest,
+        comparison: Comparison,
+        raw: str,
+        *,
+        pairs: int,
+        budget_s: float,
+        known: KnownNoise | None = None,
     ) -> None:
         """Remember an answer; files that are too old go. A folder that cannot be written is no error.
 
@@ -145,6 +158,7 @@ class Calibrations:
             at=self._now(),
             asked=pairs,
             budget_s=budget_s,
+            known=known,
             comparison=comparison,
             raw=raw,
         )
@@ -331,23 +345,29 @@ class ContractTimer:
         budget_s: float,
         fresh: bool,
         purpose: str,
+        known: KnownNoise | None = None,
     ) -> Comparison | BenchmarkFailed:
         """A/A: that commit and its twin, checked out and built apart, timed as any two versions are.
 
-        Ends after the pair in which `budget_s` seconds of timing were over, but not with fewer than two pairs.
+        Ends after the pair in which `budget_s` seconds of timing were over, but not with fewer than two pairs, and where
+        `known` says that noise is small for sure.
         `fresh=False` may answer from the cache, with a note that says so and no seconds of this campaign's.
         """
         request = self._ask(commit, shapes=shapes, blocks=blocks)
-        if not fresh and (answer := self._calibrations.find(request, pairs=pairs, budget_s=budget_s)):
+        if not fresh and (answer := self._calibrations.find(request, pairs=pairs, budget_s=budget_s, known=known)):
             return self._remember(commit, answer, purpose)
         question = self._question(commit, self._commands.trees.twin(commit), shapes=shapes, blocks=blocks)
         if isinstance(question, BenchmarkFailed):
             return question.model_copy(update={"commit": commit})
         until = time.monotonic() + budget_s
         numbers = range(pairs)
-        timed_pairs = self._time(
-            question, numbers, enough=lambda count: count >= FEWEST_PAIRS and time.monotonic() >= until
-        )
+
+        def enough(timed_pairs: list[TimedPair]) -> bool:
+            if len(timed_pairs) >= FEWEST_PAIRS and time.monotonic() >= until:
+                return True
+            return known is not None and self._is_known(question, timed_pairs, known)
+
+        timed_pairs = self._time(question, numbers, enough=enough)
         comparison = (
             timed_pairs
             if isinstance(timed_pairs, BenchmarkFailed)
@@ -357,8 +377,14 @@ class ContractTimer:
             return comparison.model_copy(update={"commit": commit})
         comparison = comparison.model_copy(update={"candidate": commit})
         raw = self._artifacts.get(comparison.raw).decode()
-        self._calibrations.keep(request, comparison, raw, pairs=pairs, budget_s=budget_s)
+        self._calibrations.keep(request, comparison, raw, pairs=pairs, budget_s=budget_s, known=known)
         return comparison
+
+    def _is_known(self, question: Question, timed_pairs: list[TimedPair], known: KnownNoise) -> bool:
+        """Whether noise is small for sure by these pairs, without the blocks that the machine disturbed."""
+        selection = fit(timed_pairs, question, limit=self._bearing.dropped_limit)
+        shapes = None if isinstance(selection, BenchmarkFailed) else shapes_of(selection.pairs, self._classes)
+        return shapes is not None and not isinstance(shapes, Problem) and known.holds(shapes)
 
     def _ask(self, commit: str, *, shapes: tuple[str, ...], blocks: int) -> CalibrationRequest:
         contract = self._commands.contract
@@ -390,9 +416,9 @@ class ContractTimer:
         return Question(best=best, candidate=candidate, shapes=shapes, blocks=blocks, folders=folders)
 
     def _time(
-        self, question: Question, numbers: range, *, enough: Callable[[int], bool] = lambda _: False
+        self, question: Question, numbers: range, *, enough: Callable[[list[TimedPair]], bool] = lambda _: False
     ) -> list[TimedPair] | BenchmarkFailed:
-        """The pairs with these numbers, in order, until as many as are `enough` were timed."""
+        """The pairs with these numbers, in order, until those that were timed are `enough`."""
         interleaver = self._interleaver()
         timed_pairs: list[TimedPair] = []
         for number in numbers:
@@ -400,7 +426,7 @@ class ContractTimer:
             if isinstance(result, BenchmarkFailed):
                 return result
             timed_pairs.append(result)
-            if enough(len(timed_pairs)):
+            if enough(timed_pairs):
                 break
         return self._learn_classes(question, timed_pairs) or timed_pairs
 

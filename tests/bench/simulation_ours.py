@@ -9,6 +9,7 @@ import numpy as np
 
 from ridgeline.graph.evidence import Comparison, ShapePairs
 from ridgeline.graph.limits import Limits
+from ridgeline.graph.rules.calibration import make_known_noise
 from ridgeline.graph.stats.noise import Noise, estimate_noise
 from ridgeline.graph.stats.sequential import PairDecision, decide_from_pairs, estimate_gain
 from ridgeline.graph.values import Artifact
@@ -52,8 +53,12 @@ def compared(blocks: Blocks) -> Comparison:
     )
 
 
-def calibrated(blocks: Blocks) -> Noise | None:
-    return estimate_noise([compared(blocks)]) if len(blocks) else None
+def calibrated(blocks: Blocks, limits: Limits | None = None) -> Noise | None:
+    """By all these pairs, or by as many as the limits ask for."""
+    known = make_known_noise(limits) if limits else None
+    looks = [look for look in known.looks if look < len(blocks)] if known else []
+    enough = next((look for look in looks if known and known.holds(compared(blocks[:look]).shapes)), len(blocks))
+    return estimate_noise([compared(blocks[:enough])]) if enough else None
 
 
 def decided(blocks: Blocks, noise: Noise | None, limits: Limits) -> tuple[PairDecision, int]:
@@ -94,7 +99,7 @@ def judged(
     most = max(tries for _, tries in gains)
     before = machine.pairs(draw, most, limits.calibration_pairs, blocks=limits.blocks)
     after = (later or machine).pairs(draw, most, limits.looks[-1], blocks=limits.blocks)
-    noises = [calibrated(run) for run in before.tolist()]
+    noises = [calibrated(run, limits) for run in before.tolist()]
     return [tallied(_ends(after[:tries] + math.log1p(gain), noises, limits)) for gain, tries in gains]
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from ridgeline.graph.evidence import BenchmarkFailed, Comparison
+from ridgeline.graph.stats.noise import KnownNoise
 from ridgeline.sandbox.store.durable import cache_folder
 from ridgeline.sandbox.timing.timer import KEPT_S, Calibrations, ContractTimer
 from tests.rooms import OUTSIDE, Room, StillDevice, open_room, script_contract
@@ -101,6 +102,34 @@ def desk(make_repository, tmp_path: Path, monkeypatch) -> Desk:
     desk = Desk(make_repository, tmp_path)
     monkeypatch.setenv(OUTSIDE, str(desk.ran.parent))
     return desk
+
+
+STILL = """printf 'label,block,slot,side,time_us\\n' > "$3"
+for block in 0 1; do
+  for slot in 0 1 2 3; do
+    side=$(echo abba | cut -c$((slot + 1)))
+    printf 'small,%d,%d,%s,100.%d\\n' $block $slot $side $(($6 % 2)) >> "$3"
+  done
+done
+exit 0
+"""
+"""A benchmark of a machine without noise."""
+KNOWN = KnownNoise(looks=(4, 6), margin=0.005, shape_guard=0.02)
+
+
+def count_pairs(result: Comparison) -> list[int]:
+    """Process pairs of each shape."""
+    return [len(shape.pairs) for shape in result.shapes]
+
+
+def test_where_noise_is_small_for_sure_fewer_pairs_are_timed_and_that_is_remembered(desk):
+    here = desk.room(paired=STILL)
+    assert count_pairs(desk.ask(here, pairs=8, known=KNOWN)) == [4]
+    again = desk.ask(here, pairs=8, known=KNOWN)
+    assert (count_pairs(again), again.seconds) == ([4], 0.0)
+    assert count_pairs(desk.ask(here, pairs=8)) == [8], "who asks for all pairs is not answered by fewer"
+    noisy = desk.room("two")
+    assert count_pairs(desk.ask(noisy, pairs=5, known=KNOWN.model_copy(update={"margin": 1e-9}))) == [5]
 
 
 def test_a_version_is_timed_against_its_twin_from_another_checkout_and_build(desk):

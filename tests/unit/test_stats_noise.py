@@ -157,6 +157,8 @@ def history(*runs, rounds=0, **limits):
 
 
 QUIET = same([0.002 * (-1) ** n for n in range(16)])
+REMEMBERED = QUIET.model_copy(update={"seconds": 0.0})
+"""What an earlier campaign measured."""
 
 
 @pytest.mark.parametrize(
@@ -168,6 +170,10 @@ QUIET = same([0.002 * (-1) ** n for n in range(16)])
         (history(calibrated(QUIET), rounds=7), None),
         (history(calibrated(QUIET), rounds=8), "canary"),
         (history(calibrated(QUIET), rounds=8, canary_every=0), None),
+        (history(calibrated(REMEMBERED)), None),
+        (history(calibrated(REMEMBERED), rounds=1), "canary"),
+        (history(calibrated(REMEMBERED), rounds=1, canary_every=0), None),
+        (history(calibrated(REMEMBERED), rounds=1, calibration_looks=()), None),
         (history(calibrated(QUIET), calibrated(QUIET, after_round=9, fresh=False), rounds=8), None),
         (history(calibrated(QUIET), calibrated(QUIET, after_round=9, fresh=False, alarm="!"), rounds=8), "calibration"),
         (history(calibrated(None, note="crashed")), None),
