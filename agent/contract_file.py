@@ -20,6 +20,7 @@ from ridgeline.graph.rules.audit import RELAXED_RULE
 from ridgeline.graph.values import Value
 from ridgeline.knowledge.definitions import list_functions
 from ridgeline.knowledge.rewrite import code
+from ridgeline.sandbox.devices.values import device_kind
 from ridgeline.sandbox.store.yaml_file import NotReadable, document, explain_errors, fields_of_lines, unknown_keys
 from ridgeline.sandbox.workspace.globs import matches
 
@@ -79,6 +80,7 @@ def load(path: Path) -> LoadedContract:
         *_find_locked_editables(contract, file.parent),
         *_misused_columns(contract),
         *_absent_processors(contract),
+        *_find_unfit_engine(contract),
     ]
     if problems:
         raise UserErrors([f"{file.name}: {line}" for line in problems])
@@ -226,6 +228,16 @@ def _find_undefined_function(contract: Contract, root: Path) -> Iterator[str]:
     texts = {str(file): file.read_text(encoding="utf-8", errors="replace") for file in files if code(file.name)}
     if contract.function not in list_functions(texts):
         yield f"function: no source of the kernel defines {contract.function!r}; correct the name, or leave it out"
+
+
+def _find_unfit_engine(contract: Contract) -> Iterator[str]:
+    """A line where processor time is to be scored and cannot be."""
+    if contract.scoring.engine != "cpu":
+        return
+    if device_kind(contract) != "cpu":
+        yield "scoring.engine: cpu: processor time does not see what a GPU does; give event, graph, profiler or wall"
+    elif contract.task_file:
+        yield "scoring.engine: cpu: the judge of a task times by the wall clock; give wall, or leave it out"
 
 
 def _matches(root: Path, glob: str) -> Iterator[Path]:

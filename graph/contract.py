@@ -67,6 +67,8 @@ class Scoring(Value):
     time_ms: str | None = None
     """Column with the time of one call in milliseconds, for the roofline and the reports."""
     engine: Engine = "wall"
+    """What took the benchmark's times. `cpu`: processor time of a kernel of this machine's processor, as its benchmark
+    reports it by `getrusage` or `CLOCK_PROCESS_CPUTIME_ID`; what sleeps, waits or runs side by side does not show in it."""
 
     @model_validator(mode="after")
     def _both_directions(self) -> Self:

@@ -10,7 +10,7 @@ SCHEMA = 1
 """Version of every file Ridgeline writes; a campaign of another version is refused, never guessed at."""
 
 Answer = Literal["yes", "no", "unverified"]
-Engine = Literal["wall", "event", "graph", "profiler"]
+Engine = Literal["wall", "cpu", "event", "graph", "profiler"]
 """What took a time. Numbers of two engines are never compared."""
 Bucket = Literal["K1", "K2", "K3", "K4", "W1", "W2", "W3"]
 """Rule 11: K = kernel work, W1 = bounded weight cache, W2 and W3 = benchmark-only, forbidden."""

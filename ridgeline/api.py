@@ -59,6 +59,7 @@ def compare(
     metric_regex: str | None = None,
     higher_is_better: bool = False,
     engine: str | None = None,
+    clock: Literal["wall", "cpu"] = "wall",
     alpha: float | None = None,
     margin: float | None = None,
     calibration_pairs: int | None = None,
@@ -74,15 +75,18 @@ def compare(
     """Whether B is faster than A, in interleaved fresh processes, with an error rate that holds at every look.
 
     `a`, `b`: two command lines (run without a shell), or two commits, branches or checkouts of a repository with a
-    contract. `folder`: where commands run and words are looked up. By default whole wall times are compared; `csv`
-    names a column and `label` the column of shapes of the CSV that the commands print, `metric_regex` the one number
-    that its group finds. `alpha`: chance of a false gain (0.01); `margin`: least gain that counts, as a share (0.005).
+    contract. `folder`: where commands run and words are looked up. By default whole wall times are compared, with
+    `clock="cpu"` the processor time of each command and all it waits for, in which sleeping, waiting and devices do not
+    show; `csv` names a column and `label` the column of shapes of the CSV that the commands print, `metric_regex` the
+    one number that its group finds. `alpha`: chance of a false gain (0.01); `margin`: least gain that counts, as a share (0.005).
     `calibration_pairs`: A against itself first (16; 0 for none). `blocks`: ABBA blocks in a pair. `timeout_s`: for one
     run. `threads=1` pins each run to a core; `gpu=True` waits for an idle card and holds it. `raw`: keeps all timings.
 
     The answer's `ratio`, `lower` and `upper` are t_A / t_B: above 1, B is faster; `verdict` is faster, not_faster or
     undecided. Raises UserError for input, WorldError where a command fails or no card is idle.
     """
+    if clock not in ("wall", "cpu"):
+        raise UserError(f"clock: is {clock!r}; give wall or cpu")
     request = Request(
         a=a,
         b=b,
@@ -91,6 +95,7 @@ def compare(
         metric_regex=metric_regex,
         higher_is_better=higher_is_better,
         engine=engine,
+        cpu_time=clock == "cpu",
         alpha=alpha,
         margin=margin,
         calibration_pairs=calibration_pairs,

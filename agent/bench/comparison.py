@@ -269,13 +269,19 @@ def answer(outcome: CourseOutcome, about: About, request: BenchSettings) -> Answ
     )
 
 
+UNSEEN: dict[Engine, str] = {
+    "cpu": ": processor time, in which sleeping, waiting, threads that overlap and devices do not show"
+}
+"""What a number of that engine leaves out, so that nobody quotes it for the time that somebody waits."""
+
+
 def sentence(outcome: CourseOutcome, about: About, request: BenchSettings) -> str:
     """One sentence to quote: what is claimed, how surely, and what it rests on."""
     if not outcome.looks:
         return f"Undecided: {_why(outcome)} before one pair was timed."
     estimate = outcome.looks[-1]
     surely = f"at alpha {percent(request.limits.alpha)}"
-    rests = f"{_basis(outcome)}, engine {about.engine}"
+    rests = f"{_basis(outcome)}, engine {about.engine}{UNSEEN.get(about.engine, '')}"
     match outcome.verdict:
         case "faster":
             claim = f"B is faster than A by {percent(_gain(estimate.theta))} (at least {percent(_gain(estimate.lower))} {surely}"

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import platform
+import statistics
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -312,7 +313,8 @@ class CommandLab:
         where = f"pinned to core {core}" if core is not None else "not pinned to a core; --threads 1 does that"
         if self._metric.reader is None:
             empty = 1000 * self._runs.empty_s()
-            self._notes = (f"times are of whole processes, {where}; {empty:.1f} ms of each is its start",)
+            kind = "processor times (user and system)" if self._metric.of_processor else "times"
+            self._notes = (f"{kind} are of whole processes, {where}; {empty:.1f} ms of each is its start",)
         else:
             origin = f"the numbers are the commands' own, taken to be by engine {self._runs.engine}"
             self._notes = (f"{origin}; the processes are {where}",)
@@ -327,8 +329,20 @@ class CommandLab:
             machine=self._machine,
             unit="" if self._metric.reader else "us",
             inverted=self._metric.higher_is_better,
-            notes=self._notes,
+            notes=(*self._notes, *self._share_of_wall_time()),
         )
+
+    def _share_of_wall_time(self) -> tuple[str, ...]:
+        """How much of the wall time was processor time, a line for both: what is beside it was not compared."""
+        if not (self._metric.of_processor and self._pairs):
+            return ()
+        shares: dict[str, list[float]] = {"best": [], "candidate": []}
+        for timed in self._pairs:
+            for slot in timed.pair.slots:
+                if slot.time_us is not None:
+                    shares[slot.side].append(slot.time_us / (1e6 * timed.processes[slot.process].seconds))
+        a, b = (100 * statistics.median(shares[side]) for side in ("best", "candidate"))
+        return (f"processor time was {a:.0f} % of the wall time of A and {b:.0f} % of that of B",)
 
     def calibrate(self, *, pairs: int, budget_s: float, tell: Tell) -> Comparison | BenchmarkFailed:
         until = time.monotonic() + budget_s

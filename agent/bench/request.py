@@ -67,8 +67,24 @@ def require_at_least(option: str, value: int | None, *, least: int) -> None:
         raise UserError(f"{option}: is {value}; give {least} or more")
 
 
-def metric(*, regex: str | None, column: str | None, label: str | None, higher: bool, engine: str | None) -> Metric:
+def metric(
+    *,
+    regex: str | None,
+    column: str | None,
+    label: str | None,
+    higher: bool,
+    engine: str | None,
+    cpu_time: bool,
+    gpu: bool,
+) -> Metric:
     """What is compared. Raises UserError for options that do not go together or a pattern without its one group."""
+    if gpu and (cpu_time or engine == "cpu"):
+        option = "--cpu-time" if cpu_time else "--engine cpu"
+        raise UserError(f"{option}: processor time does not see what a GPU does; leave it out, or --gpu")
+    if cpu_time and (regex is not None or column is not None):
+        raise UserError(
+            "--cpu-time: is compared instead of what the commands report; leave out --metric-regex and --csv"
+        )
     if regex is not None and column is not None:
         raise UserError("--metric-regex and --csv: give one of them")
     if regex is None and column is None:
@@ -77,7 +93,7 @@ def metric(*, regex: str | None, column: str | None, label: str | None, higher: 
             raise UserError(
                 f"{unfit[0]}: says something of numbers that the commands report; add --metric-regex or --csv"
             )
-        return Metric()
+        return Metric(engine="cpu" if cpu_time else "wall")
     if label is not None and column is None:
         raise UserError("--label: names a column of --csv COLUMN, which is not given")
     reader = ByCsv(column=column, label=label) if column is not None else ByRegex(pattern=_pattern(regex or ""))
@@ -137,6 +153,7 @@ class Request(Value):
     label: str | None = None
     higher_is_better: bool = False
     engine: str | None = None
+    cpu_time: bool = False
     threads: int | None = None
     gpu: bool = False
     timeout: float = 600.0

@@ -97,6 +97,10 @@ def _lab(request: Request, sides: tuple[Side, Side], here: Path) -> Iterator[tup
 
     options = {"--metric-regex": request.metric_regex, "--csv": request.csv, "--threads": request.threads}
     options |= {"--engine": request.engine, "--label": request.label, "--gpu": request.gpu or None}
+    if request.cpu_time:
+        raise UserError(
+            "--cpu-time: is for commands; a contract whose benchmark reports processor time says scoring.engine: cpu"
+        )
     if unfit := [option for option, value in options.items() if value is not None]:
         raise UserError(f"{unfit[0]}: is for commands; of commits and folders, the contract says it")
     with gather_sides(sides, here) as (pairing, gathering, folder):
@@ -115,6 +119,8 @@ def _commands(request: Request, sides: tuple[Side, Side]) -> tuple[Lab, BenchSet
         label=request.label,
         higher=request.higher_is_better,
         engine=request.engine,
+        cpu_time=request.cpu_time,
+        gpu=request.gpu,
     )
     bench_settings = make_bench_settings(request, (), blocks=None).model_copy(
         update={"blocks": request.blocks or COMMAND_BLOCKS}

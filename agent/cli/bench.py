@@ -26,7 +26,13 @@ Csv = Annotated[
 ]
 Label = Annotated[str | None, typer.Option(help="Column that names the rows of the CSV; default: label.")]
 Higher = Annotated[bool, typer.Option("--higher-is-better", help="The reported number is a rate.")]
-Engine = Annotated[str | None, typer.Option(help="What took the reported numbers: wall, event, graph or profiler.")]
+Engine = Annotated[
+    str | None, typer.Option(help="What took the reported numbers: wall, cpu, event, graph or profiler.")
+]
+CpuTime = Annotated[
+    bool,
+    typer.Option("--cpu-time", help="Compare processor time, user and system, of a command and all it waits for."),
+]
 Threads = Annotated[int | None, typer.Option(help="1 pins every command to one core.")]
 Gpu = Annotated[bool, typer.Option("--gpu", help="The commands run on a GPU: each block gets an idle card to itself.")]
 Timeout = Annotated[float, typer.Option(help="Seconds that one run of a command may take.")]
@@ -56,6 +62,7 @@ def bench(
     label: Label = None,
     higher_is_better: Higher = False,
     engine: Engine = None,
+    cpu_time: CpuTime = False,
     threads: Threads = None,
     gpu: Gpu = False,
     timeout: Timeout = 600.0,

@@ -224,6 +224,7 @@ ENGINE_PHRASES: dict[Engine, str] = {
     "graph": "replays of a CUDA or HIP graph: what the host does for a launch is not in it",
     "event": "events on the device around the calls: it counts where the host is too slow to launch",
     "wall": "the clock of the host: launches are in it",
+    "cpu": "processor time of the host: what the device does is not in it",
     "profiler": "the profiler's times of the kernels: launches are not in it",
 }
 """What an engine counts, for a device that something has to be launched on."""

@@ -29,10 +29,8 @@ class StartedProcess(Protocol):
         """Its process id."""
         ...
 
-    @property
-    def returncode(self) -> int | None:
-        """Its exit code, or the negative number of the signal that ended it; None until it was collected."""
-        ...
+    returncode: int | None
+    """Its exit code, or the negative number of the signal that ended it; None until it was collected."""
 
     def wait(self) -> int:
         """Collect it: its exit code."""
@@ -56,13 +54,30 @@ def wait_for_exit(process: StartedProcess, timeout_s: float) -> bool:
         os.close(watched)
 
 
-def end_session(process: StartedProcess, *, politely: bool) -> None:
-    """Kill the process's whole session, with SIGTERM first when asked, and collect the process."""
+def end_session(process: StartedProcess, *, politely: bool) -> float | None:
+    """Kill the process's whole session, with SIGTERM first when asked, and collect the process.
+
+    Its processor time in seconds, with that of everything whose end was waited for below it; None where somebody else
+    collected it.
+    """
     if politely:
         _signal(process.pid, signal.SIGTERM)
         wait_for_exit(process, GRACE_S)
     _signal(process.pid, signal.SIGKILL)
-    process.wait()
+    return _collect(process)
+
+
+def _collect(process: StartedProcess) -> float | None:
+    """Wait for its end: its processor time in seconds, None where it was collected before."""
+    if process.returncode is not None:
+        return None
+    try:
+        _, status, usage = os.wait4(process.pid, 0)
+    except ChildProcessError:
+        process.wait()
+        return None
+    process.returncode = os.waitstatus_to_exitcode(status)
+    return usage.ru_utime + usage.ru_stime
 
 
 def sweep(mark: str, *, ancestor: int, forks: int | None) -> tuple[int, ...]:

@@ -141,6 +141,18 @@ class Captured:
     stderr: str
 
 
+@dataclass(frozen=True, kw_only=True)
+class _End:
+    """How one process ended."""
+
+    returncode: int | None
+    """None when it was killed for time."""
+    seconds: float
+    """Wall time."""
+    cpu_s: float | None
+    """Processor time with all that was waited for below it."""
+
+
 def run(argv: Sequence[str], *, cwd: Path, timeout_s: float, **options: Unpack[Options]) -> Exit:
     """Run a command to its end and say what it did.
 
@@ -156,12 +168,13 @@ def run(argv: Sequence[str], *, cwd: Path, timeout_s: float, **options: Unpack[O
     with fresh_folder(*PRIVATE) as private:
         output_file = private / "output"
         with output_file.open("wb") as out:
-            returncode, seconds = _execute(command, private=private, out=out, err=None)
+            ended = _execute(command, private=private, out=out, err=None)
         return Exit(
             argv=command.argv,
-            returncode=returncode,
-            timed_out=returncode is None,
-            seconds=seconds,
+            returncode=ended.returncode,
+            timed_out=ended.returncode is None,
+            seconds=ended.seconds,
+            cpu_s=ended.cpu_s,
             output=head_and_tail(output_file, command.output_bytes),
         )
 
@@ -180,7 +193,7 @@ def capture(
     """
     command = Command(argv=tuple(argv), cwd=cwd, timeout_s=timeout_s, env=env, network=True, file_mb=None, stdin=stdin)
     with _memory_file() as out, _memory_file() as err:
-        returncode, _ = _execute(command, private=_tool_folder(), out=out, err=err)
+        returncode = _execute(command, private=_tool_folder(), out=out, err=err).returncode
         out.seek(0)
         err.seek(0)
         return Captured(returncode=returncode, stdout=out.read(), stderr=err.read().decode(errors="replace"))
@@ -229,8 +242,8 @@ def head_and_tail(path: Path, limit: int) -> str:
     return f"{head.decode(errors='replace')}\n[... {gone} bytes left out ...]\n{tail.decode(errors='replace')}"
 
 
-def _execute(command: Command, *, private: Path, out: BinaryIO, err: BinaryIO | None) -> tuple[int | None, float]:
-    """Exit code (None when killed for time) and wall seconds."""
+def _execute(command: Command, *, private: Path, out: BinaryIO, err: BinaryIO | None) -> _End:
+    """The command from its start to its end."""
     mark = secrets.token_hex(16)
     environment = build_environment(private, mark=mark, extra=command.env)
     in_table = command.room is not None and has_own_table()
@@ -254,13 +267,13 @@ def _execute(command: Command, *, private: Path, out: BinaryIO, err: BinaryIO | 
             )
             seconds = time.monotonic() - began
         finally:  # reached on Ctrl-C too: nothing that was started may go on by itself
-            end_session(process, politely=how != "exited")
+            cpu_s = end_session(process, politely=how != "exited")
             if not (_is_trusted(command) or in_table):  # with a table of its own nothing is left
                 sweep(mark, ancestor=process.pid, forks=forks)
             kill_tree.end_since(earlier_children)
     if how == "hung" and command.patience is not None:
         os.write(out.fileno(), f"\n[{command.patience.text}]\n".encode())
-    return (process.returncode if how == "exited" else None), seconds
+    return _End(returncode=process.returncode if how == "exited" else None, seconds=seconds, cpu_s=cpu_s)
 
 
 @contextlib.contextmanager

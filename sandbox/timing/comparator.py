@@ -235,10 +235,15 @@ class Metric:
     """What is compared."""
 
     reader: Reader | None = None
-    """None: the wall time of the whole process."""
+    """None: the whole process, by the wall clock or with engine `cpu` by its processor time."""
     higher_is_better: bool = False
     engine: Engine = "wall"
     """What took the numbers, where the command's own CSV does not say."""
+
+    @property
+    def of_processor(self) -> bool:
+        """Whether the kernel's count of processor time is compared, user and system, of the whole process tree."""
+        return self.reader is None and self.engine == "cpu"
 
 
 class Runs:
@@ -264,8 +269,8 @@ class Runs:
         return self._conduct
 
     def empty_s(self) -> float:
-        """Median seconds of a process that does nothing, started in the same way: what is in every wall time."""
-        return statistics.median(self._start(("true",)).seconds for _ in range(EMPTY_RUNS))
+        """Median seconds of a process that does nothing, started in the same way: what is in every time."""
+        return statistics.median(self._seconds("true", self._start(("true",))) for _ in range(EMPTY_RUNS))
 
     def once(self, name: str, argv: tuple[str, ...]) -> tuple[float, Conditions, tuple[tuple[str, float], ...]]:
         """Seconds and conditions of one run of the command called `name`, and its costs by shape."""
@@ -279,12 +284,23 @@ class Runs:
                 require_room(temporary)
             _ended_well(process, name, self._conduct.timeout_s)
             if self._metric.reader is None:
-                return process.seconds, watch.conditions(), (("all", 1e6 * process.seconds),)
+                return process.seconds, watch.conditions(), (("all", 1e6 * self._seconds(name, process)),)
             try:
                 report = self._metric.reader.parse(process.output, file.read_bytes() if file.is_file() else None)
             except Unreadable as error:
                 raise CommandFailed(f"{name}: {error}", process.output) from None
         return process.seconds, watch.conditions(), self._costs(name, report)
+
+    def _seconds(self, name: str, process: Exit) -> float:
+        """By the clock that is compared."""
+        if not self._metric.of_processor:
+            return process.seconds
+        if not process.cpu_s:
+            raise CommandFailed(
+                f"{name}: the kernel counted no processor time of `{' '.join(process.argv)}`;"
+                " make it work longer, or compare wall times"
+            )
+        return process.cpu_s
 
     def _costs(self, name: str, report: Reported) -> tuple[tuple[str, float], ...]:
         """Smaller is better: a rate stands as its inverse, whose ratio is the same."""

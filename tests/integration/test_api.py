@@ -53,6 +53,7 @@ def test_compare_says_which_of_two_commands_is_faster(tmp_path):
             "A: 'no-such-program-x' is no folder",
         ),
         (lambda here: ridgeline.compare("sleep 0", "sleep 0", folder=here, max_pairs=1), "--max-pairs: is 1"),
+        (lambda here: ridgeline.compare("true", "true", folder=here, clock="gpu"), "clock: is 'gpu'; give wall or cpu"),
         (lambda here: ridgeline.judge(here), "task.yaml"),
         (lambda here: ridgeline.judge(here, margin=-1), "judge: margin: input should be greater"),
         (lambda here: ridgeline.optimize(here), "ridgeline.yaml"),

@@ -190,6 +190,9 @@ def test_where_nothing_can_draw_everything_else_works(here):
         (("true", "true", "--label", "x"), "--label: says something of numbers that the commands report"),
         (("true", "true", "--higher-is-better"), "--higher-is-better: says something of numbers"),
         (("true", "true", "--csv", "ms", "--engine", "evnt"), "--engine: unknown engine 'evnt'; did you mean 'event'"),
+        (("true", "true", "--cpu-time", "--gpu"), "--cpu-time: processor time does not see what a GPU does"),
+        (("true", "true", "--csv", "ms", "--engine", "cpu", "--gpu"), "--engine cpu: processor time does not see"),
+        (("true", "true", "--cpu-time", "--csv", "ms"), "--cpu-time: is compared instead of what the commands report"),
         (("true", "true", "--csv", "ms"), "A: --csv ms: the command neither wrote {csv} nor printed"),
         (("echo 1", "echo x", "--metric-regex", "([0-9x])"), "B: --metric-regex: 'x' is not a number"),
         (("true",), "Missing argument 'B'"),
@@ -202,6 +205,56 @@ def test_bad_input_is_one_line(cli, here, words, said):
     assert (done.code, done.out) == (2, "")
     assert said in done.complaint
     assert sorted(path.name for path in here.iterdir()) == ["report", "sleep"]
+
+
+LOOP = """#include <stdlib.h>
+int main(int count, char **words) {
+    volatile unsigned sum = 0;
+    for (long i = atol(words[count - 1]); i > 0; i--) sum += i;
+    return 0;
+}
+"""
+
+
+@pytest.fixture
+def loop(here):
+    """A C program that counts down from its argument: 20 million take about 40 ms."""
+    (here / "loop.c").write_text(LOOP)
+    subprocess.run(("cc", "-O1", "-o", "loop", "loop.c"), cwd=here, check=True)
+    return here / "loop"
+
+
+@pytest.fixture
+def busy_machine():
+    """Four processes that never rest."""
+    processes = [subprocess.Popen((sys.executable, "-ISc", "while True: pass")) for _ in range(4)]
+    yield
+    for process in processes:
+        process.kill()
+        process.wait()
+
+
+def test_processor_time_is_of_the_whole_tree_and_says_what_it_does_not_see(cli, loop):
+    words = ("./loop 30000000", "sh -c 'sleep 0.1; ./loop 20000000; true'")
+    said = cli("bench", *words, "--cpu-time", *QUICK, "--max-pairs", 12).json
+    assert (said["verdict"], said["engine"], said["unit"]) == ("faster", "cpu", "us"), said["sentence"]
+    assert 1.2 < said["ratio"] < 1.7
+    assert "sleeping, waiting, threads that overlap and devices do not show" in said["sentence"]
+    assert any(note.startswith("processor time was") for note in said["notes"])
+
+
+@pytest.mark.slow
+def test_on_a_busy_machine_processor_time_settles_what_is_ten_per_cent(cli, loop, busy_machine):
+    said = cli("bench", "./loop 20000000", "./loop 18181818", "--cpu-time", *QUICK, "--max-pairs", 20).json
+    assert said["verdict"] == "faster", said["sentence"]
+    assert said["ratio"] == pytest.approx(1.1, abs=0.06)
+
+
+@pytest.mark.slow
+def test_on_a_busy_machine_identical_programs_do_not_differ_in_processor_time(cli, loop, busy_machine):
+    said = cli("bench", "./loop 20000000", "./loop 20000000", "--cpu-time", *QUICK, "--max-pairs", 8).json
+    assert said["lower"] < 1 + said["margin"], said["sentence"]
+    assert said["upper"] > 1, said["sentence"]
 
 
 def test_numbers_of_two_engines_are_never_compared(cli, here):

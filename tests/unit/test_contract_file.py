@@ -200,3 +200,13 @@ def test_the_timed_function_is_one_that_the_kernel_defines(tmp_path):
     assert said == (
         "ridgeline.yaml: function: no source of the kernel defines 'question'; correct the name, or leave it out"
     )
+
+
+def test_processor_time_is_scored_for_kernels_of_the_processor_alone(tmp_path):
+    scoring = {"primary_metric": document()["scoring"]["primary_metric"], "engine": "cpu"}
+    assert load(project(tmp_path, scoring=scoring)).contract.scoring.engine == "cpu"
+    said = problem(project(tmp_path, scoring=scoring, target_gpu="H100"))
+    assert said == (
+        "ridgeline.yaml: scoring.engine: cpu: processor time does not see what a GPU does;"
+        " give event, graph, profiler or wall"
+    )

@@ -44,6 +44,16 @@ def test_output_and_error_come_back_together_in_order(tmp_path):
     assert shell("echo one; echo two >&2; echo three", tmp_path).output == "one\ntwo\nthree\n"
 
 
+def test_processor_time_is_that_of_the_process_and_of_what_it_waited_for(tmp_path):
+    burn = "sum(range(5_000_000))"
+    ended = shell(f"{sys.executable} -ISc '{burn}' & wait; sleep 0.3", tmp_path)
+    assert ended.cpu_s is not None
+    assert 0.02 < ended.cpu_s < ended.seconds - 0.2
+    idle = shell("sleep 0.3", tmp_path)
+    assert idle.cpu_s is not None
+    assert idle.cpu_s < ended.cpu_s / 2
+
+
 def test_input_is_empty(tmp_path):
     assert shell("cat; echo end", tmp_path).output == "end\n"
 
