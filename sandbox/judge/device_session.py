@@ -232,8 +232,8 @@ class DeviceSession(Session):
             self._sync()
             words = ("cold " if self._task.cache == "cold" else "") + self.lane
             frame = Frame(CALL, os.urandom(NONCE_BYTES), slot, placement, text=words)
-            answer, taken = self._running.exchange(frame, DONE, timeout_s=timeout_s)
-            stop_us = self._running.wait_stopped()
+            answer, wall_us = self._running.exchange(frame, DONE, timeout_s=timeout_s)
+            stop_us = self._running.wait_stopped().stop_us
             began = time.perf_counter_ns()
             outputs = buffers.outputs(placement, into)
             self._sync()
@@ -242,8 +242,8 @@ class DeviceSession(Session):
                 time.sleep(LATE_S)
             return DeviceSealed(
                 outputs=outputs,
-                wall_us=taken.wall_us + sealed_us,
-                called_us=taken.wall_us,
+                wall_us=wall_us + sealed_us,
+                called_us=wall_us,
                 stop_us=stop_us,
                 claimed_us=answer.claim_ns / 1e3,
                 changed_late=buffers.list_changed_outputs(outputs, placement) if late or look else (),

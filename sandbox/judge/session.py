@@ -51,7 +51,6 @@ from ridgeline.sandbox.judge.shared_buffers import (
     budget_bytes,
 )
 from ridgeline.sandbox.judge.worker import (
-    CallTime,
     Device,
     Framework,
     Loading,
@@ -129,6 +128,8 @@ class Session:
         """Of the arrays that a Python candidate gets; may be set before `open`, for example to the reference's."""
         self.mode: WorkerMode = "plain"
         """Set before `open`; only a plain session is ever timed."""
+        self.lock_first = False
+        """Set before `open`: a worker in C is locked before it loads, and others' time on its core is taken off."""
         self.settle_us: int | None = None
         """When set, outputs are copied a second time after the worker ran on for so long: `SealedCall.late`."""
         self.look_share = 1.0
@@ -185,16 +186,16 @@ class Session:
             arena.write(inputs, placement)
             arena.poison(poison, placement)
             frame = Frame(CALL, os.urandom(NONCE_BYTES), slot, placement)
-            answer, taken = self._running.exchange(frame, DONE, timeout_s=timeout_s)
-            return self._seal(slot, arena, inputs, placement, answer, taken)
+            answer, _ = self._running.exchange(frame, DONE, timeout_s=timeout_s)
+            return self._seal(slot, arena, inputs, placement, answer)
         except WorkerLost as lost:
             return self._break(lost)
 
     def ping(self) -> float:
         """Time of an empty call in us, same frames, same clock. nan for a broken worker: the next call says why."""
         try:
-            _, taken = self._running.exchange(Frame(PING, os.urandom(NONCE_BYTES)), PONG, timeout_s=PING_S)
-            self._running.freezer.wait_stopped()
+            self._running.exchange(Frame(PING, os.urandom(NONCE_BYTES)), PONG, timeout_s=PING_S)
+            taken = self._running.wait_stopped()
         except WorkerLost as lost:
             self._break(lost)
             return math.nan
@@ -287,18 +288,18 @@ class Session:
         inputs: Mapping[str, NDArray[np.generic]],
         placement: int,
         answer: Frame,
-        taken: CallTime,
     ) -> SealedCall:
         """Copies first, checks later."""
         worker, returned = self._running, self._reads_results
         large = returned or arena.judged_bytes > LARGE_BYTES
-        stop_us = worker.wait_stopped() if large else 0.0
+        taken = worker.wait_stopped() if large else None
         outputs = arena.outputs(placement)
         if returned and answer.text:
             outputs |= self._read_results(arena, answer.text)
         changed, broken = self._check_memory(arena, inputs, placement)
-        if not large:
-            worker.freezer.wait_stopped()  # what was copied and looked at meanwhile cannot become an answer any more
+        stop_us = 0.0 if taken is None else taken.stop_us
+        if taken is None:
+            taken = worker.wait_stopped()  # what was copied and looked at meanwhile cannot become an answer any more
         late = arena.second_copies() if isinstance(arena, CardSharedBuffers) else self._copy_late(arena, placement)
         if returned:
             worker.release(slot, placement)
@@ -363,6 +364,7 @@ class Session:
             limits=self._enough(),
             environment=self._surroundings.environment,
             mode=self.mode,
+            lock_first=self.lock_first,
         )
 
     def _enough(self) -> WorkerLimits:
@@ -634,9 +636,9 @@ class CardSession(Session):
         slot, arena = self._card(dims)
         arena.write_message(_draw_words(draw))
         frame = Frame(CALL, os.urandom(NONCE_BYTES), slot, placement, text="drawn")
-        answer, called = self._running.exchange(frame, DONE, timeout_s=timeout_s)
+        answer, called_us = self._running.exchange(frame, DONE, timeout_s=timeout_s)
         self._running.freezer.wait_stopped()
-        return slot, arena, answer, called.wall_us
+        return slot, arena, answer, called_us
 
     def _card(self, dims: Mapping[str, int]) -> tuple[int, CardSharedBuffers]:
         slot, arena = self._bind(dims)
@@ -649,9 +651,9 @@ class CardSession(Session):
     ) -> tuple[OutputProof, float]:
         arena.write_message(proof_request.words())
         frame = Frame(PROVE, os.urandom(NONCE_BYTES), *place)
-        _, proved = self._running.exchange(frame, PROVED, timeout_s=timeout_s)
+        _, proved_us = self._running.exchange(frame, PROVED, timeout_s=timeout_s)
         self._running.freezer.wait_stopped()
-        return read_proof(arena.read_message()), proved.wall_us
+        return read_proof(arena.read_message()), proved_us
 
 
 def _draw_words(draw: CardDraw) -> bytes:

@@ -375,6 +375,7 @@ class TimedPairs:
             for place in self.bench.rng.permutation(2):
                 side = "ab"[int(place)]
                 sessions[side] = stack.enter_context(opened[side]())
+                sessions[side].lock_first = self.bench.options.has("isolation")
                 if broken := sessions[side].open():
                     return TimingRefused(side=side, detail=f"{broken.reason}: {broken.detail}")
             calls: list[TimedCall] = []

@@ -341,15 +341,19 @@ class CallTime:
     """How long one call took, in microseconds."""
 
     wall_us: float
+    """From letting the worker run to its answer."""
+    stop_us: float
+    """From the answer until it stood still; `own_us` counts none of it."""
     own_us: float | None = None
-    """Without waits for the core while others had it; None where such waits are not known to be no work of its own."""
+    """The wall time without waits for the core while others had it; None where they are not known to be no work of its own."""
 
 
 class SharedCore:
     """What goes by while a worker's one thread, or the judge that waits for it, waits for a processor.
 
     The kernel counts such waits in ns (/proc/PID/schedstat); sleeping is none. A candidate could wait for helpers of its
-    own: its threads' time on a processor is the least that counts, and processes it must not be able to start.
+    own: its threads' time on a processor is the least that counts, and processes it must not be able to start. That time
+    is read when all threads stand still: of one that runs, the kernel adds it at a tick, milliseconds later.
     """
 
     def __init__(self, pid: int) -> None:
@@ -360,13 +364,21 @@ class SharedCore:
 
     def begin(self) -> None:
         """What is asked about begins now."""
-        self._began_us = self._read()
+        self._began_us = self._answered_us = self._read()
 
-    def take_off(self, wall_us: float) -> float:
-        """The wall time since it began, without the waits in it; the next stretch begins."""
-        before_us, self._began_us = self._began_us, self._read()
-        waited_us, worked_us = (after - before for before, after in zip(before_us, self._began_us, strict=True))
-        return max(wall_us - waited_us, min(worked_us, wall_us))
+    def mark_answer(self) -> None:
+        """What is waited from here on is no wait of the call."""
+        self._answered_us = self._read()
+
+    def take_off(self, wall_us: float, stop_us: float) -> tuple[float, float]:
+        """The times until the answer and from it to now, both without waits; the worker stands still.
+
+        What it worked in all is the least of the first: where its threads were at work when it answered is not known.
+        """
+        ended_us = self._read()
+        (began_wait_us, began_work_us), (wait_us, work_us) = self._began_us, self._answered_us
+        own_us = max(wall_us - (wait_us - began_wait_us), min(ended_us[1] - began_work_us, wall_us))
+        return own_us, max(stop_us - (ended_us[0] - wait_us), min(ended_us[1] - work_us, stop_us))
 
     def close(self) -> None:
         """Close the descriptor."""
@@ -448,6 +460,8 @@ class Loading:
     mode: WorkerMode = "plain"
     segments: bool = False
     """On a card: arrays lie in segments that the judge owns (`device_session.py`)."""
+    lock_first: bool = False
+    """A worker in C can start no process from before the candidate's first line on."""
     compiled: bytes = b""
     """What an earlier process of the same version had compiled, as `Worker.pack` gave it."""
 
@@ -465,6 +479,7 @@ class Worker:
         self._stack = ExitStack()
         self._process: ConfinedProcess | None = None
         self._shared_core: SharedCore | None = None
+        self._locked = False
         self.channel = Channel(spin=_processor_count() > loading.task.threads)
         self._stack.callback(self.channel.close)
 
@@ -481,6 +496,9 @@ class Worker:
         self._filters = self.freezer.filters()
         self._pid = pid
         self.channel.watch(self.freezer.process)
+        if self._loading.lock_first and self._loading.task.language == "c":
+            self.lock()
+            self._count_waits()
         with (
             _memory_descriptor(json.dumps(self._spec()).encode()) as words,
             _memory_descriptor(self._loading.compiled or b"\0") as compiled,
@@ -503,7 +521,7 @@ class Worker:
         Where workers are held to no filter at all, this does nothing: `machine_isolation` says so.
         """
         before = self._filters
-        if not filters.is_supported() or not before or not all(before):
+        if self._locked or not filters.is_supported() or not before or not all(before):
             return
         code = filters.without_processes()
         words = {"code": code.hex(), "steps": len(code) // 8, "call": filters.seccomp_words()}
@@ -511,7 +529,14 @@ class Worker:
             self.tell(Frame(LOCK, os.urandom(NONCE_BYTES)), (descriptor,), LOCKED)
         if any(count != before[0] + 1 for count in self.freezer.filters() or (0,)):
             raise WorkerLost("protocol", "it does not let itself be kept from starting processes")
-        alone = self.freezer.list_siblings() == frozenset()
+        self._locked = True
+
+    def _count_waits(self) -> None:
+        """Take others' time on the core off calls, where the candidate has not begun and can start no process.
+
+        Where it runs already when it is locked, it could hold itself to a filter of its own instead of ours.
+        """
+        alone = self._locked and self.freezer.list_siblings() == frozenset()
         if alone and self._loading.device == "cpu" and self._loading.task.threads == 1:
             with contextlib.suppress(OSError):  # a kernel that does not count waits
                 self._shared_core = SharedCore(self._pid)
@@ -540,8 +565,8 @@ class Worker:
             size = int.from_bytes(os.pread(place, 8, 0), "little")
             return os.pread(place, min(size, MOST_COMPILED_BYTES), 8)
 
-    def exchange(self, frame: Frame, kind: int, *, timeout_s: float) -> tuple[Frame, CallTime]:
-        """Send the frame, let the worker run until it answers, and tell it to stop: the answer, and the time it took.
+    def exchange(self, frame: Frame, kind: int, *, timeout_s: float) -> tuple[Frame, float]:
+        """Send the frame, let the worker run until it answers, and tell it to stop: the answer, and the time in us.
 
         The time is this process's: from letting the worker run, the frame lying ready for it, to the answer. The
         worker may run for some microseconds more, until `wait_stopped`. Raises WorkerLost.
@@ -554,18 +579,19 @@ class Worker:
         self.freezer.resume()
         came = self._came = self.channel.wait_for_message(timeout_s=timeout_s)
         self.freezer.stop()
-        wall_us = (came - began) / 1e3
-        own_us = self._shared_core.take_off(wall_us) if self._shared_core is not None else None
-        return self.channel.take_answer(kind, frame.nonce), CallTime(wall_us=wall_us, own_us=own_us)
+        if self._shared_core is not None:
+            self._shared_core.mark_answer()
+        self._wall_us = (came - began) / 1e3
+        return self.channel.take_answer(kind, frame.nonce), self._wall_us
 
-    def wait_stopped(self) -> float:
-        """Wait until it stands still after an exchange: how long that took since its answer, in us. Raises WorkerLost.
-
-        Without the time in which others had the core, as `exchange`.
-        """
+    def wait_stopped(self) -> CallTime:
+        """Wait until it stands still after an exchange: the times of its call. Raises WorkerLost."""
         self.freezer.wait_stopped()
-        took_us = (time.perf_counter_ns() - self._came) / 1e3
-        return took_us if self._shared_core is None else self._shared_core.take_off(took_us)
+        stop_us = (time.perf_counter_ns() - self._came) / 1e3
+        if self._shared_core is None:
+            return CallTime(wall_us=self._wall_us, stop_us=stop_us)
+        own_us, own_stop_us = self._shared_core.take_off(self._wall_us, stop_us)
+        return CallTime(wall_us=self._wall_us, stop_us=own_stop_us, own_us=own_us)
 
     def explain_loss(self, loss: WorkerLost) -> WorkerLost:
         """The same loss with what the process said and how it ended. It is ended by this."""
