@@ -194,6 +194,13 @@ def _print_rehearsal(rehearsal: "Rehearsal") -> None:
         differences = ", ".join(f"{value:+.2f} %" for value in rehearsal.noise_percent)
         console.say(f"noise      the kernel against itself, per process pair: {differences} (truth: 0)")
     console.say(f"estimate   {low:.1f} to {high:.1f} minutes for a round that is measured, without the planner")
+    for expense in rehearsal.expenses:
+        times = f"{expense.times} x {expense.each_s:.2f} s"
+        console.say(
+            f"spends     {expense.step}: {expense.minutes:.1f} minutes at most, {times}, in {rehearsal.rounds} rounds"
+        )
+    if rehearsal.expenses:
+        console.say(f"cheaper    {rehearsal.expenses[0].step}: {rehearsal.expenses[0].cheaper}")
     for warning in rehearsal.warnings:
         console.say(f"advice     {warning}")
 

@@ -15,6 +15,8 @@ SOURCES: Mapping[str, str] = {".cu": "CUDA", ".hip": "HIP", ".py": "TRITON", ".c
 """Backend by extension, the most telling extension first."""
 MARKS: Mapping[str, str] = {".py": "@triton.jit", ".cpp": "__global__"}
 """Text without which a file of that extension is no kernel."""
+PLAIN = (((".cpp", ".cc", ".cxx"), "C"), ((".py",), "PYTHON"))
+"""Extensions and backend of sources without a mark of a GPU: they run on this machine's processor."""
 SKIPPED = ("test", "bench")
 MAX_BYTES = 1_000_000
 
@@ -23,7 +25,7 @@ TEMPLATE = """\
 # Commands run without a shell, in this folder, with a scrubbed environment. Paths are relative to this folder.
 
 target_op: {op}              # operator and precision, for example gemm_fp8_blockwise
-target_backend: {backend}          # TRITON, CK, HIPBLASLT, TURBO, FLYDSL, HIP, CUDA, CUTEDSL or C
+target_backend: {backend}          # TRITON, CK, HIPBLASLT, TURBO, FLYDSL, HIP, CUDA, CUTEDSL, C (C++ too) or PYTHON
 target_gpu: {gpu}              # product or architecture, for example MI300X or gfx942; cpu for this processor
 dtype: fp32
 
@@ -80,12 +82,27 @@ def write(folder: Path, *, test: str | None = None, benchmark: str | None = None
 
 
 def guess(folder: Path) -> tuple[tuple[str, ...], str]:
-    """Kernel files and backend: all files of the most telling extension that look like kernels."""
+    """Kernel files and backend: all files of the most telling extension that look like kernels. Raises UserError for none."""
     for extension, backend in SOURCES.items():
         files = sorted(path for path in folder.glob(f"*{extension}") if _is_kernel(path))
         if files:
             return tuple(path.name for path in files), backend
-    return (), "C"
+    for extensions, backend in PLAIN:
+        files = sorted(path for path in folder.iterdir() if path.suffix in extensions and _is_plain(path))
+        if files:
+            return tuple(path.name for path in files), backend
+    suffixes = sorted({path.suffix for path in folder.iterdir() if path.is_file() and path.suffix})
+    there = f"files here end in {', '.join(suffixes[:8])}" if suffixes else "no source file lies here"
+    raise UserError(
+        f"{folder}: holds no source of a kernel in C, C++, CUDA, HIP, Triton or Python"
+        f" ({there});"
+        " give the folder in which the kernel lies"
+    )
+
+
+def _is_plain(path: Path) -> bool:
+    """Whether a file may hold the kernel, whatever is in it."""
+    return path.is_file() and not path.name.lower().startswith(SKIPPED) and path.stat().st_size <= MAX_BYTES
 
 
 def _is_kernel(path: Path) -> bool:
@@ -97,12 +114,12 @@ def _is_kernel(path: Path) -> bool:
 
 def _text(folder: Path, *, test: str | None, benchmark: str | None) -> str:
     sources, backend = guess(folder)
-    compiled = backend != "TRITON"
+    compiled = backend not in ("TRITON", "PYTHON")
     return TEMPLATE.format(
         op="my_kernel_f32",
         backend=backend,
-        gpu="cpu" if backend == "C" else "null",
-        sources=", ".join(sources) or ("kernel.py" if backend == "TRITON" else "kernel.c"),
+        gpu="cpu" if backend in ("C", "PYTHON") else "null",
+        sources=", ".join(sources),
         test=test or ("./test_kernel.sh" if compiled else "python test_kernel.py"),
         benchmark=_with_csv(benchmark)
         or ("./bench_kernel.sh" if compiled else "python bench_kernel.py") + " --csv {csv}",

@@ -16,9 +16,23 @@ from ridgeline.graph.values import Value
 
 IMPLAUSIBLE = 100
 """Two clocks, a cold and a warm cache, one call and a mean of many differ by less than this factor."""
+ROUNDS = 10
+"""Rounds that costs are told for where the contract sets no `max_rounds`."""
 PAIRS = 2
 """Process pairs of the A/A run: enough for a first idea of the noise, not for a bound."""
 Say = Callable[[str], None]
+
+
+class Expense(Value):
+    """What one step of a campaign will take, by what the rehearsal took."""
+
+    step: str
+    times: int
+    """How often, at most."""
+    each_s: float
+    minutes: float
+    cheaper: str
+    """What would make it cheaper."""
 
 
 class Rehearsal(Value):
@@ -40,6 +54,10 @@ class Rehearsal(Value):
     """Apparent gain of the kernel over itself, per process pair; the truth is 0."""
     minutes_per_round: tuple[float, float]
     """From the earliest decision to the last look, without the planner's time."""
+    rounds: int
+    """Rounds that `expenses` are for: `max_rounds`, or 10 where there is none."""
+    expenses: tuple[Expense, ...]
+    """Steps of a campaign of so many rounds without planner and profiler, dearest first."""
     nothing_to_gain: bool
     """Whether a campaign would end before its first round: the kernel stands at its ceiling."""
     warnings: tuple[str, ...]
@@ -83,6 +101,8 @@ def rehearse(loaded: LoadedContract, limits: Limits, say: Say) -> Rehearsal:
         pair_s=noise.seconds / PAIRS if noise else None,
         noise_percent=_apparent(noise) if noise else (),
         minutes_per_round=_minutes((build_s or 0.0) + test.seconds + full.seconds, noise, limits),
+        rounds=limits.max_rounds or ROUNDS,
+        expenses=_list_expenses(build_s or 0.0, test.seconds, full, noise, limits),
         nothing_to_gain=left is not None and left[0],
         warnings=(*loaded.warnings, *_advice(loaded, test), *([left[1]] if left else [])),
     )
@@ -164,6 +184,37 @@ def _apparent(compared: Comparison) -> tuple[float, ...]:
 def _minutes(fixed_s: float, noise: Comparison | None, limits: Limits) -> tuple[float, float]:
     each = noise.seconds / PAIRS if noise else 0.0
     return ((fixed_s + limits.looks[0] * each) / 60, (fixed_s + limits.looks[-1] * each) / 60)
+
+
+def _list_expenses(
+    build_s: float, test_s: float, full: Benchmark, noise: Comparison | None, limits: Limits
+) -> tuple[Expense, ...]:
+    """Each step of a campaign at its most, dearest first: seconds of this rehearsal times how often it comes."""
+    rounds, pair_s = limits.max_rounds or ROUNDS, noise.seconds / PAIRS if noise else 0.0
+    shapes, looks = len(full.rows), limits.looks[-1]
+    calibrations = limits.calibration_pairs if limits.preset == "evidence" else 0
+    if pair_s:
+        calibrations = min(calibrations, math.ceil(limits.calibration_minutes * 60 / pair_s))
+    fewer = f"time fewer than {shapes} shapes (`target_shapes`), or fewer blocks than {limits.blocks} (`limits.blocks`)"
+    steps = (
+        ("build", 1 + rounds, build_s, "let rebuild.command compile only what changed"),
+        ("test", 2 + rounds, test_s, "test only this kernel in test_command; the suite belongs into full_test_command"),
+        (
+            "benchmark",
+            5 + rounds,
+            full.seconds,
+            f"let quick_command run fewer repetitions, or fewer than {shapes} shapes",
+        ),
+        ("calibration", calibrations, pair_s, f"fewer calibration pairs (`limits.calibration_pairs`), or {fewer}"),
+        ("pairs of rounds", rounds * looks, pair_s, f"{fewer}, or fewer looks than {looks} (`limits.looks`)"),
+        ("final pairs", limits.final_pairs, pair_s, f"fewer final pairs (`limits.final_pairs`), or {fewer}"),
+    )
+    expenses = [
+        Expense(step=step, times=times, each_s=each_s, minutes=times * each_s / 60, cheaper=cheaper)
+        for step, times, each_s, cheaper in steps
+        if times * each_s > 0
+    ]
+    return tuple(sorted(expenses, key=lambda expense: -expense.minutes))
 
 
 def _advice(loaded: LoadedContract, test: TestResult) -> Iterator[str]:

@@ -233,6 +233,20 @@ def test_a_test_that_the_unmodified_kernel_fails(cli, make_repository, git, comm
     assert left_by(git, root) == before
 
 
+def test_check_says_what_a_campaign_spends_its_minutes_on(cli, make_repository):
+    root = make_repository(files(test="#!/bin/sh\nsleep 2\necho PASS\n", max_iterations=7))
+    done = cli("check", root, "--json")
+    assert done.code == 0, done.err
+    expenses = {expense["step"]: expense for expense in done.json["expenses"]}
+    assert done.json["rounds"] == 7
+    assert expenses["test"]["times"] == 9
+    assert expenses["test"]["minutes"] == pytest.approx(9 * done.json["test_s"] / 60)
+    assert expenses["final pairs"]["times"] == 8
+    assert expenses["pairs of rounds"]["times"] == 7 * 12
+    minutes = [expense["minutes"] for expense in done.json["expenses"]]
+    assert minutes == sorted(minutes, reverse=True)
+
+
 def test_a_build_that_fails(cli, make_repository):
     done = cli("check", make_repository(files(rebuild={"required": True, "command": "sh -c 'echo no rule; exit 3'"})))
     assert done.code == 2

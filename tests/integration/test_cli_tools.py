@@ -47,6 +47,8 @@ def test_doctor_without_git_leaves_with_five(cli, monkeypatch, tmp_path):
         ("softmax.py", "@triton.jit\ndef f(): ...\n", "TRITON"),
         ("op.hip", "__global__ void f() {}\n", "HIP"),
         ("op.cpp", "__global__ void f() {}\n", "HIP"),
+        ("sum.cpp", "namespace a { void f() {} }\n", "C"),
+        ("sum.cc", "void f() {}\n", "C"),
     ],
 )
 def test_init_guesses_the_kernel_and_check_names_what_is_left(cli, tmp_path, name, text, backend):
@@ -63,6 +65,27 @@ def test_init_guesses_the_kernel_and_check_names_what_is_left(cli, tmp_path, nam
     lines = str(caught.value).splitlines()
     assert {line.split(": ")[1] for line in lines} == {"test_command", "benchmark_command", "quick_command"}
     assert "exists already" in cli("init", tmp_path).complaint
+
+
+def test_init_takes_a_python_file_for_python(cli, tmp_path):
+    (tmp_path / "distance.py").write_text("def distance(a, b): ...\n")
+    assert cli("init", tmp_path).code == 0
+    written = yaml.safe_load((tmp_path / "ridgeline.yaml").read_text())
+    assert (written["target_backend"], written["target_gpu"]) == ("PYTHON", "cpu")
+    assert written["rebuild"] == {"required": False}
+
+
+@pytest.mark.parametrize(("name", "said"), [("lib.rs", "files here end in .rs"), (None, "no source file lies here")])
+def test_init_refuses_a_folder_without_a_kernel_in_one_line(cli, tmp_path, name, said):
+    if name:
+        (tmp_path / name).write_text("fn f() {}\n")
+    done = cli("init", tmp_path)
+    assert (done.code, done.out) == (2, "")
+    assert done.complaint == (
+        f"{tmp_path}: holds no source of a kernel in C, C++, CUDA, HIP, Triton or Python ({said});"
+        " give the folder in which the kernel lies"
+    )
+    assert not (tmp_path / "ridgeline.yaml").exists()
 
 
 def test_init_with_known_commands_is_valid_at_once(cli, tmp_path):
