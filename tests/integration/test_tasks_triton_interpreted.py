@@ -75,8 +75,9 @@ def test_the_framework_s_operator_is_not_ones_own_work(cli, tmp_path):
 
 
 @pytest.mark.parametrize("task", ["softmax_triton", "gemm_gelu_triton"])
-def test_the_task_is_sound_and_can_be_profiled(cli, task, tmp_path, capfd):
+def test_the_task_is_sound_and_can_be_profiled(cli, task, tmp_path):
     file = whole(task, tmp_path / task) / "task.yaml"
     assert cli("judge", "lint", file).code == 0
-    assert cli("judge", "profile", file, "--shape", "odd", "--calls", "2").code == 0
-    assert "calls=2\nkernel_time_us=" in capfd.readouterr().out
+    profile = cli("judge", "profile", file, "--shape", "odd", "--calls", "2")
+    assert profile.code == 0, profile.err
+    assert "calls=2\nkernel_time_us=" in profile.out
