@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from ridgeline.agent.contract_file import FILE_NAME, LoadedContract, load
@@ -21,6 +22,7 @@ from ridgeline.graph.values import Value
 from ridgeline.sandbox.audit import diffs
 from ridgeline.sandbox.audit.examine import audit, find_added, is_examined
 from ridgeline.sandbox.audit.rules import Hit, finding
+from ridgeline.sandbox.judge.device_process import Unfit, ask_defects, is_judged_on_card
 from ridgeline.sandbox.judge.freeze import freeze_sources
 from ridgeline.sandbox.judge.judgment import CandidateJudgment, judge, open_reference
 from ridgeline.sandbox.judge.lint import LintFinding, find_known_defects, lint_task
@@ -67,8 +69,12 @@ def replay_named(task_file: Path, candidate: Path | None, call: str, options: Op
 def find_task_defects(task_file: Path, options: Options) -> tuple[LintFinding, ...]:
     """Holes of the task that the reference alone shows, and that make verdicts worth nothing."""
     task, folder = open_task(task_file)
+    device_options = options.with_device(task)
+    if is_judged_on_card(task, device_options):
+        with suppress(Unfit):
+            return tuple(LintFinding.model_validate(fields) for fields in ask_defects(task_file, device_options))
     task = options.fit_sizes(task)
-    with open_reference(task, folder, options.with_device(task)) as reference:
+    with open_reference(task, folder, device_options) as reference:
         return find_known_defects(task, reference)
 
 

@@ -25,7 +25,7 @@ import numpy as np
 
 from ridgeline.graph.errors import WorldError
 from ridgeline.graph.judgment import JudgePath
-from ridgeline.graph.task import Task
+from ridgeline.graph.task import Shape, Task
 from ridgeline.sandbox.harness.reference_host import receive, send
 from ridgeline.sandbox.isolation.workers import (
     WarmProgram,
@@ -37,16 +37,24 @@ from ridgeline.sandbox.isolation.workers import (
 from ridgeline.sandbox.judge import worker
 from ridgeline.sandbox.judge.freeze import Frozen, freeze_sources
 from ridgeline.sandbox.judge.judgment import CandidateJudgment, Long, Opener, Pairs, Tests
+from ridgeline.sandbox.judge.lint import LintFinding, find_known_defects
 from ridgeline.sandbox.judge.numerics import Tolerance
 from ridgeline.sandbox.judge.options import JudgeTimeout, Options, Surroundings
+from ridgeline.sandbox.judge.provenance import Work, judge_own_work, total_elements
 from ridgeline.sandbox.judge.references import Reference
+from ridgeline.sandbox.judge.session import Session
 from ridgeline.sandbox.judge.task_file import load_task, select_sizes
 from ridgeline.sandbox.judge.timing import TimingRefused
+from ridgeline.sandbox.judge.worker import WorkerMode
 
 IDLE_S = 1.0
 """Without a question for so long, the card is given back."""
 END_S = 10.0
 PR_SET_PDEATHSIG = 1
+DEFECT_ELEMENTS = 1 << 20
+"""Of a call's arrays, with which a task's own defects are looked for: values are NumPy's there."""
+LEAST_ITEMS = 8
+"""Along the axis that is made shorter for it."""
 LOST_WORDS = ("cuda error", "cudaerror", "cublas_status", "cudnn_status", "unspecified launch failure")
 """In an error of PyTorch's: the card, or this process's hold of it, is out of order."""
 
@@ -58,6 +66,8 @@ class Learned:
     packed: dict[str, bytes] = field(default_factory=dict)
     tolerances: dict[str, dict[str, Tolerance]] = field(default_factory=dict)
     floors_us: dict[str, float] = field(default_factory=dict)
+    defects: tuple[LintFinding, ...] | None = None
+    """Of the task itself; None where nobody looked yet."""
 
 
 class Unjudgeable(Exception):
@@ -103,6 +113,24 @@ class DeviceJudgment(CandidateJudgment):
             device=self.options.device,
             surroundings=self.surroundings,
         )
+
+    def _own_work(self) -> Work:
+        """With values on the device. Each of its processes starts with what the version had compiled."""
+        if not self.options.has("own_work"):
+            return super()._own_work()
+        if self.device.place == "cuda":
+            import_module("torch").cuda.empty_cache()  # of the card, what the tests had
+        module = import_module("ridgeline.sandbox.judge.device_provenance")
+        setting = self.device
+        values = module.DeviceWorkCalls(self.task, setting.reference, setting.chance)
+        return judge_own_work(self.task, self.new, self.reference, opened=self._open_marked, values=values)
+
+    @contextmanager
+    def _open_marked(self, mode: WorkerMode) -> Iterator[Session]:
+        """A worker that notes, or whose kernels do nothing, with arrays at one place."""
+        with self.opener(self.new)() as session:
+            session.mode, session.placements = mode, 1
+            yield session
 
     def _tests(self, bench: Any) -> Tests:
         tests: Tests = import_module("ridgeline.sandbox.judge.device_judge").DeviceTests(bench=bench)
@@ -170,6 +198,27 @@ class DeviceSetting:
         self.memory = sessions.open_memory(place)
         self.compiled = sessions.CompiledCode(task=task, chance=self.chance, _packed=learned.packed)
 
+    def find_defects(self, folder: Path) -> tuple[LintFinding, ...]:
+        """Holes of the task that its reference shows, with few items of an axis along which they are independent.
+
+        Raises ReferenceFailed where it has no answer. Once for a task: it is asked before each judgement.
+        """
+        if self.learned.defects is None:
+            task = self.task
+            shapes = tuple(self._shrink(shape) for shape in task.shapes)
+            reference = TensorReference(task, folder, self.reference, self.place)
+            self.learned.defects = find_known_defects(task.model_copy(update={"shapes": shapes}), reference)
+        return self.learned.defects
+
+    def _shrink(self, shape: Shape) -> Shape:
+        """The size with as many items as make `DEFECT_ELEMENTS`: what is found does not hang on how many there are."""
+        elements = total_elements(shape, (*self.task.inputs, *self.task.outputs))
+        axis = self.reference.part_axis(shape.dims) if elements > DEFECT_ELEMENTS else None
+        if axis is None:
+            return shape
+        items = max(LEAST_ITEMS, shape.dims[axis] * DEFECT_ELEMENTS // elements)
+        return shape.model_copy(update={"dims": {**shape.dims, axis: min(items, shape.dims[axis])}})
+
     @contextmanager
     def judgment(self, words: Mapping[str, Any], folder: Path, options: Options) -> Iterator[DeviceJudgment]:
         """The judge of the two versions that the words name. Raises NotFrozen."""
@@ -212,6 +261,8 @@ class Holder:
         task, folder = load_task(Path(words["task_file"]))
         options = Options.model_validate(words["options"]).with_device(task)
         setting = self._setting(task, folder, options)
+        if words["question"] == "defects":
+            return {"defects": [finding.model_dump(mode="json") for finding in setting.find_defects(folder)]}
         with setting.judgment(words, folder, options) as judgment:
             match words["question"]:
                 case "judge":

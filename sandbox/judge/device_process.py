@@ -124,6 +124,12 @@ def ask_judgment(
     return Judgment.model_validate(answer["judgment"])
 
 
+def ask_defects(task_file: Path, options: Options) -> tuple[dict[str, Any], ...]:
+    """Findings of `lint.find_known_defects`, by their fields. Raises as `ask_judgment`."""
+    answer = _ask("defects", task_file, None, None, options, HERE)
+    return tuple(answer["defects"])
+
+
 def ask_pair(
     task_file: Path,
     a: Path,

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -131,11 +131,69 @@ class LaunchArgument:
 
 @dataclass(frozen=True, kw_only=True)
 class RightOutput:
-    """What one output should be, beside the task's inputs."""
+    """What one output should be, beside the task's inputs. Where the arrays lie only these methods know."""
 
     dtype: DType
+    values: Any
+    inputs: Mapping[str, Any]
+
+    @property
+    def size(self) -> int:
+        """Elements of the output."""
+        return int(self.values.size)
+
+    def sizes(self) -> dict[str, int]:
+        """Elements of the inputs."""
+        return {name: array.size for name, array in self.inputs.items()}
+
+    def has_numbers(self) -> bool:
+        """Whether any element is finite."""
+        return bool(np.isfinite(self.values).any())
+
+    def sample(self, name: str | None = None, *, ordered: bool = False) -> Floats:
+        """What a worker would tell of an input (None: of the output), as it lies or sorted."""
+        array = self._array(name)
+        return sample_elements(np.sort(array, axis=None) if ordered else array)
+
+    def share_of_inputs(self, values: Floats) -> float:
+        """How many of these values, in float32, are those of inputs."""
+        inputs = [array.reshape(-1) for array in self.inputs.values()]
+        return float(np.mean(np.isin(values, np.concatenate(inputs).astype(np.float32))))
+
+    def levels(self, name: str | None = None) -> Any:
+        """Different finite values of an input (None: of the output), sorted."""
+        array = self._array(name)
+        return np.unique(array[np.isfinite(array)])
+
+    def find_nearest(self, values: Floats, levels: Any) -> "NearestLevels":
+        """Of each value, what lies beside it among the levels, of which there are two and more."""
+        places = np.searchsorted(levels, values)
+        at = np.clip(places, 1, len(levels) - 1)
+        return NearestLevels(values=values, places=places, low=levels[at - 1], high=levels[at])
+
+    def _array(self, name: str | None) -> Any:
+        return self.values if name is None else self.inputs[name]
+
+
+@dataclass(frozen=True, kw_only=True)
+class NearestLevels:
+    """Values, and what lies beside each of them."""
+
     values: Floats
-    inputs: Mapping[str, Floats]
+    places: NDArray[np.int64]
+    """Where each would have to be put to keep the order."""
+    low: Floats
+    high: Floats
+
+    @property
+    def distances(self) -> Floats:
+        """How far each value is from the nearest known one."""
+        return np.minimum(np.abs(self.values - self.low), np.abs(self.high - self.values))
+
+    @property
+    def gaps(self) -> Floats:
+        """How far the neighbours of each are from each other."""
+        return self.high - self.low
 
 
 def read_launch_report(report: bytes) -> tuple[LaunchArgument, ...] | None:
@@ -163,7 +221,7 @@ def find_copied_output(arguments: tuple[LaunchArgument, ...], right: RightOutput
     The same numbers, in order or out of it, whole or a part among others. What an input holds as it is given counts
     for nothing: a kernel may move that, where moving is the task.
     """
-    if right.values.size == 0 or not np.isfinite(right.values).any():
+    if right.size == 0 or not right.has_numbers():
         return None
     return next(
         (
@@ -186,33 +244,24 @@ def sample_elements(values: Floats) -> Floats:
 
 def _is_output(argument: LaunchArgument, right: RightOutput) -> bool:
     """Whether an argument of the output's size is the output."""
-    if argument.size != right.values.size:
+    if argument.size != right.size:
         return False
-    expected = sample_elements(right.values)
+    expected = right.sample()
     tight = _is_of_inputs(argument, right)
+    fitting = [name for name, size in right.sizes().items() if size == right.size]
     if _has_same_values(argument.lying, expected, right.dtype, tight=tight):
-        return not any(
-            _has_same_values(sample_elements(array), expected, right.dtype) for array in _fitting_inputs(right)
-        )
+        return not any(_has_same_values(right.sample(name), expected, right.dtype) for name in fitting)
     if argument.sorted is None or not is_float(right.dtype):
         return False
-    expected = sample_elements(np.sort(right.values, axis=None))
+    expected = right.sample(ordered=True)
     if not _has_same_values(argument.sorted, expected, right.dtype, tight=tight):
         return False
-    return not any(
-        _has_same_values(sample_elements(np.sort(array, axis=None)), expected, right.dtype)
-        for array in _fitting_inputs(right)
-    )
-
-
-def _fitting_inputs(right: RightOutput) -> list[Floats]:
-    return [array for array in right.inputs.values() if array.size == right.values.size]
+    return not any(_has_same_values(right.sample(name, ordered=True), expected, right.dtype) for name in fitting)
 
 
 def _is_of_inputs(argument: LaunchArgument, right: RightOutput) -> bool:
     """Whether its values are those of inputs: then others may have moved them, and only equality tells the output."""
-    inputs = [array.reshape(-1) for array in right.inputs.values()]
-    return bool(inputs) and float(np.mean(np.isin(argument.lying, np.concatenate(inputs).astype(np.float32)))) > 1 / 2
+    return bool(right.inputs) and right.share_of_inputs(argument.lying) > 1 / 2
 
 
 def _has_same_values(sample: Floats, expected: Floats, dtype: DType, *, tight: bool = False) -> bool:
@@ -234,30 +283,23 @@ def _is_part_of_output(argument: LaunchArgument, right: RightOutput) -> bool:
     """Whether its values can be found again in the output one by one, and not in the inputs."""
     if not is_float(right.dtype):
         return False
-    output_values = np.unique(right.values[np.isfinite(right.values)])
+    output_values = right.levels()
     values = np.unique(argument.lying[np.isfinite(argument.lying)])
     values = values[~np.isin(values, (0.0, 1.0, -1.0))]
-    if len(output_values) < max(MEMBER_ELEMENTS, right.values.size // 4) or len(values) < MEMBER_ELEMENTS // 4:
+    if len(output_values) < max(MEMBER_ELEMENTS, right.size // 4) or len(values) < MEMBER_ELEMENTS // 4:
         return False
-    nearest, between = _nearest_distances(values, output_values)
+    nearest = right.find_nearest(values, output_values)
     # what lay in memory by chance is often many numbers beside zero, and so beside a single one of the output's
-    if len(np.unique(np.searchsorted(output_values, values))) < MEMBER_ELEMENTS // 4:
+    if len(np.unique(nearest.places)) < MEMBER_ELEMENTS // 4:
         return False
-    if np.median(nearest) > NEARER_FACTOR * np.median(between):
+    distance = np.median(nearest.distances)
+    if distance > NEARER_FACTOR * np.median(nearest.gaps):
         return False
-    floats = [np.unique(array[np.isfinite(array)]) for array in right.inputs.values()]
     return all(
-        np.median(_nearest_distances(values, array)[0]) > FARTHER_FACTOR * np.median(nearest)
-        for array in floats
-        if len(array) > 1
+        np.median(right.find_nearest(values, levels).distances) > FARTHER_FACTOR * distance
+        for levels in map(right.levels, right.inputs)
+        if len(levels) > 1
     )
-
-
-def _nearest_distances(values: Floats, levels: NDArray[np.float64]) -> tuple[Floats, Floats]:
-    """How far each value is from the nearest known one, and how far its neighbours there are from each other."""
-    at = np.clip(np.searchsorted(levels, values), 1, len(levels) - 1)
-    low, high = levels[at - 1], levels[at]
-    return np.minimum(np.abs(values - low), np.abs(high - values)), high - low
 
 
 # What a traced worker says that it called: which of it computes, and how much of the task's data that was.
@@ -587,17 +629,68 @@ class PaceCalls:
         self.outputs += total_elements(shape, call_results(task))
 
 
-def call_every_size(session: Session, task: Task, shapes: Sequence[Shape]) -> PaceCalls | str:
+class WorkCalls:
+    """Values of the calls that own work is judged by, and what they show: with arrays of NumPy."""
+
+    def __init__(self, task: Task, reference: Reference | None = None) -> None:
+        """`reference`: needed by what asks what is right."""
+        self.task, self._reference = task, reference
+
+    def fit_size(self, shape: Shape) -> Shape:
+        """The size at which outputs are looked at: that one."""
+        return shape
+
+    def draw(self, shape: Shape, consts: Mapping[str, Any]) -> dict[str, Any]:
+        """Inputs of a call of that size. `consts`: those that stay as they are in the life of a process."""
+        return {**draw(self.task, shape.dims, "normal", secret_rng()), **consts}
+
+    def call(self, session: Any, shape: Shape, inputs: Mapping[str, Any]) -> Any:
+        """One call: a SealedCall, or a BrokenWorker."""
+        return session.call(shape.dims, inputs, timeout_s=CALL_S)
+
+    def compare(
+        self, outputs: Mapping[str, Any], inputs: Mapping[str, Any], arguments: tuple[LaunchArgument, ...]
+    ) -> "CallFindings":
+        """Whether the outputs of a call without kernels were made, and what those kernels were given."""
+        assert self._reference is not None
+        oracle, dtype_of = self._reference.oracle(inputs), self.task.dtype_of
+        float_inputs = {name: to_float64(array, dtype_of(name)) for name, array in inputs.items()}
+        findings = CallFindings()
+        for name in (tensor.name for tensor in call_results(self.task)):
+            right = RightOutput(dtype=dtype_of(name), values=oracle[name], inputs=float_inputs)
+            if kernel := find_copied_output(arguments, right):
+                findings.kernels_by_output[name] = kernel
+            findings.made_by_output[name] = is_made(
+                to_float64(outputs[name], dtype_of(name)),
+                oracle[name],
+                dtype=dtype_of(name),
+                inputs=float_inputs,
+                before=float_inputs.get(name),
+            )
+        return findings
+
+
+@dataclass
+class CallFindings:
+    """What one call without kernels shows."""
+
+    made_by_output: dict[str, bool | None] = field(default_factory=dict)
+    """Whether an array was made all the same, as `is_made` says."""
+    kernels_by_output: dict[str, str] = field(default_factory=dict)
+    """Arrays that a kernel was given ready-made, and which kernel."""
+
+
+def call_every_size(session: Session, values: WorkCalls, shapes: Sequence[Shape]) -> PaceCalls | str:
     """Call an open session at every size. Why that did not go, in words, where it did not."""
-    calls = PaceCalls()
+    calls, task = PaceCalls(), values.task
     for number, shape in enumerate(shapes):
         began, repeats = time.monotonic(), 0
         wanted, patience_s = (PACE_REPEATS, REPEAT_S) if number else (PACE_REPEATS + draw_late_calls(), LATE_S)
-        consts: dict[str, NDArray[np.generic]] = {}
+        consts: dict[str, Any] = {}
         while not repeats or (repeats < wanted and time.monotonic() - began < patience_s):
-            inputs = {**draw(task, shape.dims, "normal", secret_rng()), **consts}
+            inputs = values.draw(shape, consts)
             consts = {tensor.name: inputs[tensor.name] for tensor in task.inputs if tensor.constness == "const"}
-            sealed = session.call(shape.dims, inputs, timeout_s=CALL_S)
+            sealed = values.call(session, shape, inputs)
             if isinstance(sealed, BrokenWorker):
                 return f"{shape.label}: {sealed.reason}: {sealed.detail}"
             repeats += 1
@@ -639,7 +732,6 @@ def secret_rng() -> np.random.Generator:
 
 Opened = Callable[[WorkerMode], AbstractContextManager[Session]]
 """A fresh worker with the candidate in it, not yet open, in that mode."""
-Arrays = Mapping[str, NDArray[np.generic]]
 MOST_SHAPES = 6
 DRAWS = 3
 """Sets of values with which an output must be right."""
@@ -653,8 +745,17 @@ class Work(Value):
     """What it was seen to load, start or have that could change its own process, the timers of a card among it."""
 
 
-def judge_own_work(task: Task, new: Frozen, reference: Reference, *, opened: Opened | None = None) -> Work:
+def judge_own_work(
+    task: Task,
+    new: Frozen,
+    reference: Reference,
+    *,
+    opened: Opened | None = None,
+    values: WorkCalls | None = None,
+) -> Work:
     """Whether the result is made by the candidate's own code. Costs three fresh workers for Python, none for C.
+
+    `values`: where arrays are not NumPy's; `opened` then gives sessions that take what it draws.
 
     What a worker tells of itself can only speak against the candidate, or be confirmed by the knock-out, which the
     judge sees. Raises ReferenceFailed.
@@ -669,7 +770,8 @@ def judge_own_work(task: Task, new: Frozen, reference: Reference, *, opened: Ope
         return opened(mode) if opened else _session(task, new, mode)
 
     slack_us = SLACK_US["cuda" if opened else "cpu"]
-    return _PythonCandidate(task=task, reference=reference, opened=fresh, slack_us=slack_us).work()
+    values = values or WorkCalls(task, reference)
+    return _PythonCandidate(task=task, values=values, opened=fresh, slack_us=slack_us).work()
 
 
 @contextmanager
@@ -723,7 +825,7 @@ class _KnockoutFindings:
     harmed: bool = False
     kernels_by_output: dict[str, str] = field(default_factory=dict)
     """Arrays that a kernel was given ready-made, and which kernel."""
-    consts: dict[str, Arrays] = field(default_factory=dict)
+    consts: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     """Of each size, the constant inputs of the run's process."""
     unread: bool = False
     """What kernels were given could not be read."""
@@ -734,7 +836,7 @@ class _PythonCandidate:
     """A candidate in Python: first traced, then with its kernels knocked out, then as it is."""
 
     task: Task
-    reference: Reference
+    values: WorkCalls
     opened: Opened
     slack_us: float
 
@@ -782,7 +884,7 @@ class _PythonCandidate:
         with self.opened("trace") as session:
             if broken := session.open():
                 return f"the traced run: {broken.reason}: {broken.detail}"
-            calls = call_every_size(session, self.task, self._shapes())
+            calls = call_every_size(session, self.values, self._shapes())
             if isinstance(calls, str):
                 return f"the traced run, {calls}"
             report = session.report()
@@ -796,7 +898,7 @@ class _PythonCandidate:
         with self.opened("plain") as session:
             broken = session.open()
             plain = (
-                f"{broken.reason}: {broken.detail}" if broken else call_every_size(session, self.task, self._shapes())
+                f"{broken.reason}: {broken.detail}" if broken else call_every_size(session, self.values, self._shapes())
             )
         if isinstance(plain, str):
             return answer_unverified(*answered.evidence, f"the plain run: {plain}")
@@ -829,22 +931,23 @@ class _PythonCandidate:
         with self.opened("knockout") as session:
             if broken := session.open():
                 return broken
-            for shape in self._shapes():
+            shapes = [self.values.fit_size(shape) for shape in self._shapes()]
+            for shape in shapes:
                 if stopped := self._look_at_size(session, shape, findings):
                     findings.harmed = True  # what goes on for ever without its kernels needs them
                     return stopped if stopped.reason == "crash" else None
-            shape, until = self._shapes()[0], time.monotonic() + LATE_S
+            shape, until = shapes[0], time.monotonic() + LATE_S
             for _ in range(draw_late_calls()):
-                sealed = session.call(shape.dims, self._draw_inputs(shape, findings), timeout_s=CALL_S)
+                sealed = self.values.call(session, shape, self._draw_inputs(shape, findings))
                 if isinstance(sealed, BrokenWorker) or time.monotonic() > until:
                     break
             if not isinstance(session.report(), BrokenWorker):  # what those calls held
                 self._look_at_size(session, shape, findings)
         return None
 
-    def _draw_inputs(self, shape: Shape, findings: "_KnockoutFindings") -> Arrays:
+    def _draw_inputs(self, shape: Shape, findings: "_KnockoutFindings") -> dict[str, Any]:
         """Values for a call of that size; constant ones stay as they are in the life of its process."""
-        inputs = {**draw(self.task, shape.dims, "normal", secret_rng()), **findings.consts.get(shape.label, {})}
+        inputs = self.values.draw(shape, findings.consts.get(shape.label, {}))
         findings.consts[shape.label] = {
             tensor.name: inputs[tensor.name] for tensor in self.task.inputs if tensor.constness == "const"
         }
@@ -855,7 +958,7 @@ class _PythonCandidate:
         right = self._judge_names()
         for _ in range(DRAWS):
             inputs = self._draw_inputs(shape, findings)
-            sealed = session.call(shape.dims, inputs, timeout_s=CALL_S)
+            sealed = self.values.call(session, shape, inputs)
             if isinstance(sealed, BrokenWorker):
                 return sealed
             made_by_output = self._classify_outputs(sealed.outputs, inputs, session.report(), findings)
@@ -868,29 +971,18 @@ class _PythonCandidate:
         return None
 
     def _classify_outputs(
-        self, outputs: Arrays, inputs: Arrays, report: bytes | BrokenWorker, findings: "_KnockoutFindings"
+        self,
+        outputs: Mapping[str, Any],
+        inputs: Mapping[str, Any],
+        report: bytes | BrokenWorker,
+        findings: "_KnockoutFindings",
     ) -> dict[str, bool | None]:
         """Of each array, whether it was made. What kernels were given ready-made is added to `findings`."""
-        oracle = self.reference.oracle(inputs)
-        types = {tensor.name: tensor.dtype for tensor in (*self.task.inputs, *self.task.outputs)}
-        float_inputs = {name: to_float64(array, types[name]) for name, array in inputs.items()}
         arguments = read_launch_report(report) if isinstance(report, bytes) else None
         findings.unread = findings.unread or arguments is None
-        for name in self._judge_names():
-            if by := find_copied_output(
-                arguments or (), RightOutput(dtype=types[name], values=oracle[name], inputs=float_inputs)
-            ):
-                findings.kernels_by_output[name] = by
-        return {
-            name: is_made(
-                to_float64(outputs[name], types[name]),
-                oracle[name],
-                dtype=types[name],
-                inputs=float_inputs,
-                before=float_inputs.get(name),
-            )
-            for name in self._judge_names()
-        }
+        seen = self.values.compare(outputs, inputs, arguments or ())
+        findings.kernels_by_output |= seen.kernels_by_output
+        return seen.made_by_output
 
     def _find_given_work(self, kernels_by_output: Mapping[str, str], *evidence: str) -> QuestionAnswer:
         """Its kernels moved what was there already: all of the work, or a part of it."""

@@ -11,6 +11,7 @@ import pytest
 
 pytest.importorskip("torch")
 
+from ridgeline.agent import verification  # noqa: E402
 from ridgeline.sandbox.judge import device_process, judgment, task_judge  # noqa: E402
 from ridgeline.sandbox.judge.device_process import CardLost, close_device_process  # noqa: E402
 from ridgeline.sandbox.judge.options import HERE, JudgeTimeout, Options, Surroundings  # noqa: E402
@@ -124,3 +125,18 @@ def test_errors_are_those_of_the_other_path_and_numpy_goes_there(task_file: Path
     )
     verdict = task_judge.judge_correctness(task_file, None, QUICK, HERE)
     assert (verdict.path, verdict.correct.answer) == ("processor", "yes")
+
+
+def test_a_hole_of_the_task_is_looked_for_with_few_items_and_once(
+    task_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(verification, "is_judged_on_card", lambda task, options: options.device_path)
+    task_file.write_text(TASK.replace("r: 256, c: 512", "r: 60000, c: 512"))
+    assert verification.find_task_defects(task_file, QUICK) == ()
+    began = time.monotonic()
+    assert verification.find_task_defects(task_file, QUICK) == ()
+    assert time.monotonic() - began < 1
+    folder = task_file.parent
+    (folder / "reference.py").write_text("import torch\ndef reference(x):\n    return torch.ones_like(x)\n")
+    rules = {finding.rule for finding in verification.find_task_defects(task_file, QUICK)}
+    assert rules >= {"constant-output", "insensitive-input"}

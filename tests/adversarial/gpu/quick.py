@@ -2,8 +2,9 @@
 
     python tests/adversarial/gpu/quick.py [suite] [command] [own] [--processes 7] [--seconds 400] [--only WORD]
 
-`suite`: all cases, reading off, judged where the card is, shared out among some processes that each keep theirs.
-`command`: `ridgeline judge candidate` on a softmax task of 4096x32768 against a slower version, end to end, and `bench`.
+`suite`: all cases, reading off, judged where the card is, shared out among some processes that each keep theirs. What
+is unexpected is told at once; after `--seconds` everything is ended, and the last line has the counts.
+`command`: `ridgeline judge candidate` on a softmax task of 4096x32768 against a slower version, one minute at most.
 `own`: whose work a version is, with arrays in the judge's segments and by way of the processor.
 """
 
@@ -11,6 +12,8 @@ import argparse
 import contextlib
 import json
 import os
+import random
+import signal
 import subprocess
 import sys
 import tempfile
@@ -24,6 +27,10 @@ sys.path.insert(0, str(HERE))
 from items import ROOT, case  # noqa: E402
 
 LINE = 700
+LAST_S = 12.0
+"""Before the end no case begins any more."""
+TOLD_EVERY_S = 60.0
+COMMAND_S = 60
 
 
 def say(*words: Any) -> None:
@@ -37,9 +44,8 @@ def judge_cases(names: list[str], until: float) -> None:
     for name in names:
         kind, _, rest = name.partition(":")
         began = time.monotonic()
-        if began > until - 20:
-            sys.stdout.write(json.dumps({"name": name, "ok": False, "error": "no time was left"}) + "\n")
-            continue
+        if began > until - LAST_S:
+            break
         try:
             found = {"ok": True, **case(kind, rest)}
         except Exception as error:  # noqa: BLE001 (whatever it is, it is told, and the next begins)
@@ -50,52 +56,94 @@ def judge_cases(names: list[str], until: float) -> None:
         sys.stdout.flush()
 
 
+class CaseProcess:
+    """One of those that judge cases. What it writes is read while it runs."""
+
+    def __init__(self, names: list[str], until: float, folder: Path, number: int) -> None:
+        self.number, self._errors = number, folder / f"{number}.err"
+        self._out, self._at = folder / str(number), 0
+        argv = [sys.executable, __file__, "--cases", ",".join(names), "--until", str(until)]
+        with self._out.open("wb") as file, self._errors.open("wb") as errors:
+            self.popen = subprocess.Popen(argv, stdout=file, stderr=errors, start_new_session=True)
+
+    def read_lines(self) -> list[dict[str, Any]]:
+        """Those that were finished since the last look."""
+        with self._out.open("rb") as file:
+            file.seek(self._at)
+            data = file.read()
+        whole = data[: data.rfind(b"\n") + 1]
+        self._at += len(whole)
+        return [json.loads(line) for line in whole.splitlines() if line.startswith(b"{")]
+
+    def end(self) -> None:
+        """Now; it and what it started are a process group."""
+        if self.popen.poll() is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self.popen.pid, signal.SIGKILL)
+            self.popen.wait()
+        elif self.popen.returncode:
+            tail = self._errors.read_text(errors="replace")[-400:]
+            say(f"  process {self.number} ended with {self.popen.returncode}: {tail!r}")
+
+
 def run_suite(processes: int, seconds: float, only: str) -> None:
-    """Every case; a line for each that is not as it must be."""
+    """Every case, in an order that chance decides; a line for each that is not as it must be, as soon as it is known."""
     import suite
 
     names = [f"cheat:{each.id}" for each in suite.cheats(HERE)] + [f"honest:{each.id}" for each in suite.honest(HERE)]
     names = [name for name in names if only in name]
+    random.shuffle(names)  # where the time is short, what was judged is a sample
     began, until = time.monotonic(), time.monotonic() + seconds
-    running = []
-    with tempfile.TemporaryDirectory() as folder:
-        for number in range(processes):
-            mine = names[number::processes]
-            out = Path(folder) / str(number)
-            argv = [sys.executable, __file__, "--cases", ",".join(mine), "--until", str(until)]
-            with out.open("wb") as file, (Path(folder) / f"{number}.err").open("wb") as errors:
-                running.append((subprocess.Popen(argv, stdout=file, stderr=errors), out))
-        for process, _ in running:
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(max(1.0, until + 15 - time.monotonic()))
-            if process.poll() is None:
-                process.kill()
-                process.wait()
-        lines = [json.loads(line) for _, out in running for line in out.read_text().splitlines() if line.endswith("}")]
-        for number, (process, _) in enumerate(running):
-            if process.returncode:
-                tail = (Path(folder) / f"{number}.err").read_text(errors="replace")[-400:]
-                say(f"  process {number} ended with {process.returncode}: {tail!r}")
-    summarize(names, lines, time.monotonic() - began)
+    say(f"  {len(names)} cases, {processes} processes, {seconds:.0f} s")
+    lines: list[dict[str, Any]] = []
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as made:
+        shares = [share for number in range(processes) if (share := names[number::processes])]
+        running = [CaseProcess(share, until, Path(made), number) for number, share in enumerate(shares)]
+        try:
+            told_s = began
+            while time.monotonic() < until:
+                time.sleep(0.5)
+                is_over = all(process.popen.poll() is not None for process in running)
+                for line in (line for process in running for line in process.read_lines()):
+                    lines.append(line)
+                    tell_unexpected(line)
+                if time.monotonic() > told_s + TOLD_EVERY_S:
+                    told_s = time.monotonic()
+                    say(f"  after {told_s - began:.0f} s: {len(lines)} of {len(names)}")
+                if is_over:
+                    break
+        finally:
+            for process in running:
+                process.end()
+            for line in (line for process in running for line in process.read_lines()):
+                lines.append(line)
+                tell_unexpected(line)
+            summarize(names, lines, time.monotonic() - began)
+
+
+def tell_unexpected(line: dict[str, Any]) -> None:
+    """One line for a case that was not judged as it must be."""
+    if not line["ok"]:
+        say(f"  {line['name']}: NOT JUDGED: {line['error']}")
+    elif line["verdict"] != "ok" or line["unlike_expected"]:
+        keys = ("verdict", "unlike_expected", "correct", "faster", "own_work", "speedup", "s")
+        say(f"  {line['name']}:", json.dumps({key: line[key] for key in keys}))
 
 
 def summarize(names: list[str], lines: list[dict[str, Any]], took_s: float) -> None:
-    """One line for each case that was not judged as it must be, and the counts."""
+    """The counts, in one line."""
     judged = [line for line in lines if line["ok"]]
-    for line in lines:
-        if not line["ok"]:
-            say(f"  {line['name']}: NOT JUDGED: {line['error']}")
-        elif line["verdict"] != "ok" or line["unlike_expected"]:
-            keys = ("verdict", "unlike_expected", "correct", "faster", "own_work", "speedup")
-            say(f"  {line['name']}:", json.dumps({key: line[key] for key in keys}))
-    lost = set(names) - {line["name"] for line in lines}
     paths = {path: sum(line["path"] == path for line in judged) for path in {line["path"] for line in judged}}
     accepted = [line["name"] for line in judged if line["name"].startswith("cheat") and line["accepted"]]
     refused = [line["name"] for line in judged if line["name"].startswith("honest") and line["verdict"] != "ok"]
     seconds = sorted(line["s"] for line in judged) or [0.0]
-    say(f"  {len(judged)} of {len(names)} judged in {took_s:.0f} s, paths {paths}, lost {sorted(lost)[:20]}")
-    say(f"  cheats accepted {len(accepted)}: {accepted}; honest refused {len(refused)}: {refused}")
-    say(f"  seconds a case: median {seconds[len(seconds) // 2]}, longest {seconds[-1]}")
+    say(
+        f"  SUMMARY {len(judged)} of {len(names)} judged in {took_s:.0f} s,",
+        f"{sum(line['name'].startswith('cheat') for line in judged)} cheats, not judged {len(lines) - len(judged)},",
+        f"not reached {len(set(names) - {line['name'] for line in lines})}, paths {paths},",
+        f"cheats accepted {len(accepted)}: {accepted}, honest refused {len(refused)}: {refused},",
+        f"seconds a case: median {seconds[len(seconds) // 2]}, longest {seconds[-1]}",
+    )
 
 
 def laid_out(folder: Path) -> tuple[Path, Path]:
@@ -118,28 +166,20 @@ def laid_out(folder: Path) -> tuple[Path, Path]:
 
 
 def run_command() -> None:
-    """`judge candidate` against a slower version and against itself, `judge bench`, by the clock of a person."""
+    """`judge candidate` against a slower version, by the clock of a person."""
     with tempfile.TemporaryDirectory() as made:
-        folder = Path(made)
-        task_file, slow = laid_out(folder)
-        commands = {
-            "candidate, clear gain": ["candidate", str(task_file), "--against", str(slow)],
-            "candidate, no gain": ["candidate", str(task_file)],
-            "candidate, no gain, --anyway": ["candidate", str(task_file), "--anyway"],
-            "test": ["test", str(task_file)],
-            "bench": ["bench", str(task_file), "--csv", str(folder / "bench.csv")],
-        }
-        for title, words in commands.items():
-            began = time.monotonic()
-            argv = [sys.executable, "-m", "ridgeline", "judge", *words]
-            environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), *filter(None, sys.path)])}
-            try:
-                done = subprocess.run(argv, env=environment, capture_output=True, text=True, timeout=100, check=False)
-            except subprocess.TimeoutExpired:
-                say(f"  {title}: not done in 100 s")
-                continue
-            said = " | ".join((done.stdout + done.stderr[-500:]).split("\n"))
-            say(f"  {title}: exit {done.returncode}, {time.monotonic() - began:.1f} s: {said[:560]}")
+        task_file, slow = laid_out(Path(made))
+        began = time.monotonic()
+        argv = [sys.executable, "-m", "ridgeline", "judge", "candidate", str(task_file), "--against", str(slow)]
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), *filter(None, sys.path)])}
+        try:
+            done = subprocess.run(argv, env=environment, capture_output=True, text=True, timeout=COMMAND_S, check=False)
+        except subprocess.TimeoutExpired as error:
+            said = " | ".join(str(error.stdout or "").split("\n"))
+            say(f"  candidate, clear gain: not done in {COMMAND_S} s {said[:300]}")
+            return
+        said = " | ".join((done.stdout + done.stderr[-500:]).split("\n"))
+        say(f"  candidate, clear gain: exit {done.returncode}, {time.monotonic() - began:.1f} s: {said[:560]}")
 
 
 def run_own() -> None:
