@@ -151,8 +151,11 @@ def read_history(campaign: Path) -> History | None:
 
 
 def was_opened(campaign: Path) -> bool:
-    """Whether the ledger must have a line: its views are there, or the baseline was tested."""
-    if any((campaign / name).exists() for name in ("manifest.yaml", "performance.md", "rounds", "final_report.md")):
+    """Whether the ledger must have a line: its views are there, or the baseline was tested.
+
+    Not `performance.md`: a campaign that finds no idle device writes its Stop Summary there before the first line.
+    """
+    if any((campaign / name).exists() for name in ("manifest.yaml", "rounds", "final_report.md")):
         return True
     try:
         return b'"port":"checker"' in (campaign / TAPE).read_bytes()
