@@ -5,6 +5,7 @@ import json
 import logging
 import platform
 import re
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping
@@ -176,8 +177,10 @@ class GpuCeilings:
 def interpreter_of(contract: Contract, root: Path) -> tuple[str, ...] | None:
     """The words of a GPU command up to its Python, without the options; None where no command has one.
 
-    The timed commands come first: their torch is the one that the kernel runs with.
+    The timed commands come first: their torch is the one that the kernel runs with. A task's kernel runs with ours.
     """
+    if contract.task_file is not None:
+        return (sys.executable,)
     profile = contract.profile.command if contract.profile else ()
     commands = (contract.benchmark_command, contract.quick_command, contract.paired_command or (), profile)
     for argv in (*commands, contract.test_command):

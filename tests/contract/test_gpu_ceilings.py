@@ -11,6 +11,7 @@ from types import SimpleNamespace
 import pytest
 
 import ridgeline.sandbox.devices.ceilings
+from ridgeline.graph.contract import judge_commands
 from ridgeline.graph.errors import DeviceBusy
 from ridgeline.graph.evidence import Machine
 from ridgeline.sandbox.devices.ceilings import KEPT_S, GpuCeilings, interpreter_of
@@ -164,6 +165,10 @@ def test_without_torch_and_without_python(site, tmp_path):
     found = GpuCeilings(contract=contract(**compiled), hold_card=free).measure(CARD, "bf16")
     assert "no command of the contract begins with a Python" in found.method
     assert interpreter_of(bare, tmp_path) == (sys.executable,)
+
+
+def test_the_kernel_of_a_task_runs_in_our_python(tmp_path):
+    assert interpreter_of(make_contract(**judge_commands("task.yaml")), tmp_path) == (sys.executable,)
 
 
 @pytest.mark.parametrize(
