@@ -55,15 +55,23 @@ CONVICTED = ADDING % ("", "if (n < -1) _exit(0);", "")
 OTHERS = ADDING % ("extern void sgemm_(void) __attribute__((weak));", "if (n < -1) sgemm_();", "")
 LATE = ADDING % ("static int64_t calls;", "if (n > 200000 && ++calls > 1) return;", "")
 """Does nothing from its second large call on."""
-FORGED = """import gc
+FORGED = """import functools
+import gc
 import numpy
+def forget(answer, result):
+    answer[16:24] = bytes(8)
+    return bytes(answer[40:])
+def forge(prepare, ready, *words):
+    prepare(*words)
+    for head, (entry, arguments, _, answer) in ready.items():
+        ready[head] = entry, arguments, functools.partial(forget, answer), answer
 for one in gc.get_objects():
-    if type(one).__name__ == "Cpu":
-        one._clock = lambda: 0
+    if type(one).__name__ == "Worker":
+        one._prepare = functools.partial(forge, one._prepare, one._ready)
 def vector_add(x, y, out):
     numpy.add(x, y, out=out)
 """
-"""Puts another clock into the harness that it runs in."""
+"""Puts a time of nothing in place of the one that the harness has taken, in each answer that it keeps at hand."""
 PLAIN = "import numpy\ndef vector_add(x, y, out):\n    numpy.add(x, y, out=out)\n"
 
 
@@ -90,9 +98,9 @@ def judged(stack: ExitStack, folder, new: str, *off: str, like: str = C, old: st
 
 
 def correct(folder, new: str, *off: str) -> bool:
-    """By tests alone."""
+    """By tests alone: the long run would refuse once more what they do."""
     with ExitStack() as stack:
-        return judged(stack, folder, new, "own_work", *off).judge_correctness().correct.answer == "yes"
+        return judged(stack, folder, new, "own_work", "long_run", *off).judge_correctness().correct.answer == "yes"
 
 
 def timed(folder, new: str, *off: str, like: str = C, old: str | None = None, blocks: int = 2) -> float | TimingRefused:
