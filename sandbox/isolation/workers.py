@@ -472,6 +472,9 @@ def _make_plan(mode: IsolationMode, start: StartRequest, environment: Mapping[st
         (private / name).mkdir(exist_ok=True)
     mounts = list_mounts(program, readable=start.readable, private=private, gpu=start.gpu, bare=start.bare)
     _check_visible(program, mounts)
+    environment = {
+        name: value for name, value in environment.items() if name not in _COMPILERS or _is_seen(value, mounts)
+    }
     return Plan(
         {
             "mode": mode,
@@ -489,6 +492,17 @@ def _make_plan(mode: IsolationMode, start: StartRequest, environment: Mapping[st
             "gpu": start.gpu,
         }
     )
+
+
+_COMPILERS = ("CC", "CXX", "CUDAHOSTCXX")
+
+
+def _is_seen(command: str, mounts: Mounts) -> bool:
+    """Whether a worker sees the compiler that a variable names; if not, it looks for one itself."""
+    place = Path(command.split()[0]) if command.split() else Path("/")
+    if not place.is_absolute():
+        return True
+    return any(place.is_relative_to(where) for kind, _, where in mounts if kind == "read")
 
 
 def _check_visible(program: Path, mounts: Mounts) -> None:

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from ridgeline.graph.formula import evaluate
 from ridgeline.graph.judgment import QuestionAnswer, TimedCall
+from ridgeline.graph.stats.intervals import student_quantile
 from ridgeline.graph.task import Shape, Task
 from ridgeline.sandbox.judge.call_names import TIMED, CallName, ValuesName
 from ridgeline.sandbox.judge.correctness import (
@@ -147,8 +148,11 @@ def shuffle_mixes(coin: random.Random, *, tested: Collection[str]) -> list[str]:
 FLOOR_MARGIN = 0.95
 """A floor is this share of the ceiling's time: ceilings are measured, to a few percent."""
 CLAIM_SHARE = 0.8
-STANDARD_ERRORS = 3.0
+STANDARD_ERRORS = 3.72
 """The wall clock must show this share of a claimed gain, within so many of its standard errors."""
+CLAIM_TAIL = 1e-4
+"""How often it would not by chance (a normal value is so rarely beyond that many errors): asked of every size in every
+process pair, some hundred times in a campaign, and identical versions must not fail it."""
 
 SHOWN_ERRORS = 2.0
 """A gain is more than so many standard errors of what shows it."""
@@ -228,10 +232,18 @@ class ClockedGain:
 
 
 def measure_claims(gains: Sequence[tuple[float, float]]) -> tuple[ClockedGain, float]:
-    """The judge's clock, and what the workers claim, over (wall, claimed) of at least one pair of calls."""
+    """The judge's clock, and what the workers claim, over (wall, claimed) of at least one pair of calls: trimmed means.
+
+    The error is that of a trimmed mean (Tukey and McLaughlin 1963): the scatter of all values, those that were cut drawn to
+    the nearest that were not; widened as by Student's t where few calls show it. The scatter of what is left is half of it.
+    """
     wall = _trim([gain_us for gain_us, _ in gains])
     claimed = statistics.fmean(_trim([gain_us for _, gain_us in gains]))
-    error = statistics.stdev(wall) / math.sqrt(len(wall)) if len(wall) > 1 else math.inf
+    drawn_in = [min(max(gain_us, wall[0]), wall[-1]) for gain_us, _ in gains]
+    if len(wall) < 2:
+        return ClockedGain(mean_us=statistics.fmean(wall), error_us=math.inf), claimed
+    widened = student_quantile(CLAIM_TAIL, len(wall) - 1) / STANDARD_ERRORS
+    error = statistics.stdev(drawn_in) * math.sqrt(len(gains)) / len(wall) * widened
     return ClockedGain(mean_us=statistics.fmean(wall), error_us=error), claimed
 
 
