@@ -8,12 +8,13 @@ from types import SimpleNamespace
 import pytest
 
 from ridgeline.graph.judgment import TimedCall
+from ridgeline.graph.stats.intervals import student_quantile
 from ridgeline.graph.stats.noise import estimate_noise
 from ridgeline.graph.stats.sequential import estimate_gain
 from ridgeline.sandbox.judge.judgment import CandidateJudgment, Gain, _to_comparison
 from ridgeline.sandbox.judge.options import Options, answer_yes
 from ridgeline.sandbox.judge.provenance import Work
-from ridgeline.sandbox.judge.timing import TimedPairs, claim_holds, measure_claims
+from ridgeline.sandbox.judge.timing import CLAIM_TAIL, STANDARD_ERRORS, TimedPairs, claim_holds, measure_claims
 
 STEADY = [(40.0 + one % 3, 42.0) for one in range(20)]
 NOISY = [(40.0 + 400 * (-1) ** one, 42.0) for one in range(20)]
