@@ -5,6 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from ridgeline.agent.campaign.state_files import Manifest, write_manifest
+from ridgeline.graph.ports import Base
+from ridgeline.graph.state import Request
 from ridgeline.sandbox.store.ledger import JsonlLedger
 from tests import builders
 from tests.document_builders import complete
@@ -13,7 +16,7 @@ from tests.web_campaigns import write_ledger
 
 @pytest.fixture
 def campaign(tmp_path, make_repository) -> Path:
-    """A campaign with a baseline, one kept and one rolled back round."""
+    """A campaign with a baseline, one kept and one rolled back round; nothing is missing that `fsck` looks for."""
     root = make_repository({"kernel.c": "int x;\n"})
     folder = root / "agent" / "workspace" / "toy_c_cpu_20261121"
     folder.mkdir(parents=True)
@@ -23,7 +26,34 @@ def campaign(tmp_path, make_repository) -> Path:
     (folder / "status.json").write_text(
         json.dumps({"status": "running", "phase": "measure", "round": 4, "pid": 2**22 + 1})
     )
+    write_start(folder)
+    (folder / "recording.json").write_text("{}")  # its rounds name blobs that were never stored
     return folder
+
+
+def write_start(folder: Path) -> None:
+    """What `run` leaves before the first line of the ledger: `request.json`, and `base.json`."""
+    opened = builders.make_history().opened
+    request = Request(
+        contract=opened.contract,
+        contract_path=opened.contract_path,
+        instruction="",
+        overrides=(),
+        limits=opened.limits,
+        planner=opened.planner,
+        created=opened.target.created,
+        version=opened.version,
+    )
+    manifest = Manifest(repository=str(folder), contract_dir="", contract_file="ridgeline.yaml", request=request)
+    write_manifest(folder, manifest)
+    base = Base(
+        commit=opened.base_commit,
+        tree=opened.base_tree,
+        branch=opened.branch,
+        repository=opened.repository,
+        contract_path=opened.contract_path,
+    )
+    (folder / "base.json").write_text(base.model_dump_json())
 
 
 def bodies():
@@ -116,6 +146,7 @@ def test_watching_one_that_does_not_run_ends_at_once(cli, campaign):
 
 
 def test_a_campaign_that_has_only_begun(cli, tmp_path):
+    write_start(tmp_path)
     (tmp_path / "status.json").write_text("{}")
     done = cli("status", tmp_path, "--json")
     assert done.code == 0

@@ -111,4 +111,4 @@ def test_a_damaged_file_is_named(memory):
     (memory.folder / "v1.json").write_text('{"version": ')
     code, _, err = memory("read", "--version", "v1")
     assert code == 2
-    assert "v1.json:1:" in err
+    assert "v1.json: is not JSON any more (Expecting value in line 1); mend the file" in err

@@ -59,7 +59,7 @@ def test_a_column_by_rows(output, file, label, numbers):
         ("label,ms\na,fast\n", None, None, "'fast' is not a number"),
         ("label,ms,Check\na,1,FAIL\n", None, None, "Check is not PASS for a"),
         ("label,ms,engine\na,1,event\nb,1,graph\n", None, None, "the column engine says event, graph"),
-        ("label,ms,engine\na,1,stopwatch\n", None, None, "one of wall, event, graph, profiler"),
+        ("label,ms,engine\na,1,stopwatch\n", None, None, "one of wall, cpu, event, graph, profiler"),
     ],
 )
 def test_what_a_csv_cannot_be(output, file, label, said):

@@ -70,7 +70,8 @@ def test_who_waits_is_told_for_whom_and_since_when(tmp_path):
     with (
         lease("running", wait_s=0, folder=tmp_path),
         pytest.raises(
-            DeviceBusy, match=rf"{tmp_path.name}.: process {os.getpid()} since 20..-..-.. ..:..:.. holds the lease"
+            DeviceBusy,
+            match=rf"{tmp_path.name}.: process {os.getpid()} since 20..-..-.. ..:..:.. \(`.+` in .+\) holds the lease",
         ),
         lease("running", wait_s=0, folder=tmp_path),
     ):
