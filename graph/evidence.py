@@ -23,8 +23,9 @@ class Exit(Value):
     """None exactly when it was killed for time."""
     timed_out: bool = False
     seconds: float
-    cpu_s: float | None = None
-    """User and system time of the process and of all whose end was waited for in it; None where it was not seen."""
+    cpu_s: Annotated[float | None, Field(exclude_if=lambda seconds: seconds is None)] = None
+    """User and system time of the process and of all whose end was waited for in it; None, and in no record, where it
+    was not seen."""
     output: str = ""
     """Standard output and error, head and tail, with what was left out stated."""
 
