@@ -158,7 +158,7 @@ def check_update(name: str, node: Node) -> Node:
 
 def where_to_begin(
     state: State, runtime: Runtime[Ports]
-) -> Literal["define", "baseline_test", "calibrate", "check_stop", "__end__"]:
+) -> Literal["define", "baseline_test", "calibrate", "canary", "check_stop", "__end__"]:
     """A fresh campaign begins with its target; one without checkpoints goes on after its last closed round."""
     history = fold_ledger(runtime.context.ledger.lines())
     if history is None or history.roofline is None:
@@ -167,7 +167,10 @@ def where_to_begin(
         return "baseline_test"
     if history.concluded:
         return "__end__"
-    return "calibrate" if next_calibration(history) == "calibration" else "check_stop"
+    due = next_calibration(history)
+    if due == "canary":
+        return "canary"  # killed after a round was closed, before what that round makes due
+    return "calibrate" if due == "calibration" else "check_stop"
 
 
 def after_propose(
