@@ -193,11 +193,11 @@ def _find_manifest(campaign: Path, history: History | None) -> Iterator[Damage]:
 
 
 def _find_base(campaign: Path, history: History | None) -> Iterator[Damage]:
-    """`base.json`, which is there once the ledger is."""
+    """`base.json`, which is there once the ledger is; a recording has none."""
     try:
         base = read_model(campaign / BASE, Base)
     except FileNotFoundError:
-        if history is not None:
+        if history is not None and not (campaign / "recording.json").exists():
             yield Damage(file=BASE, problem="is missing", mend="")
     except StateDamaged as error:
         mend = "" if history is not None else f"delete it: the campaign has not begun ({error.why})"

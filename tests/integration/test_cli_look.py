@@ -152,3 +152,9 @@ def test_a_campaign_that_has_only_begun(cli, tmp_path):
     assert done.code == 0
     assert (done.json["ledger_lines"], done.json["speedup"]) == (0, None)
     assert "no closed event yet" in cli("report", tmp_path).complaint
+
+
+def test_a_shipped_recording_is_whole(cli):
+    recording = Path(__file__).parents[2] / "evals" / "campaigns" / "matmul_c_mailbox"
+    assert cli("status", recording).code == 0
+    assert cli("report", recording).code == 0
