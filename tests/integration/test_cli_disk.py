@@ -103,7 +103,6 @@ def test_a_disk_that_fills_up_ends_no_round(project, small_disk, where):
     [
         ("run", "{project}", "--dir", "{sealed}/c"),
         ("init", "{sealed}/new", "--task", "matmul_c"),
-        ("init", "{sealed}"),
         ("demo", "--dir", "{sealed}/d"),
         ("bench", "true", "true", "--max-pairs", "2", "--raw", "{sealed}/raw.json"),
         ("bench", "true", "true", "--max-pairs", "2", "--plot", "{sealed}/plot.png"),

@@ -69,7 +69,12 @@ def modules() -> dict[str, Path]:
     for folder in FOLDERS:
         for path in sorted((ROOT / folder).rglob("*.py")):
             parts = path.relative_to(ROOT).with_suffix("").parts
-            if parts[:2] not in (("agent", "workspace"), ("agent", "historical_experience"), ("evals", "tasks")):
+            if parts[:2] not in (
+                ("agent", "workspace"),
+                ("agent", "historical_experience"),
+                ("evals", "tasks"),
+                ("evals", "recorded_tasks"),
+            ):
                 listed[".".join(("ridgeline", *parts)).removesuffix(".__init__")] = path
     return listed
 
