@@ -36,7 +36,7 @@ from ridgeline.sandbox.isolation.workers import (
 )
 from ridgeline.sandbox.judge import worker
 from ridgeline.sandbox.judge.freeze import Frozen, freeze_sources
-from ridgeline.sandbox.judge.judgment import CandidateJudgment, Long, Opener, Pairs, Tests
+from ridgeline.sandbox.judge.judgment import CandidateJudgment, Opener, Pairs, Tests
 from ridgeline.sandbox.judge.lint import LintFinding, find_known_defects
 from ridgeline.sandbox.judge.numerics import Tolerance
 from ridgeline.sandbox.judge.options import JudgeTimeout, Options, Surroundings
@@ -44,7 +44,7 @@ from ridgeline.sandbox.judge.provenance import Work, judge_own_work, total_eleme
 from ridgeline.sandbox.judge.references import Reference
 from ridgeline.sandbox.judge.session import Session
 from ridgeline.sandbox.judge.task_file import load_task, select_sizes
-from ridgeline.sandbox.judge.timing import TimingRefused
+from ridgeline.sandbox.judge.timing import LongRunAnswers, TimingRefused
 from ridgeline.sandbox.judge.worker import WorkerMode
 
 IDLE_S = 1.0
@@ -142,10 +142,10 @@ class DeviceJudgment(CandidateJudgment):
         pairs: Pairs = timing.DevicePairs(bench=bench, _tolerances=learned.tolerances, _floors_us=learned.floors_us)
         return pairs
 
-    def _long_run(self, bench: Any, pairs: Any, *, share: float) -> Long:
+    def _long_run(self, bench: Any, pairs: Any, *, share: float) -> LongRunAnswers[Any]:
         options = self.options
         timing = import_module("ridgeline.sandbox.judge.device_timing")
-        run: Long = timing.DeviceLongRun(
+        run: LongRunAnswers[Any] = timing.DeviceLongRun(
             pairs=pairs,
             bench=bench,
             most_calls=round(share * options.long_calls) if options.has("long_run") else 0,

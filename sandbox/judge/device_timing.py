@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any
 
-from ridgeline.graph.judgment import QuestionAnswer, TimedCall
+from ridgeline.graph.judgment import TimedCall
 from ridgeline.graph.task import Shape
 from ridgeline.sandbox.judge import device_numerics
 from ridgeline.sandbox.judge.correctness import judged_names, list_mixes
@@ -25,7 +25,6 @@ from ridgeline.sandbox.judge.device_session import DeviceSealed, DeviceSession, 
 from ridgeline.sandbox.judge.device_values import draw_declared
 from ridgeline.sandbox.judge.inputs import axis_lengths
 from ridgeline.sandbox.judge.numerics import Tolerance
-from ridgeline.sandbox.judge.options import answer_no, answer_unverified, answer_yes
 from ridgeline.sandbox.judge.session import BrokenWorker
 from ridgeline.sandbox.judge.shared_buffers import PLACEMENTS
 from ridgeline.sandbox.judge.timing import (
@@ -38,11 +37,12 @@ from ridgeline.sandbox.judge.timing import (
     PROCESS_CHECK_SHARE,
     SEALED_SHARE,
     WARM_UP,
+    LongRunAnswers,
+    Stops,
     TimingRefused,
     bytes_share,
     claim_holds,
     find_late_stops,
-    find_slowed_size,
     find_unseen_gain,
     measure_claims,
     shuffle_mixes,
@@ -425,38 +425,21 @@ STRETCH_CALLS = (20, 60)
 
 
 @dataclass(kw_only=True)
-class DeviceLongRun:
+class DeviceLongRun(LongRunAnswers[Opened]):
     """Calls of the timed sizes in one process, in secret order, until there were enough or the time is over."""
 
     pairs: DevicePairs
     bench: DeviceCallJudge
-    most_calls: int
-    most_s: float
-    calls: int = 0
-    sealed: int = 0
-    late_us: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
-    """By size: times of the second half's calls, made as the timed ones were, until the worker's answer."""
+
+    @property
+    def stops(self) -> Stops:
+        """The timed calls that late ones are held against."""
+        return self.pairs.stops
 
     def __post_init__(self) -> None:
         self._coin = random.Random(self.bench.rng.bytes(32))
         self._constants: defaultdict[str, dict[str, Tensor]] = defaultdict(dict)
         self._decoys: dict[str, Tensors] = {}
-
-    def judge(self, correct: QuestionAnswer, opened: Opened) -> QuestionAnswer:
-        """The answer with what this run adds to it: a no for the first call that was wrong."""
-        if not self.most_calls or not self.most_s:
-            return correct
-        began = time.monotonic()
-        wrong = self._run(opened, began + self.most_s)
-        counted = f"{self.calls} calls in one process, {self.sealed} of them held against the reference"
-        if wrong:
-            return answer_no(wrong, f"found among {counted}")
-        return answer_yes(*correct.evidence, f"{counted}, in {time.monotonic() - began:.1f} s")
-
-    def discount(self, faster: QuestionAnswer) -> QuestionAnswer:
-        """Faster, unless calls late in the process took far longer than when they were timed."""
-        detail = find_slowed_size(self.pairs.stops, self.late_us)
-        return answer_unverified(*faster.evidence, detail) if detail else faster
 
     def _run(self, opened: Opened, until: float) -> str | None:
         """What was wrong first, or nothing."""
@@ -519,7 +502,7 @@ class DeviceLongRun:
         if lines := self.bench.surroundings(sealed):
             return f"{place}: {lines[0]}"
         if self.calls > self.most_calls // 2 and session.lane == self.pairs.lanes.get(shape.label, "eager"):
-            self.late_us[shape.label].append(sealed.called_us)
+            self.late_us.setdefault(shape.label, []).append(sealed.called_us)
         if last or self._coin.random() < SEALED_SHARE:
             self.sealed += 1
             if lines := self.bench.wrong(sealed, self.bench.truth_of(inputs, shape.dims)):

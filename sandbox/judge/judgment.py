@@ -28,7 +28,7 @@ from ridgeline.sandbox.judge.provenance import Work, judge_own_work
 from ridgeline.sandbox.judge.references import Reference
 from ridgeline.sandbox.judge.session import CardSession, Session
 from ridgeline.sandbox.judge.task_file import load_task
-from ridgeline.sandbox.judge.timing import LongRun, TimedPairs, TimingRefused, block_log_ratios
+from ridgeline.sandbox.judge.timing import LongRun, LongRunAnswers, TimedPairs, TimingRefused, block_log_ratios
 from ridgeline.sandbox.judge.worker import WorkerMode
 
 Opener = Callable[[], AbstractContextManager[Any]]
@@ -60,18 +60,6 @@ class Pairs(Protocol):
 
     def find_unseen_gain(self) -> str | None:
         """A claimed gain that the judge's own clock does not show."""
-
-
-class Long(Protocol):
-    """Many calls in one process."""
-
-    calls: int
-
-    def judge(self, correct: QuestionAnswer, opened: Any) -> QuestionAnswer:
-        """The answer with what these calls add to it."""
-
-    def discount(self, faster: QuestionAnswer) -> QuestionAnswer:
-        """Faster, unless calls late in the process were not."""
 
 
 NOT_TIMED = answer_unverified("not timed: it is not correct")
@@ -165,7 +153,7 @@ class CandidateJudgment:
         """What times this candidate."""
         return TimedPairs(bench=bench)
 
-    def _long_run(self, bench: Any, pairs: Any, *, share: float) -> Long:
+    def _long_run(self, bench: Any, pairs: Any, *, share: float) -> LongRunAnswers[Any]:
         """Many calls in one process, for that share of the time and number that the options say."""
         options = self.options
         is_run = options.has("long_run") and options.device != "cuda" and self.task.timed

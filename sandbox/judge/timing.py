@@ -8,11 +8,12 @@ import math
 import random
 import statistics
 import time
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Generic, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -985,35 +986,58 @@ LATE_FACTOR = 2.0
 """A call late in a process may take so many times what it took when it was timed."""
 
 
-@dataclass(kw_only=True)
-class LongRun:
-    """Calls of the timed sizes in one process, in secret order, until there were enough or the time is over."""
+OpenSession = TypeVar("OpenSession")
 
-    pairs: TimedPairs
-    bench: CallJudge
+
+@dataclass(kw_only=True)
+class LongRunAnswers(ABC, Generic[OpenSession]):
+    """What many calls in one process say, wherever they are judged. `OpenSession`: what opens a worker."""
+
     most_calls: int
     most_s: float
     calls: int = 0
     sealed: int = 0
     late_us: dict[str, list[float]] = field(default_factory=dict)
-    """By size: times of the second half's calls by the judge's clock."""
-    _pools: dict[str, tuple[InputPool, PoisonPool]] = field(default_factory=dict)
+    """By size: times of the second half's calls, made as the timed ones were."""
 
-    def judge(self, correct: QuestionAnswer, opened: Opened) -> QuestionAnswer:
+    @property
+    @abstractmethod
+    def stops(self) -> Stops:
+        """The timed calls that late ones are held against."""
+
+    @abstractmethod
+    def _run(self, opened: OpenSession, until: float) -> str | None:
+        """What was wrong first, or nothing."""
+
+    def judge(self, correct: QuestionAnswer, opened: OpenSession) -> QuestionAnswer:
         """The answer with what this run adds to it: a no for the first call that was wrong."""
         if not self.most_calls or not self.most_s:
             return correct
         began = time.monotonic()
         wrong = self._run(opened, began + self.most_s)
-        said = f"{self.calls} calls in one process, {self.sealed} of them held against the reference"
+        count = f"{self.calls} calls in one process, {self.sealed} of them held against the reference"
         if wrong:
-            return answer_no(wrong, f"found among {said}")
-        return answer_yes(*correct.evidence, f"{said}, in {time.monotonic() - began:.1f} s")
+            return answer_no(wrong, f"found among {count}")
+        return answer_yes(*correct.evidence, f"{count}, in {time.monotonic() - began:.1f} s")
 
     def discount(self, faster: QuestionAnswer) -> QuestionAnswer:
         """Faster, unless calls late in the process took far longer than when they were timed."""
-        detail = find_slowed_size(self.pairs.stops, self.late_us)
+        detail = find_slowed_size(self.stops, self.late_us)
         return answer_unverified(*faster.evidence, detail) if detail else faster
+
+
+@dataclass(kw_only=True)
+class LongRun(LongRunAnswers[Opened]):
+    """Calls of the timed sizes in one process, in secret order, until there were enough or the time is over."""
+
+    pairs: TimedPairs
+    bench: CallJudge
+    _pools: dict[str, tuple[InputPool, PoisonPool]] = field(default_factory=dict)
+
+    @property
+    def stops(self) -> Stops:
+        """The timed calls that late ones are held against."""
+        return self.pairs.stops
 
     def _run(self, opened: Opened, until: float) -> str | None:
         """What was wrong first, or nothing."""
