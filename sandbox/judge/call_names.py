@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ridgeline.graph.task import Task
-from ridgeline.sandbox.judge.inputs import MIXES, PARTS, change_one_element, draw, make_probes
+from ridgeline.sandbox.judge.inputs import MIXES, NEAR_CHANGES, PARTS, change_one_element, draw, make_probes
 from ridgeline.sandbox.judge.pool import InputPool
 
 Arrays = dict[str, NDArray[np.generic]]
@@ -134,10 +134,10 @@ def draw_call(task: Task, name: CallName) -> tuple[NamedInputs, ...]:
 
 
 def draw_near_pairs(task: Task, dims: Mapping[str, int], rng: np.random.Generator) -> Iterator[tuple[str, Arrays]]:
-    """Ordinary inputs, then the same with one element of each input changed: what was changed, and the inputs."""
+    """Ordinary inputs, then the same with one element of an input changed: what was changed, and the inputs."""
     inputs = draw(task, dims, MIXES[0], rng)
     yield "", inputs
-    for tensor in task.inputs:
-        if tensor.constness != "const":
+    for tensor in (tensor for tensor in task.inputs if tensor.constness != "const"):
+        for _ in range(NEAR_CHANGES):
             changed, place = change_one_element(inputs, tensor, rng)
             yield f"{tensor.name}{list(place)} changed", changed

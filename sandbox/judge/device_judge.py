@@ -5,6 +5,7 @@ What is drawn, in which order and what is right is decided as there; only where 
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from importlib import import_module
 from typing import Any
 
@@ -35,7 +36,7 @@ from ridgeline.sandbox.judge.device_reference import DeviceReference, Part
 from ridgeline.sandbox.judge.device_session import DeviceSealed, DeviceSession
 from ridgeline.sandbox.judge.device_values import Chance, change_one_element, draw, make_probes, to_type
 from ridgeline.sandbox.judge.dtypes import LARGEST, is_float, unit
-from ridgeline.sandbox.judge.inputs import MIXES, PARTS, SPIKING, draw_sizes, is_integer_like
+from ridgeline.sandbox.judge.inputs import MIXES, NEAR_CHANGES, PARTS, SPIKING, draw_sizes, is_integer_like
 from ridgeline.sandbox.judge.numerics import Fault, Tolerance
 from ridgeline.sandbox.judge.options import Options, answer_no, answer_yes
 from ridgeline.sandbox.judge.references import ReferenceFailed
@@ -361,9 +362,11 @@ class DeviceTests:
             for mix in (*self._some(MIXES), self._some(PARTS)[0]):
                 yield self._draw_cases(shape, mix)
         small = [shape for shape in (*task.shapes, *unseen) if element_count(task, shape) < LARGE_ELEMENTS]
-        for shape in self._some(small or [task.shapes[0]]):
+        small = small or [task.shapes[0]]
+        for shape in self._some(small):
             yield self._probes(shape)
             yield self._near_pairs(shape)
+        yield self._near_pairs(max(small, key=partial(element_count, task)))
         for shape in self._some(task.shapes):
             yield self._draw_cases(shape, MIXES[0])
 
@@ -390,8 +393,8 @@ class DeviceTests:
             inputs = self._keep(shape, draw(bench.task, shape.dims, MIXES[0], bench.chance))
             truth = bench.truth_of(inputs, shape.dims)
             yield DeviceCase(name=f"{shape.label}, {MIXES[0]}", shape=shape, truth=truth)
-            for tensor in bench.task.inputs:
-                if tensor.constness != "const":
+            for tensor in (tensor for tensor in bench.task.inputs if tensor.constness != "const"):
+                for _ in range(NEAR_CHANGES):
                     changed, place = change_one_element(inputs, tensor, bench.chance.elements, bench.rng)
                     name = f"{shape.label}, {tensor.name}{list(place)} changed"
                     yield DeviceCase(name=name, shape=shape, truth=bench.truth_of(changed, shape.dims))

@@ -110,6 +110,10 @@ def to_storage(tensor: Input, shape: tuple[int, ...], rng: np.random.Generator) 
     return from_float64(values, tensor.dtype) if values.dtype == np.float64 else values
 
 
+NEAR_CHANGES = 3
+"""Elements of each input that are changed one at a time: a change can be too small to show in the outputs."""
+
+
 def change_one_element(
     inputs: Mapping[str, Raw], tensor: Input, rng: np.random.Generator
 ) -> tuple[dict[str, Raw], tuple[int, ...]]:

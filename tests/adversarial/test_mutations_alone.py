@@ -53,6 +53,17 @@ void vector_add(const float *x, const float *y, float *out, int64_t n) {
 CONVICTED = ADDING % ("", "if (n < -1) _exit(0);", "")
 """Ends the process of whoever runs it, where that line is ever reached."""
 OTHERS = ADDING % ("extern void sgemm_(void) __attribute__((weak));", "if (n < -1) sgemm_();", "")
+SPLITTING = ADDING % (
+    """static int forked;
+__attribute__((constructor)) static void stay(void) {
+    int child = fork();
+    if (!child) sleep(3), _exit(0);
+    forked = child > 0;
+}""",
+    "",
+    "if (forked) out[0] += 1;",
+)
+"""Wrong wherever it could start a process before the first call."""
 LATE = ADDING % ("static int64_t calls;", "if (n > 200000 && ++calls > 1) return;", "")
 """Does nothing from its second large call on."""
 FORGED = """import functools
@@ -197,10 +208,9 @@ def test_an_honest_kernel_shorter_than_empty_calls_vary_is_not_called_impossible
 @pytest.mark.slow
 @pytest.mark.feature("F047", "F055")
 @pytest.mark.skipif(machine_isolation().level != "namespaces", reason="workers are isolated only weakly here")
-def test_a_process_that_stays_beside_the_worker_leaves_its_time_without_meaning(tmp_path):
-    staying = BY_ID["d10_setsid"].source.read_text()
-    assert refused(tmp_path, staying).unclear
-    assert any(one > 0 for one in gains(tmp_path, staying, "isolation"))
+def test_a_process_that_would_stay_beside_the_worker_never_begins(tmp_path):
+    assert any(one > 0 for one in gains(tmp_path, SPLITTING)), "where it cannot fork, it is right"
+    assert "timed:" in refused(tmp_path, SPLITTING, "isolation").detail, "where it can, it is wrong"
 
 
 @pytest.mark.feature("F047", "F055")
