@@ -9,10 +9,12 @@ import signal
 import sys
 import time
 from collections.abc import Sequence
+from functools import cache
 from importlib import import_module
 from itertools import takewhile
 from pathlib import Path
 from types import FrameType
+from typing import Any
 
 import typer
 from typer.core import TyperGroup
@@ -93,11 +95,10 @@ def run(arguments: Sequence[str]) -> int:
 def _run(arguments: Sequence[str]) -> tuple[int, str]:
     """Exit code, and what went wrong, a problem a line; empty where nothing did. Raises OutputClosed."""
     try:
-        app = application()
-        if (text := _help_text(app, arguments)) is not None:
+        if (text := _help_text(arguments)) is not None:
             say(text)
             return 0, ""
-        code = app(args=list(arguments), prog_name="ridgeline", standalone_mode=False)
+        code = _command()(args=list(arguments), prog_name="ridgeline", standalone_mode=False)
     except typer.TyperException as error:
         if error.format_message().startswith("Usage:"):  # a bare command: not a mistake, show what there is
             note(error.format_message())
@@ -168,7 +169,15 @@ def application() -> typer.Typer:
     return app
 
 
-def _help_text(app: typer.Typer, arguments: Sequence[str]) -> str | None:
+@cache
+def _command() -> TyperGroup:
+    """All commands as what parses a command line, made once in a process: it takes 80 ms."""
+    command = typer.main.get_command(application())
+    assert isinstance(command, TyperGroup)
+    return command
+
+
+def _help_text(arguments: Sequence[str]) -> str | None:
     """What `--version` or `COMMAND --help` asks for; None for all else.
 
     typer would load pydantic to parse the options first, which takes longer than everything else about a help text.
@@ -179,7 +188,7 @@ def _help_text(app: typer.Typer, arguments: Sequence[str]) -> str | None:
 
             return VERSION
         case [*words, "--help"]:
-            command = typer.main.get_command(app)
+            command: Any = _command()
             context = command.context_class(command, info_name="ridgeline")
             for word in words:
                 subcommand = command.get_command(context, word) if isinstance(command, TyperGroup) else None
@@ -187,6 +196,6 @@ def _help_text(app: typer.Typer, arguments: Sequence[str]) -> str | None:
                     return None
                 command = subcommand
                 context = command.context_class(command, info_name=word, parent=context)
-            return context.get_help()
+            return str(context.get_help())
         case _:
             return None

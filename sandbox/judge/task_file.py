@@ -2,6 +2,7 @@
 
 import ast
 import math
+import os
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -207,18 +208,25 @@ def _files(task: Task, folder: Path) -> Iterator[str]:
     suffixes = SUFFIXES.get(task.language, (".py",))
     if not entry_file.endswith(suffixes):
         yield f"source: {entry_file!r} is no {task.language} source; its name must end in {' or '.join(suffixes)}"
-    elif (folder / entry_file).is_file():
+    elif _is_file(folder / entry_file):
         yield from _entry(task, _text(folder / entry_file))
-    if (folder / task.reference).is_file():
+    if _is_file(folder / task.reference):
         yield from _reference(task, _text(folder / task.reference))
 
 
 def _file(field: str, name: str, folder: Path) -> Iterator[str]:
     path = folder / name
-    if Path(name).is_absolute() or not path.resolve().is_relative_to(folder):
+    is_there = _is_file(path)
+    place = path.resolve() if is_there else Path(os.path.normpath(path))
+    if Path(name).is_absolute() or not place.is_relative_to(folder):
         yield f"{field}: {name!r} leaves the task's folder; give a path below {folder}"
-    elif not path.is_file():
+    elif not is_there:
         yield f"{field}: {name!r} is no file in {folder}; write it, or correct the name"
+
+
+def _is_file(path: Path) -> bool:
+    """False, too, for a name that no file can have."""
+    return os.path.isfile(path)  # noqa: PTH113 (pathlib's raises)
 
 
 def _entry(task: Task, text: str) -> Iterator[str]:

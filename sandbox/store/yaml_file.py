@@ -12,6 +12,8 @@ from pydantic_core import ErrorDetails
 
 SHOWN = 60
 """Characters of a wrong value that are repeated."""
+DEEPEST = 60
+"""Mappings and lists inside each other: no file of ours needs ten, and PyYAML recurses."""
 
 
 class NotReadable(ValueError):
@@ -19,16 +21,40 @@ class NotReadable(ValueError):
 
 
 class _Loader(yaml.SafeLoader):
-    """YAML that refuses a key given twice; plain YAML would keep the last one and say nothing."""
+    """YAML that refuses a key given twice; plain YAML would keep the last one and say nothing.
+
+    What PyYAML answers with errors of Python's own is a `yaml.MarkedYAMLError` with its place here: deep nesting, a day
+    of month 13, a number of 5,000 digits.
+    """
+
+    _depth = 0
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, object]:
         """The mapping. Raises `yaml.constructor.ConstructorError` with the place of the second key."""
         keys: set[str] = set()
         for key, _ in node.value:
-            if key.value in keys and not isinstance(key.value, list):
+            if isinstance(key, yaml.ScalarNode) and key.value in keys:
                 raise yaml.constructor.ConstructorError(None, None, f"{key.value!r} is given twice", key.start_mark)
             keys.add(str(key.value))
         return super().construct_mapping(node, deep)
+
+    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
+        """Part of the document. Raises `yaml.composer.ComposerError` where it is nested deeper than `DEEPEST`."""
+        self._depth += 1
+        if self._depth > DEEPEST:
+            mark = self.peek_event().start_mark  # type: ignore[no-untyped-call]
+            raise yaml.composer.ComposerError(None, None, f"is nested deeper than {DEEPEST} levels", mark)
+        node: yaml.Node | None = super().compose_node(parent, index)
+        self._depth -= 1
+        return node
+
+    def construct_object(self, node: yaml.Node, deep: bool = False) -> object:
+        """The value. Raises `yaml.constructor.ConstructorError` for a scalar that is none, such as 2026-13-01."""
+        try:
+            return super().construct_object(node, deep)
+        except ValueError as error:
+            reason = f"{_show(node.value)} has no value ({error})"
+            raise yaml.constructor.ConstructorError(None, None, reason, node.start_mark) from None
 
 
 def document(file: Path, *, empty: str) -> dict[str, object]:

@@ -4,7 +4,7 @@ import gzip
 
 import pytest
 
-from tests.soak.inputs import KINDS, fuzz, read_once
+from tests.soak.inputs import KINDS, ROOT, fuzz, read_once
 
 COUNTS = {
     "wiki": 2,
@@ -28,11 +28,22 @@ def test_mutated_inputs_are_answered_in_a_line(name, tmp_path):
 
 PACKED = gzip.compress(b'{"traceEvents": []}' * 50)
 
+SOFTMAX = (ROOT / "evals" / "tasks" / "softmax_c" / "task.yaml").read_bytes()
+
 FOUND = {
     "a profile whose gzip is broken in the middle": (
         "profile",
         "h100_three.json.gz",
         PACKED[:12] + b"\xff" * 20 + PACKED[32:],
+    ),
+    "a task nested 3000 deep": ("task", "softmax_c/task.yaml", b"task: 1\nshapes: " + b"[" * 3000),
+    "a task with a day of month 13": ("task", "softmax_c/task.yaml", b"task: 2026-13-45\n"),
+    "a task with a number of 5000 digits": ("task", "softmax_c/task.yaml", b"task: " + b"1" * 5000),
+    "a task whose key is a list": ("task", "softmax_c/task.yaml", b"? {a: 1}\n: 2\n? [a]\n: 3\n"),
+    "a task whose source has a name too long": (
+        "task",
+        "softmax_c/task.yaml",
+        SOFTMAX.replace(b"kernel.c", b"k" * 5000 + b".c"),
     ),
     "a memory that is no text": ("memory", "memory/v1.json", b'{"version": "\xff"}'),
     "a memory with half a character": ("memory", "memory/v1.json", b'{"version": "\xed\xa0\x80"}'),
