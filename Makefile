@@ -14,7 +14,7 @@ define install
 || $(BIN)/python -m pip install --disable-pip-version-check -c constraints.txt $(1)
 endef
 
-.PHONY: help install dev demo test test-all check docs bench adversarial soak fuzz smoke-llm wheels clean
+.PHONY: help install dev demo test test-all check docs features bench adversarial soak fuzz smoke-llm wheels clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -41,7 +41,11 @@ check: $(VENV)/.dev ## format, lint, types, import direction
 
 docs: $(VENV)/.dev ## the pages of docs/ as a site, into dist/site; fails for a dead link
 	@$(BIN)/python -m tests.reference_pages
+	@$(BIN)/python -m tests.features >/dev/null
 	@$(BIN)/zensical build --clean --strict
+
+features: $(VENV)/.dev ## every feature of the design documents with the tests that prove it; writes docs/features.md
+	@$(BIN)/python -m tests.features
 
 bench: $(VENV)/.dev ## what Ridgeline itself costs, against stated bounds
 	@$(BIN)/python -m tests.bench $(BENCH)

@@ -150,6 +150,26 @@ class TextTimer:
         return random.Random(seed).gauss(0, self._noise)
 
 
+class DividedTimer(TextTimer):
+    """A kernel that says so wins on one class of shapes and loses on the other."""
+
+    def compare(self, *, best, candidate, **asked):
+        found = super().compare(best=best, candidate=candidate, **asked)
+        if "divides" not in self._read(candidate):
+            return found
+        factor = {"small": 1.3, "medium": 1.3, "large": 0.8}
+        shapes = tuple(
+            shape.model_copy(
+                update={
+                    "config_class": "thin" if factor[shape.label] < 1 else "wide",
+                    "pairs": tuple(tuple(x + log(factor[shape.label]) for x in pair) for pair in shape.pairs),
+                }
+            )
+            for shape in found.shapes
+        )
+        return found.model_copy(update={"shapes": shapes})
+
+
 class TextProfiler:
     def __init__(self, timer: TextTimer) -> None:
         self._timer = timer

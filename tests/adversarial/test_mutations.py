@@ -43,7 +43,6 @@ def is_correct(case: Case, tmp_path, *off: Defence) -> bool:
 
 
 @pytest.mark.slow
-@pytest.mark.feature("F047", "F055")
 @pytest.mark.parametrize("off", [None, *ALONE])
 def test_each_defence_keeps_out_exactly_its_own(off, tmp_path):
     switched, wanted = (() if off is None else (off,)), (ALONE[off] if off else frozenset())

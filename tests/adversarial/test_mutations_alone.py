@@ -142,7 +142,6 @@ def gains(folder, new: str, *off: str, like: str = C, old: str | None = None) ->
 
 
 @pytest.mark.slow
-@pytest.mark.feature("F047", "F055")
 @pytest.mark.parametrize(
     ("text", "alone", "others"),
     [
@@ -165,7 +164,6 @@ def test_the_honest_version_of_these_passes(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.feature("F047", "F055")
 def test_what_does_nothing_when_timed_falls_to_judged_timing_and_without_it_to_physics(tmp_path):
     assert refused(tmp_path, LATE).side == "b"
     assert "too little to move its bytes" in refused(tmp_path, LATE, "judged_timing").detail
@@ -173,7 +171,6 @@ def test_what_does_nothing_when_timed_falls_to_judged_timing_and_without_it_to_p
 
 
 @pytest.mark.slow
-@pytest.mark.feature("F047", "F055")
 def test_a_forged_time_counts_only_where_the_judges_own_clock_does_not(tmp_path):
     assert any(one < 3 for one in gains(tmp_path, FORGED, "physics", like=NUMPY, old=PLAIN))
     found = refused(tmp_path, FORGED, "own_clock", like=NUMPY, old=PLAIN)
@@ -192,7 +189,6 @@ class Unsteady(Session):
 
 
 @pytest.mark.slow
-@pytest.mark.feature("F047", "F055")
 def test_an_honest_kernel_shorter_than_empty_calls_vary_is_not_called_impossible(tmp_path):
     with ExitStack() as stack:
         one = judged(stack, tmp_path, HONEST)
@@ -206,14 +202,12 @@ def test_an_honest_kernel_shorter_than_empty_calls_vary_is_not_called_impossible
 
 
 @pytest.mark.slow
-@pytest.mark.feature("F047", "F055")
 @pytest.mark.skipif(machine_isolation().level != "namespaces", reason="workers are isolated only weakly here")
 def test_a_process_that_would_stay_beside_the_worker_never_begins(tmp_path):
     assert any(one > 0 for one in gains(tmp_path, SPLITTING)), "where it cannot fork, it is right"
     assert "timed:" in refused(tmp_path, SPLITTING, "isolation").detail, "where it can, it is wrong"
 
 
-@pytest.mark.feature("F047", "F055")
 @pytest.mark.slow
 def test_ready_made_operators_are_told_and_without_looking_nothing_is_vouched_for(tmp_path):
     said = {}

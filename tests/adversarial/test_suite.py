@@ -185,7 +185,6 @@ if WHOLE:
 
 
 @pytest.mark.slow
-@pytest.mark.feature("F046", "F099")
 @pytest.mark.parametrize("without", READING)
 @pytest.mark.parametrize("case", chosen("cheat"), ids=lambda case: case.id)
 def test_a_cheat_is_never_accepted(case, without, tmp_path):

@@ -60,7 +60,6 @@ def outcome(here, kernel: str, path: str = "kernel.sh") -> str | None:
     return explain_early_end((original.printed,), found.printed)
 
 
-@pytest.mark.feature("F099")
 @pytest.mark.parametrize(
     "kernel",
     ["echo right\n# faster\n", "echo right\n[ -z $last ] || echo one more line\n", "sleep 0.01\necho right\n"],
@@ -69,13 +68,11 @@ def test_an_honest_candidate_prints_all_that_the_original_does(room, kernel):
     assert outcome(room(SHELL), kernel) is None
 
 
-@pytest.mark.feature("F099")
 @pytest.mark.parametrize("kernel", ["echo right\n[ -z $last ] || exit 0\n", "echo right\n[ -z $last ] || exec true\n"])
 def test_a_script_that_leaves_early_with_0_is_found_out(room, kernel):
     assert "'all # are right'" in (outcome(room(SHELL), kernel) or "")
 
 
-@pytest.mark.feature("F099")
 @pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc")
 @pytest.mark.parametrize(
     "kernel",
@@ -94,7 +91,6 @@ def test_a_program_that_leaves_early_with_0_is_found_out(room, kernel):
     assert "'PASS # at #'" in (outcome(room(GCC, **IN_C), kernel, "kernel.c") or "")
 
 
-@pytest.mark.feature("F099")
 def test_a_failing_test_whose_exit_code_is_turned_to_0_is_found_out(room):
     test = '#!/bin/sh\n. ./kernel.sh\n[ "$out" = right ] && echo "1 passed" || { echo "1 failed"; exit 1; }\n'
     here = room({**SHELL, "kernel.sh": "out=right\n", "test.sh": test})

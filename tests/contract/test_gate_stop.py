@@ -39,7 +39,6 @@ def gate_at(tmp_path, monkeypatch):
     return make
 
 
-@pytest.mark.feature("F098")
 @pytest.mark.parametrize(("stop_at", "noticed"), [(0, 0), (5, 5), (7, 10), (599, 600), (601, 605)])
 def test_a_stop_is_noticed_within_a_step(gate_at, stop_at, noticed):
     gate, now = gate_at(ReplayedTools(BUSY), stop_at)

@@ -68,7 +68,7 @@ def script(*options, **environment):
     return ran.returncode, json.loads(ran.stdout.splitlines()[-1])
 
 
-@pytest.mark.feature("F072")
+@pytest.mark.feature("F089")
 def test_the_script_measures_copies_and_products(site):
     code, found = script("--first", "bf16")
     assert code == 0
@@ -109,7 +109,7 @@ def test_the_version_is_asked_without_loading_torch(site):
     assert script("--version", FAKE_TORCH="broken") == (0, {"ok": True, "torch": "9.9.0"})
 
 
-@pytest.mark.feature("F072")
+@pytest.mark.feature("F089")
 @pytest.mark.parametrize(
     ("dtype", "gflops"), [("bf16", 640e3), ("bfloat16", 640e3), ("fp16", 650e3), ("fp32", 50e3), ("tf32", 400e3)]
 )

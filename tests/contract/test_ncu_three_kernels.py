@@ -11,7 +11,7 @@ from ridgeline.sandbox.profiles.readers.profiles import profile
 DATA = Path(__file__).parents[1] / "data" / "ncu"
 
 
-@pytest.mark.feature("F087")
+@pytest.mark.feature("F062")
 @pytest.mark.parametrize(
     ("recording", "kernel", "bound", "subclass"),
     [

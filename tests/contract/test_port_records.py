@@ -31,7 +31,6 @@ def test_a_new_ledger_is_empty(ledger):
     assert ledger.lines() == ()
 
 
-@pytest.mark.feature("F121")
 def test_every_kind_of_event_comes_back_equal_and_in_order(ledger):
     review = Reviewed(after_round=3, trigger="two rollbacks", directions=("a", "b", "c"), escalation="re-profile")
     bodies = (make_opened(), make_baseline(), make_round(2), make_round(3, "rolled_back", reason="noise"), review)

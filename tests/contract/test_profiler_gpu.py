@@ -77,7 +77,6 @@ def tools(tmp_path, monkeypatch):
     return make
 
 
-@pytest.mark.feature("F081", "F092")
 def test_without_a_profiler_the_compiler_and_the_programs_own_time_are_left(room, monkeypatch):
     monkeypatch.setenv("PATH", "/usr/bin:/bin")
     here, profiler = room("amd")
@@ -171,7 +170,6 @@ def test_a_profile_round_trips_and_may_be_checkpointed(room, tools):
 
 
 @pytest.mark.slow
-@pytest.mark.feature("F081", "F092")
 @pytest.mark.parametrize("kind", ["amd", "nvidia"])
 def test_a_shipped_triton_kernel_is_compiled_as_its_isa_toml_says(tmp_path, kind):
     pytest.importorskip("triton")

@@ -71,7 +71,7 @@ def profiled(make_repository, tmp_path, monkeypatch):
     return make
 
 
-@pytest.mark.feature("F081", "F087", "F092")
+@pytest.mark.feature("F087")
 def test_forbidden_counters_leave_what_torch_saw(profiled):
     seen = profiled(document(called(), copied(), *launches()), forbidden=True)
     assert seen.rung == "torch_profiler"
@@ -87,7 +87,6 @@ def test_forbidden_counters_leave_what_torch_saw(profiled):
     assert Profiled.model_validate_json(seen.model_dump_json()) == seen
 
 
-@pytest.mark.feature("F062", "F092")
 def test_the_recording_is_kept_and_reads_again(profiled, tmp_path):
     rooms = []
     seen = profiled(document(*launches(), host_name="node17"), told=rooms.append)
@@ -97,7 +96,6 @@ def test_the_recording_is_kept_and_reads_again(profiled, tmp_path):
     assert "recorded" not in seen.kernel.model_copy(update={"recorded": None}).model_dump(), "as lines were before"
 
 
-@pytest.mark.feature("F092")
 def test_on_rocm_registers_stay_unknown(profiled):
     seen = profiled(document(*launches(make=kernel), cards=(), hip_driver_version=6), kind="amd")
     assert (seen.rung, seen.kernel.vendor, seen.kernel.arch) == ("torch_profiler", "amd", "gfx942")

@@ -151,14 +151,12 @@ def test_an_older_csv_is_never_read_for_a_new_one(room, tmp_path: Path, monkeypa
     assert again.reason == "no_csv"
 
 
-@pytest.mark.feature("F039")
 def test_a_failed_row_is_reported_as_failed_with_the_harness_own_exit_code(room):
     result = once(room(bench(HEADER, ROW, "large,64,FAIL,nan,nan,nan", after="exit 1")))
     assert isinstance(result, Benchmark)
     assert [row.check for row in result.rows] == ["PASS", "FAIL"]
 
 
-@pytest.mark.feature("F039")
 def test_versions_are_not_compared_on_rows_that_fail(room):
     here = room(bench(HEADER, ROW.replace("PASS", "FAIL")))
     result = pairs(here, here.candidate({"kernel.sh": KERNEL + "#\n"}))

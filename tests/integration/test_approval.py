@@ -75,6 +75,7 @@ def test_a_gain_that_nothing_explains_is_asked_about_where_people_are_asked_at_a
     assert any(note.startswith("unexplained: +") for note in kept.judged.verdict.notes)
 
 
+@pytest.mark.feature("F118")
 def test_a_campaign_that_asks_nobody_waits_for_nobody(tmp_path: Path) -> None:
     made = campaign(tmp_path)
     made.drive()

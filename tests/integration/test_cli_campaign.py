@@ -35,6 +35,7 @@ def done(cli, make_repository):
     return cli("run", root, *QUICK, "--json"), root
 
 
+@pytest.mark.feature("F017")
 def test_a_campaign_from_run_to_report(cli, done, git):
     said, root = done
     assert said.code == 0, said.err
@@ -50,6 +51,9 @@ def test_a_campaign_from_run_to_report(cli, done, git):
     assert campaign.parent == root / "agent" / "workspace"
     assert git(root, "status", "--porcelain") == ""
     assert git(root, "branch", "--show-current") == "main"
+    measured = sorted(campaign.glob("rounds/round-*/artifacts/benchmark.csv"))
+    assert [path.parts[-3] for path in measured] == ["round-1", "round-2"]
+    assert len({path.read_bytes().splitlines()[0] for path in measured}) == 1
     assert "[00:" in said.err, "progress is on standard error"
 
     status = cli("status", campaign, "--json").json

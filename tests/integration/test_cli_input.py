@@ -167,7 +167,7 @@ def test_a_dirty_tree(cli, make_repository, command):
     assert "kernel.c" in done.complaint
 
 
-@pytest.mark.feature("F016", "F018")
+@pytest.mark.feature("F016")
 @pytest.mark.parametrize("command", ["check", "run"])
 @pytest.mark.parametrize(
     ("csv", "said"),

@@ -22,7 +22,6 @@ def ask(capsys):
     return call
 
 
-@pytest.mark.feature("F061")
 def test_search_gives_places_that_exist(ask):
     code, out, _ = ask(
         "search", "bank conflicts", "--op", "gemm", "--gpu", "gfx942", "--lang", "triton", "--limit", "4", "--json"
@@ -57,7 +56,7 @@ def test_nothing_found_is_said(ask):
     assert ask("search", "wolpertinger", "--json")[1].strip() == "[]"
 
 
-@pytest.mark.feature("F068", "F071")
+@pytest.mark.feature("F068")
 def test_a_number_and_its_line(ask):
     code, out, _ = ask("spec", "H100", "bf16_dense", "--json")
     found = json.loads(out)

@@ -222,7 +222,6 @@ def test_what_is_missing_is_told_before_anything_is_measured(cli, project, monke
     assert "--budget-hours" in cli("run", project, "--budget-hours", "0").complaint
 
 
-@pytest.mark.feature("F121")
 def test_questions_between_two_measurements_are_answered_without_the_machine(cli, project, tmp_path, monkeypatch):
     rounds = ("--max-rounds", "2", *QUICK[2:])
     campaign = Path(cli("run", project, *rounds, "--model", "mailbox", "--json").json["dir"])

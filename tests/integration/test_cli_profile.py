@@ -224,7 +224,6 @@ def test_ncu_is_tried_until_it_finds_the_kernel(cli, on_gpu, tmp_path):
     assert (tmp_path / "kept" / "ncu_2.csv").is_file()
 
 
-@pytest.mark.feature("F092")
 def test_where_counters_are_forbidden_the_programs_own_time_is_left(cli, on_gpu):
     root, tools = on_gpu("nvidia-smi", "H100", TELLS)
     called = install(tools, "ncu", NCU, {"ncu-0.csv": "==ERROR== ERR_NVGPUCTRPERM - no permission\n"})
@@ -248,7 +247,6 @@ def test_nothing_recorded_is_five(cli, on_gpu):
     assert "kernel_time_us" in said.err
 
 
-@pytest.mark.feature("F092")
 def test_a_program_that_fails_by_itself_is_not_given_to_a_profiler(cli, on_gpu):
     root, tools = on_gpu("nvidia-smi", "H100", ["python3", "-c", "import no_such_module"])
     called = install(tools, "ncu", NCU, {"ncu-0.csv": "==WARNING== No kernels were profiled.\n"})

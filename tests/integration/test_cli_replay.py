@@ -23,6 +23,7 @@ def edited(path: Path, change) -> None:
     path.write_text(change(path.read_text(encoding="utf-8")), encoding="utf-8")
 
 
+@pytest.mark.feature("F122", "F123")
 @pytest.mark.parametrize("name", CAMPAIGNS)
 def test_every_recording_replays_equal_without_model_machine_or_repository(cli, name):
     done = cli("replay", FOLDER / name, "--json")

@@ -15,7 +15,7 @@ from tests.campaigns import make_campaign
 GEMM = ("roofline", "--op", "gemm", "--shape", "4096,4096,4096", "--dtype", "bf16")
 
 
-@pytest.mark.feature("F071", "F068")
+@pytest.mark.feature("F068", "F071", "F088")
 def test_gemm_4096_in_bf16_on_h100(cli):
     done = cli(*GEMM, "--gpu", "H100", "--json")
     assert done.code == 0

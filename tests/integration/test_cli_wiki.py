@@ -19,7 +19,6 @@ def wiki(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.feature("F061")
 def test_a_model_reads_the_wiki_and_the_campaign_is_checked_against_it(cli, make_repository, wiki, tmp_path):
     project = make_repository(files())
     asked = cli("run", project, *QUICK, "--model", "mailbox", "--wiki", wiki, "--json")

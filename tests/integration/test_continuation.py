@@ -76,7 +76,6 @@ def move(campaign: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.feature("F121", "F019")
 @pytest.mark.parametrize("preset", ["campaign", "router", "autonomous"])
 def test_a_document_preset_never_compares_with_another_machines_numbers(stopped, preset):
     campaign = stopped(preset)
@@ -89,7 +88,7 @@ def test_a_document_preset_never_compares_with_another_machines_numbers(stopped,
 
 
 @pytest.mark.slow
-@pytest.mark.feature("F121", "F019")
+@pytest.mark.feature("F121")
 def test_evidence_goes_on_and_measures_the_open_round_afresh(stopped, caplog):
     campaign = stopped()
     move(campaign)
@@ -121,7 +120,6 @@ def test_ctrl_c_then_resume_tells_of_an_edited_contract_and_keeps_the_old_one(st
 
 
 @pytest.mark.slow
-@pytest.mark.feature("F121")
 def test_an_edited_request_is_refused(stopped):
     campaign = stopped()
     path = campaign / "request.json"

@@ -7,7 +7,7 @@ SCRIPTS = ("speed 120", "speed 121 wrong", "speed 90", "speed 120.1", "no build"
 EXPECTED = ["faster", "incorrect", "not_better", "not_better", "build_failed", "refused_edit", "faster"]
 
 
-@pytest.mark.feature("F122", "F044", "F030")
+@pytest.mark.feature("F044", "F122")
 def test_a_campaign_keeps_the_faster_and_leaves_the_branch_on_the_best(tmp_path):
     campaign = make_campaign(tmp_path, *SCRIPTS)
     campaign.drive()

@@ -12,7 +12,7 @@ CONVICTED = "speed 150\nint clock_gettime(int id, struct timespec *t) { return 0
 ROUTED = "speed 130\nvoid f(void) { pthread_create(&t, 0, work, o); }\n"
 
 
-@pytest.mark.feature("F047", "F099")
+@pytest.mark.feature("F047")
 def test_a_convicted_candidate_is_rolled_back_before_it_is_built(tmp_path):
     campaign = make_campaign(tmp_path, CONVICTED, "speed 120")
     campaign.drive()

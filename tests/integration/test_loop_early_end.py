@@ -44,7 +44,6 @@ def campaign_of(tmp_path, *scripts, tape=None, **checker):
     return campaign, checks
 
 
-@pytest.mark.feature("F099")
 def test_a_candidate_that_leaves_its_test_early_is_sent_back_for_repair_and_then_rolled_back(tmp_path):
     campaign, checks = campaign_of(tmp_path, ["speed 300 leaves early", "speed 300 leaves early too"], "speed 130")
     campaign.drive()
@@ -58,7 +57,6 @@ def test_a_candidate_that_leaves_its_test_early_is_sent_back_for_repair_and_then
     assert checks.asked.count("baseline") == 1
 
 
-@pytest.mark.feature("F099")
 def test_a_repair_that_lets_the_test_end_is_kept(tmp_path):
     campaign, _ = campaign_of(tmp_path, ["speed 300 leaves early", "speed 130"])
     campaign.drive()

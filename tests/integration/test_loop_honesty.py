@@ -7,11 +7,12 @@ import pytest
 from ridgeline.graph.briefing import Draft
 from ridgeline.graph.evidence import BenchmarkFailed, TestResult
 from ridgeline.graph.ports import Formatting
+from ridgeline.graph.rules.history import standing
 from ridgeline.graph.trial import Drafted, find
-from ridgeline.graph.values import Cost
+from ridgeline.graph.values import Cost, FileEdit
 from tests.builders import make_limits
 from tests.campaigns import make_campaign
-from tests.world import ScriptedPlanner, TextBuilder, TextChecker, TextProfiler, TextTimer
+from tests.world import KERNEL, DividedTimer, ScriptedPlanner, TextBuilder, TextChecker, TextProfiler, TextTimer
 
 
 class Listening(ScriptedPlanner):
@@ -95,7 +96,6 @@ def test_what_formatting_broke_is_said_as_it_is(tmp_path, after, correct, faster
     assert words in verdict.sentence
 
 
-@pytest.mark.feature("F110")
 def test_a_formatter_that_failed_leaves_a_note(tmp_path):
     closed = formatted(tmp_path, None)
     assert closed.accepted
@@ -173,7 +173,7 @@ def test_a_direction_ends_with_all_shapes(tmp_path):
     assert "Full validation at the end of the direction: round-2" in campaign.files.read("logs/optimize.md")
 
 
-@pytest.mark.feature("F006", "F017", "F045", "F113", "F118")
+@pytest.mark.feature("F006", "F017")
 def test_records_of_a_campaign_that_nobody_was_asked_about(tmp_path):
     campaign = make_campaign(tmp_path, "speed 120", "speed 80", "speed 140")
     campaign.drive()
@@ -183,3 +183,58 @@ def test_records_of_a_campaign_that_nobody_was_asked_about(tmp_path):
     best, first = campaign.workspace.branch_log()
     assert [history.rounds[2].commit, history.rounds[0].commit] == [best, first]
     assert any(check.satisfied for check in history.concluded.checks)
+
+
+class Timed(TextTimer):
+    """Keeps which versions were timed."""
+
+    def __init__(self, read):
+        super().__init__(read)
+        self.versions = []
+
+    def benchmark(self, commit, **asked):
+        self.versions.append(commit)
+        return super().benchmark(commit, **asked)
+
+    def compare(self, *, candidate, **asked):
+        self.versions.append(candidate)
+        return super().compare(candidate=candidate, **asked)
+
+
+@pytest.mark.feature("F039")
+def test_nothing_is_timed_before_its_test_passed(tmp_path):
+    campaign = make_campaign(tmp_path, "speed 300 wrong", "speed 300 crashes", "speed 300 hangs", "speed 130")
+    timer = Timed(campaign.ports.timer._read)
+    campaign.ports = replace(campaign.ports, timer=timer)
+    campaign.drive()
+    assert campaign.verdicts() == ["incorrect", "test_crashed", "test_timeout", "faster"]
+    assert {campaign.workspace.sources(commit)[0].text for commit in timer.versions} == {"speed 100\n", "speed 130\n"}
+
+
+class Dispatching(ScriptedPlanner):
+    """Asked for a split, writes this kernel."""
+
+    def __init__(self, *scripts, specialised):
+        super().__init__(*scripts)
+        self._specialised = specialised
+
+    def split(self, briefing, judged):
+        return Draft(edits=(FileEdit(path=KERNEL, text=self._specialised),))
+
+
+@pytest.mark.feature("F109")
+@pytest.mark.parametrize(
+    ("specialised", "reason"),
+    [("speed 110 dispatch\n", "faster"), ("speed 110 dispatch divides\n", "core_regression")],
+)
+def test_a_split_is_kept_only_where_no_class_loses(tmp_path, specialised, reason):
+    planner = Dispatching("speed 100 divides", specialised=specialised)
+    limits = make_limits(target_peak_fraction=None, max_restarts=0)
+    campaign = make_campaign(tmp_path, planner=planner, limits=limits)
+    campaign.ports = replace(campaign.ports, timer=DividedTimer(campaign.ports.timer._read))
+    campaign.drive()
+    (closed,) = campaign.history().rounds
+    assert find(closed.judged, Drafted).split
+    assert closed.judged.verdict.reason == reason
+    kept = "speed 100\n" if reason == "core_regression" else specialised
+    assert campaign.workspace.sources(standing(campaign.history()).commit)[0].text == kept

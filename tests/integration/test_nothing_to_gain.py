@@ -55,7 +55,7 @@ def matvec(tmp_path, share, *scripts, **fields):
     return campaign
 
 
-@pytest.mark.feature("F058", "F072")
+@pytest.mark.feature("F058", "F072", "F088")
 def test_a_matvec_at_93_per_cent_of_its_floor_ends_before_the_first_round(tmp_path):
     campaign = matvec(tmp_path, 0.93, planner=Asked())
     campaign.drive()
@@ -152,7 +152,6 @@ class Kept(Ceiled):
         return found.model_copy(update={"copy_gbps": self._gbps} if fresh else {"kept": True})
 
 
-@pytest.mark.feature("F072")
 @pytest.mark.parametrize(
     ("share", "gbps", "limits", "asked", "rounds"),
     [

@@ -1,9 +1,6 @@
 """What was asked of a model is paid for and cited, also where nothing came of it."""
 
 from dataclasses import replace
-from math import log
-
-import pytest
 
 from ridgeline.graph.briefing import Draft, Proposal
 from ridgeline.graph.rules.history import total_cost
@@ -11,7 +8,7 @@ from ridgeline.graph.trial import Drafted, find
 from ridgeline.graph.values import Cost
 from tests.builders import make_limits
 from tests.campaigns import make_campaign
-from tests.world import ScriptedPlanner, TextTimer
+from tests.world import DividedTimer, ScriptedPlanner
 
 ASKED = Cost(tokens=70, dollars=0.5)
 CITED = ("review.v2.md@0123456789ab",)
@@ -34,31 +31,10 @@ class Dear(ScriptedPlanner):
         return super().reflect(briefing, judged).model_copy(update={"prompts": ("diagnose.v2.md@0123456789ab",)})
 
 
-class Divided(TextTimer):
-    """A kernel that says so wins on one class of shapes and loses on the other."""
-
-    def compare(self, *, best, candidate, **asked):
-        found = super().compare(best=best, candidate=candidate, **asked)
-        if "divides" not in self._read(candidate):
-            return found
-        factor = {"small": 1.3, "medium": 1.3, "large": 0.8}
-        shapes = tuple(
-            shape.model_copy(
-                update={
-                    "config_class": "thin" if factor[shape.label] < 1 else "wide",
-                    "pairs": tuple(tuple(x + log(factor[shape.label]) for x in pair) for pair in shape.pairs),
-                }
-            )
-            for shape in found.shapes
-        )
-        return found.model_copy(update={"shapes": shapes})
-
-
-@pytest.mark.feature("F104")
 def test_a_refused_split_is_paid_for_and_cited(tmp_path):
     limits = make_limits(target_peak_fraction=None, max_restarts=0)
     campaign = make_campaign(tmp_path, planner=Dear("speed 100 divides"), limits=limits)
-    campaign.ports = replace(campaign.ports, timer=Divided(campaign.ports.timer._read))
+    campaign.ports = replace(campaign.ports, timer=DividedTimer(campaign.ports.timer._read))
     campaign.drive()
     (closed,) = campaign.history().rounds
     drafted = find(closed.judged, Drafted)
@@ -67,7 +43,6 @@ def test_a_refused_split_is_paid_for_and_cited(tmp_path):
     assert (closed.cost.tokens, closed.cost.dollars) == (70, 0.5)
 
 
-@pytest.mark.feature("F104")
 def test_the_question_that_found_nothing_left_is_paid_for_on_both_ways_out(tmp_path):
     campaign = make_campaign(tmp_path, planner=Dear("speed 120", "speed 80", "speed 81", "speed 82"))
     campaign.drive()

@@ -72,7 +72,7 @@ def planned():
     return model, ModelPlanner(model, limits=limits), limits
 
 
-@pytest.mark.feature("F122")
+@pytest.mark.feature("F076", "F078", "F122")
 def test_good_bad_and_hostile_answers_end_in_the_right_verdicts(tmp_path, planned):
     model, plan, limits = planned
     campaign = make_campaign(tmp_path, planner=plan, limits=limits)

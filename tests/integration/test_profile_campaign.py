@@ -83,7 +83,7 @@ def analysed(closed):
     return closed["bottleneck"], closed["bottleneck_evidence"]
 
 
-@pytest.mark.feature("F062", "F092")
+@pytest.mark.feature("F062", "F075")
 def test_counters_of_ncu_name_the_bottleneck_and_stand_in_the_summary(campaign):
     raw = (DATA / "h100_raw.csv").read_text().replace("softmax_kernel", "my_kernel")
     said, folder, called = campaign("ncu", {"plain.csv": raw}, "speed 120", "speed 110")
@@ -162,7 +162,7 @@ def test_a_trace_without_counters_names_launches_and_nothing_more(campaign, ns, 
     assert any("counters left out" in note for note in seen["notes"])
 
 
-@pytest.mark.feature("F087", "F092")
+@pytest.mark.feature("F087")
 def test_forbidden_counters_fall_down_the_ladder_and_say_so(campaign):
     _, folder, called = campaign("ncu-forbidden", {}, "speed 120")
     (closed,) = rounds_of(folder)
@@ -177,7 +177,6 @@ def test_forbidden_counters_fall_down_the_ladder_and_say_so(campaign):
     assert "ERR_NVGPUCTRPERM" in summary
 
 
-@pytest.mark.feature("F092")
 def test_a_profiler_that_hangs_costs_its_limit_and_no_more(campaign):
     said, folder, _ = campaign("ncu-hangs", {}, "speed 120", timeouts={"profile_s": 0.5})
     assert said.json["status"] == "concluded"

@@ -107,7 +107,6 @@ def test_it_sees_its_own_processes_only_and_cannot_uncover_the_others(tmp_path, 
     assert int(ended.output.split()[-1]) < 10
 
 
-@pytest.mark.feature("F080")
 def test_what_wiped_its_environment_and_left_its_session_ends_with_the_command(tmp_path):
     ended = apart(DAEMON, tmp_path)
     assert (ended.returncode, ended.output) == (0, "done\n")
@@ -115,7 +114,6 @@ def test_what_wiped_its_environment_and_left_its_session_ends_with_the_command(t
 
 
 @PERMITTED
-@pytest.mark.feature("F080")
 def test_shared_memory_is_empty_when_a_command_starts_and_gone_when_it_ends(tmp_path):
     place = Path("/dev/shm") / f"ridgeline-test-{os.getpid()}"
     text = f"ls -A /dev/shm | wc -l; mkdir {place} && ls -A /dev/shm | wc -l; stat -c %a /dev/shm"

@@ -60,7 +60,6 @@ def test_a_task_is_a_kernel_a_reference_and_what_describes_them(name):
     assert {path.name for path in folder.iterdir() if path.is_file()} == FILES
 
 
-@pytest.mark.feature("F018")
 @pytest.mark.parametrize("name", NAMES)
 def test_the_contract_says_what_the_task_says(name, tmp_path):
     loaded = load(whole(name, tmp_path / name))

@@ -35,7 +35,6 @@ def rules(after, before=BEFORE, protected=PROTECTED):
     return [(one.path, one.rule, one.severity) for one in find_shared(before, after, protected)]
 
 
-@pytest.mark.feature("F047")
 @pytest.mark.parametrize(
     ("line", "rule"),
     [

@@ -58,7 +58,6 @@ def ids(rounds: list[RoundClosed]) -> list[str]:
     return [hypothesis_of(closed).id for closed in rounds]
 
 
-@pytest.mark.feature("F122")
 def test_matmul_takes_the_big_wins_first() -> None:
     wins = {"loop-interchange": 0.6, "gcc-o3": 2.5, "gcc-march-native": 0.3, "register-tile:avx2-4x2": 1.9}
     rounds = play(CatalogPlanner(), naive("matmul_c"), wins, 8)
@@ -66,7 +65,6 @@ def test_matmul_takes_the_big_wins_first() -> None:
     assert "constant-sweep:TILE_ROWS=6" in ids(rounds)
 
 
-@pytest.mark.feature("F122")
 def test_softmax_takes_the_big_wins_first() -> None:
     wins = {"exp-once": 0.9, "gcc-relaxed-math": 1.5, "gcc-march-native": 0.5}
     rounds = play(CatalogPlanner(), naive("softmax_c"), wins, 8, contract=RELAXED)
@@ -89,7 +87,7 @@ def test_language_without_cards_is_exhausted_at_once() -> None:
     assert "FLYDSL" in proposal.exhausted
 
 
-@pytest.mark.feature("F032", "F063", "F117")
+@pytest.mark.feature("F063", "F117")
 def test_hypothesis_cites_the_counter_and_the_place() -> None:
     profile = make_profiled({"d1_misses": 4.1e7})
     proposal = CatalogPlanner().propose(brief(naive("matmul_c"), profile=profile))

@@ -128,7 +128,7 @@ def test_readme_has_its_sections_and_registered_specs_only() -> None:
     assert "| small | 524288 | 49152 | 10.7 | 5.2 | compute |" in text
 
 
-@pytest.mark.feature("F072")
+@pytest.mark.feature("F069", "F070")
 def test_readme_of_a_fresh_campaign_says_unknown_and_never_hedges() -> None:
     for kind in ("cpu", "amd", "nvidia"):
         history = History(opened=make_opened(machine=make_machine(kind=kind)))

@@ -72,7 +72,7 @@ def test_averages_are_geometric_means_of_the_combined_step() -> None:
     assert cells(trend, "2")[8] == "step +8.000%"  # the verdict's gain, not the quotient of two readings
 
 
-@pytest.mark.feature("F041")
+@pytest.mark.feature("F026", "F041")
 def test_without_backward_pass_the_unit_is_the_campaigns_and_dashes_are_explained_once() -> None:
     trend = rendered(complete())["logs/performance_trend.md"]
     assert "| Fwd Avg GFLOPS | Fwd Peak GFLOPS | Bwd Avg GFLOPS |" in trend
@@ -116,7 +116,6 @@ def test_logs_only_grow(path: str) -> None:
     assert len(before) > 1500
 
 
-@pytest.mark.feature("F042")
 def test_writing_what_changed_after_every_event_leaves_the_same_folder_as_writing_everything() -> None:
     folder: dict[str, object] = {}
     for history in growing():

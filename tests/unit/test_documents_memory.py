@@ -181,7 +181,6 @@ def test_every_version_of_a_campaign_obeys_the_schema() -> None:
         assert found["round"] == version + 1
 
 
-@pytest.mark.feature("F082")
 def test_the_validator_of_this_file_finds_faults() -> None:
     good = memory(complete(), 1)
     assert problems({**good, "git_commit_hash": 1234567}, SCHEMA)
@@ -226,6 +225,7 @@ def test_numbers_are_the_measured_ones() -> None:
     assert set(found["latency_us_by_shape"]) == {"small", "medium", "large"}
 
 
+@pytest.mark.feature("F086")
 @pytest.mark.parametrize(
     ("reason", "error", "gate"),
     [
@@ -263,6 +263,7 @@ def test_numbers_that_json_cannot_hold_are_absent() -> None:
     assert found["counters"] == {"instructions": None, "d1_misses": 3.0}
 
 
+@pytest.mark.feature("F069")
 def test_unknown_specifications_are_recorded_and_the_ineffective_are_named() -> None:
     messages = [pitfall["error_message"] for pitfall in memory(complete(), 0)["pitfalls_and_fixes"]]
     assert messages == ["L3 cache capacity: UNKNOWN (gpu-wiki not found)"]

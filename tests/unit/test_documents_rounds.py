@@ -173,6 +173,7 @@ def test_a_grouped_operator_says_what_is_known_of_skewed_shapes() -> None:
     assert transfer_check(closed).robustness == "n/a (not a grouped operator)"
 
 
+@pytest.mark.feature("F078")
 def test_plan_has_its_sections_and_exactly_one_action() -> None:
     text = str(render_all(complete(), worktree="tree")["plans/v4_plan.md"])
     assert text.startswith("# Iteration V4 Plan\n")
@@ -200,6 +201,7 @@ def test_iteration_report_has_its_sections() -> None:
     assert "| latency (us, geomean) | 310.689 | 305.040 |\n" in text + "\n"
 
 
+@pytest.mark.feature("F113")
 def test_commit_message_follows_the_documents_form() -> None:
     history = complete()
     text = commit_message(history.rounds[0].judged, history, 2)

@@ -12,6 +12,7 @@ def counted(counts):
     return {found.name: found.count for found in counts}
 
 
+@pytest.mark.feature("F091")
 def test_a_kernel_is_counted():
     shape = shape_of(amdgcn.parse_code(AMD))
     assert counted(shape.kinds) == {
@@ -33,6 +34,7 @@ def test_the_loop_and_where_it_comes_from():
     assert loop.source == ("kernel.py:20",)  # line 0 is the compiler's own
 
 
+@pytest.mark.feature("F091")
 def test_resources_are_those_of_the_metadata():
     assert amdgcn.resources(AMD, "tile") == Resources(
         arch_vgpr=100,

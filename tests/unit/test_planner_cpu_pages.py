@@ -35,7 +35,6 @@ def count(text):
     return -(-len(text) // 4)
 
 
-@pytest.mark.feature("F062")
 @pytest.mark.parametrize("task", TASKS)
 @pytest.mark.parametrize("bottleneck", ["compute", "memory", "latency", "unknown"])
 def test_no_section_of_a_page_speaks_of_gpus(books, task, bottleneck):

@@ -191,7 +191,6 @@ def test_looking_back_counts_the_round_that_is_being_closed(decision, before, sa
     assert f"2 rollbacks in a row ({said} now)" in text
 
 
-@pytest.mark.feature("F056")
 def test_a_review_counts_the_rounds_that_led_to_it():
     told = at(4, consecutive_rollbacks=2)
     assert "2 rollbacks in a row (2 now)" in asked(lambda plan: plan.review(told, "2 consecutive rollbacks"))

@@ -122,7 +122,6 @@ def test_diverging_classes_are_split(large, decision):
     assert second.accepted == (decision == "accepted")
 
 
-@pytest.mark.feature("F055")
 def test_a_suspicious_gain_is_kept_with_a_note():
     verdict, _ = drive(by_pairs(every(0.40)), LIMITS)
     assert verdict.accepted

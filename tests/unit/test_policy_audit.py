@@ -95,7 +95,6 @@ def refused(finding, **contract):
     return found.reason if found else None
 
 
-@pytest.mark.feature("F047")
 @pytest.mark.parametrize("rule", sorted(JUDGE_ONLY_RULES))
 def test_what_only_the_judge_of_a_task_could_settle_is_refused_in_a_contract_campaign(rule):
     finding = make_finding(rule=rule)

@@ -26,7 +26,7 @@ def profiled(**changes):
     return make_profiled({name: value for name, value in values.items() if value is not None})
 
 
-@pytest.mark.feature("F062", "F087")
+@pytest.mark.feature("F062")
 @pytest.mark.parametrize(
     ("changes", "roofs", "label", "word"),
     [

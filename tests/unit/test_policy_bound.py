@@ -174,7 +174,7 @@ def test_confidence(numbers, stalls, confidence):
     assert classify_bound(profile(numbers, stalls=stalls)).confidence == confidence
 
 
-@pytest.mark.feature("F087", "F075")
+@pytest.mark.feature("F062")
 def test_every_class_names_its_numbers_thresholds_and_sources():
     found = classify_bound(profile({**loads(0.8, 0.1), **SPREAD}, stalls={"mem_wait": 0.5}))
     assert found.evidence[0] == "mem.pct_of_peak 0.8 (high from 0.6, 0.1 ahead of the other) [here; counters]"

@@ -59,7 +59,7 @@ def test_below_half_a_cache_is_rolled_back(key, expected):
     assert [classify_cache(one).answer for one in audit("k.py", text) if one.key][:1] == [expected]
 
 
-@pytest.mark.feature("F049")
+@pytest.mark.feature("F049", "F050")
 @pytest.mark.parametrize(
     ("key", "expected"),
     [(WEIGHT, "bounded"), (STALE, "refused"), (ACTIVATION, "overfit"), (GRADIENT, "overfit"), (ADDRESS, "refused")],
@@ -68,7 +68,7 @@ def test_the_simulation_on_symbols(key, expected):
     assert classify_simulation(simulate_symbols(key)).answer == expected
 
 
-@pytest.mark.feature("F049")
+@pytest.mark.feature("F049", "F050")
 @pytest.mark.parametrize(
     ("key", "expected"), [(WEIGHT, "bounded"), (STALE, "refused"), (ACTIVATION, "overfit"), (ADDRESS, "overfit")]
 )
@@ -129,7 +129,7 @@ def no_grad(): return contextlib.nullcontext()
 
 
 @pytest.mark.slow
-@pytest.mark.feature("F049")
+@pytest.mark.feature("F049", "F050")
 @pytest.mark.parametrize(("key", "expected"), [(WEIGHT, "bounded"), (STALE, "refused"), (ACTIVATION, "overfit")])
 def test_the_simulation_with_the_real_torch(key, expected):
     if find_spec("torch") is None:

@@ -31,7 +31,7 @@ def measured(flops=None, copy=None):
     return Ceilings(copy_gbps=copy, flops_gflops=flops, method="matmul and copy loops", machine="h")
 
 
-@pytest.mark.feature("F068", "F071")
+@pytest.mark.feature("F068")
 @pytest.mark.parametrize(
     ("own", "stated", "flops", "copy", "flops_source", "copy_source"),
     [
@@ -51,7 +51,6 @@ def test_measured_is_preferred_and_stated_fills_in(own, stated, flops, copy, flo
     assert (found.flops_source, found.copy_source) == (flops_source, copy_source)
 
 
-@pytest.mark.feature("F068")
 @pytest.mark.parametrize(("flops", "copy", "word"), [(990e3, 3000, "compute peak"), (700e3, 3351, "copy bandwidth")])
 def test_a_measured_ceiling_above_the_stated_peak_is_refused(flops, copy, word):
     found = choose_ceilings(measured(flops, copy), STATED, "h")
@@ -64,7 +63,7 @@ def test_a_measured_ceiling_above_the_stated_peak_is_refused(flops, copy, word):
     assert {"compute peak", "copy bandwidth"} - kept == {word}
 
 
-@pytest.mark.feature("F068", "F072")
+@pytest.mark.feature("F068")
 def test_measured_and_stated_stand_side_by_side_with_their_origin():
     roof = make_roofline_record(measured(700e3, 3000), make_machine(), STATED)
     texts = [spec.text for spec in roof.specs]
@@ -78,7 +77,6 @@ def test_measured_and_stated_stand_side_by_side_with_their_origin():
     )
 
 
-@pytest.mark.feature("F069", "F072")
 def test_a_measurement_that_failed_says_why_and_leaves_what_is_stated():
     why = "not measured: torch sees no GPU"
     failed = Ceilings(copy_gbps=None, flops_gflops=None, method=why, machine="h")
@@ -179,7 +177,6 @@ def test_a_tile_that_hangs_over_lowers_the_ceiling():
     assert found.ceiling_gflops == pytest.approx(989400 * 4097 / (33 * 128))
 
 
-@pytest.mark.feature("F068")
 def test_a_ceiling_above_the_peak_is_refused():
     # 64 tiles that each claim a tenth of their work: the printed example slips by more
     tile = Amount(flops=GEMM.flops / 640, bytes=1.0)

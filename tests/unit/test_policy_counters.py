@@ -80,6 +80,7 @@ def test_worse_means_beyond_noise(gain, expected):
     assert is_regression(regress(2, gain), LIMITS) == expected
 
 
+@pytest.mark.feature("F103")
 def test_the_window_keeps_the_last_five():
     rounds = story(*["regress"] * 8)
     assert consecutive_regressions(rounds, LIMITS) == 8

@@ -89,7 +89,7 @@ def test_nvidia_backends(backend):
     assert target(make_contract(target_backend=backend, target_gpu="H100"), machine=H100).target_lang == backend
 
 
-@pytest.mark.feature("F003")
+@pytest.mark.feature("F003", "F067")
 @pytest.mark.parametrize(
     ("contract", "instruction", "machine", "words"),
     [

@@ -25,6 +25,7 @@ def test_arithmetic(expression, expected):
     assert evaluate(expression, COLUMNS) == expected
 
 
+@pytest.mark.feature("F088")
 @pytest.mark.parametrize(
     ("expression", "names"),
     [

@@ -239,7 +239,6 @@ def test_sentences():
     assert verdict.sentence == "Round 2: ACCEPTED - avg +10.0%"
 
 
-@pytest.mark.feature("F081")
 @pytest.mark.parametrize(
     "profile", [None, make_profiled({"instructions": 1.0}), make_profiled({"spills": 0.0}, rung="ncu")]
 )

@@ -52,7 +52,6 @@ def clean(label, pair):
     return (GAIN + 0.01 * (-1) ** pair,) * 5
 
 
-@pytest.mark.feature("F120")
 @pytest.mark.parametrize("lost", [{1}, {4}, {3, 4}, {0, 1}, {0, 2, 4}, {0, 1, 3, 4, 6, 7}])
 def test_a_large_gain_outlives_disturbed_pairs_where_nothing_was_calibrated(lost):
     verdict, asked = drive(losing(clean, lost), LIMITS, standing=UNCALIBRATED)

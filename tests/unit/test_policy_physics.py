@@ -169,7 +169,6 @@ def test_a_gpu_may_use_the_type_that_is_fastest_there():
     assert told(41.0, known)
 
 
-@pytest.mark.feature("F055")
 @pytest.mark.parametrize("preset", ["campaign", "router", "autonomous", "evidence"])
 def test_an_impossible_time_is_rolled_back_in_every_preset(preset):
     verdict = decide_verdict(

@@ -118,7 +118,7 @@ def t2(history):
     return evaluate_stop_checks(history, stop_requested=False, exhausted="", elapsed_minutes=0.0)[1]
 
 
-@pytest.mark.feature("F058", "F072")
+@pytest.mark.feature("F058")
 @pytest.mark.parametrize(
     ("quick", "project", "fields", "ends_here"),
     [

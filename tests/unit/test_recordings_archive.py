@@ -36,7 +36,6 @@ def stripped(found):
     return [one.model_copy(update={"files": (), "warnings": ()}) for one in found]
 
 
-@pytest.mark.feature("F062")
 def test_what_is_kept_reads_as_what_was_recorded(run, tmp_path):
     paths = [run / "timing", run / "pmc_1", run / "trace-9.json"]
     data, notes = gpu_fallback.archive_files(paths, run)

@@ -21,6 +21,7 @@ def with_row(number, row):
     return (*ROWS[:number], row, *ROWS[number + 1 :])
 
 
+@pytest.mark.feature("F114")
 def test_every_cycle_of_the_waves_has_a_class(tmp_path):
     recording = att.read_recording(make_trace(tmp_path / "ui_output_agent_1_dispatch_2"))
     assert shares(recording) == {
@@ -51,6 +52,7 @@ def test_every_cycle_of_the_waves_has_a_class(tmp_path):
     assert recording.kernels[0].total_ns is None
 
 
+@pytest.mark.feature("F114")
 def test_hotspots_are_ranked_by_time_and_name_source_and_class(tmp_path):
     first, second = att.read_recording(make_trace(tmp_path / "trace")).hotspots[:2]
     assert (first.isa, first.share, first.stall, first.source, first.pc, first.hits) == (
@@ -91,6 +93,7 @@ def test_of_thousands_of_wave_files_a_few_are_opened(tmp_path):
     assert any("8 of 1000 waves" in warning for warning in recording.warnings)
 
 
+@pytest.mark.feature("F114")
 def test_a_header_may_be_a_list_and_have_more_columns(tmp_path):
     folder = make_trace(tmp_path / "trace")
     plain = att.read_recording(folder)
@@ -279,6 +282,7 @@ def test_the_chip_is_named_only_where_an_instruction_proves_it(tmp_path):
     assert att.read_recording(make_trace(tmp_path / "later", rows=rows, gfxip=12)).arch is None
 
 
+@pytest.mark.feature("F114")
 @pytest.mark.parametrize(
     ("file", "edit", "match"),
     [

@@ -25,6 +25,7 @@ def _value(name, *arguments, **options):
     return told[name].value if name in told else None
 
 
+@pytest.mark.feature("F116")
 @pytest.mark.parametrize("gpu", sorted(ARCH))
 def test_bytes_and_hits_of_a_recorded_copy(gpu):
     with sample("rocprof_compute", f"vcopy_{gpu}", "pmc_perf.csv").open() as stream:

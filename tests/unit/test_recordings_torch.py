@@ -26,7 +26,6 @@ def recorded(tmp_path):
     return make
 
 
-@pytest.mark.feature("F062", "F092")
 @pytest.mark.parametrize("packed", [False, True])
 def test_a_trace_of_cuda_tells_times_launches_and_device(recorded, packed):
     text = document(called(), copied(), *launches(), nvidia("other", ts=300.25, dur=1.125, registers=16, shared=0))
@@ -47,7 +46,6 @@ def test_a_trace_of_cuda_tells_times_launches_and_device(recorded, packed):
     assert one.warnings == ()
 
 
-@pytest.mark.feature("F092")
 def test_every_number_of_it_says_its_rung(recorded):
     (seen,) = profile(recorded(document(*launches())))
     stands = {said.name: said.rung for said in seen.numbers}
@@ -186,7 +184,6 @@ def test_a_long_trace_is_read_in_bounded_memory(tmp_path):
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 300 * 1024, "kB"
 
 
-@pytest.mark.feature("F062", "F092")
 def test_what_an_h100_recorded_through_our_start_up_module():
     """torch 2.11 on an H100: a product, a softmax and a tiny addition, four times each, and drawing their inputs."""
     (one,) = read_recordings(DATA / "h100_three.json.gz")

@@ -13,7 +13,7 @@ def on(name, arch="sm_90", kind="nvidia", **fields):
     return {spec.metric: spec for spec in of_machine(make_machine(kind=kind, name=name, arch=arch), contract)}
 
 
-@pytest.mark.feature("F068", "F071")
+@pytest.mark.feature("F068")
 @pytest.mark.parametrize(
     ("name", "arch", "kind", "peak", "bandwidth"),
     [

@@ -56,7 +56,6 @@ def remove(folder: Path) -> None:
     (folder / "home").rmdir()
 
 
-@pytest.mark.feature("F099")
 @pytest.mark.parametrize("leave", [fill_home, nest, open_up, replace_by_link, make_anew, remove])
 def test_a_folder_that_anything_was_left_in_goes(leave):
     with fresh_folder("home", "tmp") as first:

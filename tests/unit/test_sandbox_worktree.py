@@ -222,7 +222,6 @@ def test_a_branch_that_is_looked_at_waits_and_then_catches_up(root, caplog):
     assert git(root, "rev-parse", BRANCH) == two
 
 
-@pytest.mark.feature("F121")
 def test_a_copied_campaign_goes_on_without_the_repository(root, tmp_path):
     made = workspace(root)
     base = made.open(BRANCH)
@@ -241,7 +240,6 @@ def test_a_copied_campaign_goes_on_without_the_repository(root, tmp_path):
     assert (Trees(there).at(three) / "kernel.c").read_text() == "int tile = 32;\n"
 
 
-@pytest.mark.feature("F121")
 def test_a_copied_campaign_brings_its_branch_to_another_clone(root, tmp_path):
     made = workspace(root)
     base = made.open(BRANCH)

@@ -35,7 +35,6 @@ def lost_link(folder: Path) -> None:
     (folder / "ops" / "gemm" / "gone.md").symlink_to("nowhere.md")
 
 
-@pytest.mark.feature("F061")
 def test_a_contract_attaches_folders_below_it_and_elsewhere(project, tmp_path):
     write_base(tmp_path / "project" / "docs")
     write_base(tmp_path / "house")
