@@ -128,9 +128,9 @@ def _of_python(text: str) -> Iterator[Definition]:
     starts = _line_starts(text)
     for node in tree.body:
         decorators = getattr(node, "decorator_list", [])
-        first = min([node.lineno, *(decorator.lineno for decorator in decorators)])
-        last = node.end_lineno or node.lineno
-        start, end = starts[first - 1], starts[last] if last < len(starts) else len(text)
+        first_line = min([node.lineno, *(decorator.lineno for decorator in decorators)])
+        last_line = node.end_lineno or node.lineno
+        start, end = starts[first_line - 1], starts[last_line] if last_line < len(starts) else len(text)
         names = frozenset(_names_of(node))
         words = {item.id for item in ast.walk(node) if isinstance(item, ast.Name)}
         words |= {item.attr for item in ast.walk(node) if isinstance(item, ast.Attribute)}

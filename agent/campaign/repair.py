@@ -75,10 +75,10 @@ def repair(campaign: Path, say: Callable[[str], None]) -> tuple[str, ...]:
     Nothing is thrown away: what was damaged lies beside as `NAME.damaged-N`, a torn line as `NAME.torn`.
     Raises DeviceBusy while a process works on the campaign.
     """
-    done: list[str] = []
+    sentences: list[str] = []
 
     def tell(sentence: str) -> None:
-        done.append(sentence)
+        sentences.append(sentence)
         say(sentence)
 
     _move_wrong_kinds(campaign, tell)
@@ -107,7 +107,7 @@ def repair(campaign: Path, say: Callable[[str], None]) -> tuple[str, ...]:
             state = "concluded" if history is not None and history.concluded is not None else "stopped"
             overwrite(campaign / folders.STATUS, f'{{"status": "{state}"}}'.encode())
             tell(f"{folders.STATUS}: written again")
-    return tuple(done)
+    return tuple(sentences)
 
 
 def _set_aside(path: Path, tell: Callable[[str], None], *, copied: bool = False) -> None:
@@ -143,19 +143,19 @@ def _cut_ledger(campaign: Path, tell: Callable[[str], None]) -> bool:
     if checked.ok and checked.problem:
         tell(f"{folders.LEDGER}: its torn last line is cut off and kept in {folders.LEDGER}.torn")
         cut_torn_line(ledger)
-    whole = checked.lines
+    line_count = checked.lines
     try:
         read_history(campaign)
     except SchemaMismatch as error:
         raise UserError(str(error)) from error
     except LedgerCorrupt as error:
-        whole = error.line - 1
+        line_count = error.line - 1
     else:
         return False
-    data = b"".join(ledger.read_bytes().splitlines(keepends=True)[:whole])
+    data = b"".join(ledger.read_bytes().splitlines(keepends=True)[:line_count])
     _set_aside(ledger, tell, copied=True)
     write_whole(ledger, data)
-    tell(f"{folders.LEDGER}: {whole} whole lines are kept")
+    tell(f"{folders.LEDGER}: {line_count} whole lines are kept")
     return True
 
 
@@ -242,13 +242,13 @@ def _is_database(path: Path) -> bool:
 
 def _restore_artifacts(campaign: Path, history: History, tell: Callable[[str], None]) -> None:
     """Blobs that the campaign's commits still hold: sources, and the changes between them."""
-    lost = {path: blob for path, blob in list_artifacts(history).items() if check_blob(campaign / path, blob)}
-    if not lost or not (campaign / MIRROR).is_dir():
+    damage = {path: blob for path, blob in list_artifacts(history).items() if check_blob(campaign / path, blob)}
+    if not damage or not (campaign / MIRROR).is_dir():
         return
     contents: dict[str, bytes] = {}
     for data in _list_git_contents(Git(git_dir=campaign / MIRROR)):
         contents[hashlib.sha256(data).hexdigest()] = data
-    for path, blob in lost.items():
+    for path, blob in damage.items():
         if blob.sha256 in contents:
             _set_aside(campaign / path, lambda sentence: None)
             write_whole(campaign / path, contents[blob.sha256])

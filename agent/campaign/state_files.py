@@ -186,8 +186,8 @@ def _find_manifest(campaign: Path, history: History | None) -> Iterator[Damage]:
         yield Damage(file=folders.REQUEST, problem=error.why, mend=mend)
     else:
         opened = history.opened if history is not None else None
-        asked = manifest.request
-        if opened is not None and (opened.contract, opened.limits) != (asked.contract, asked.limits):
+        request = manifest.request
+        if opened is not None and (opened.contract, opened.limits) != (request.contract, request.limits):
             problem = "request: differs from what the ledger says the campaign began with"
             yield Damage(file=folders.REQUEST, problem=problem, mend="")
 

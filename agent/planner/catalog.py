@@ -140,7 +140,7 @@ def _step_constants(
 ) -> Iterator[Candidate]:
     """Each constant of `sources` one step along its ladder, never back to a value that was left or tried."""
     programs = {path: text for path, text in sources.items() if code(path)}
-    whole = tuple((path, text) for path, text in texts(briefing).items() if code(path))
+    whole_texts = tuple((path, text) for path, text in texts(briefing).items() if code(path))
     tried_settings = {
         (match["name"], int(value))
         for closed in list_tried(briefing)
@@ -159,7 +159,7 @@ def _step_constants(
                         change=f"{setting.name} from {setting.value} to {value}",
                         expected=card.expected_speedup,
                         edits=(step,),
-                        sources=whole,
+                        sources=whole_texts,
                         target=(setting.name, value),
                         only=scope.names if scope else None,
                     )

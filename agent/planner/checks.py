@@ -131,10 +131,10 @@ def explain_unknown_class(target_class: str, checks: Checks) -> str:
     labels = {name.strip() for name in target_class.split(",")}
     if not checks.labels or target_class in ("global", *checks.classes) or labels <= set(checks.labels):
         return ""
-    known = ("global", *checks.classes)
-    more = f", and {len(known) - LISTED} more" if len(known) > LISTED else ""
+    classes = ("global", *checks.classes)
+    more = f", and {len(classes) - LISTED} more" if len(classes) > LISTED else ""
     return (
-        f"target_class {target_class!r} is no class of the benchmark; give one of: {', '.join(known[:LISTED])}{more};"
+        f"target_class {target_class!r} is no class of the benchmark; give one of: {', '.join(classes[:LISTED])}{more};"
         " or labels of shapes with commas between them"
     )
 

@@ -221,14 +221,16 @@ class Context:
         return "\n\n".join(f"==> {path}\n{excerpts[path]}" for path in texts)
 
     def _timed_lines(
-        self, text: str, named: Sequence[NamedLines], tokens: int, number: bool, cited: tuple[int, ...]
+        self, text: str, spans_by_name: Sequence[NamedLines], tokens: int, number: bool, cited: tuple[int, ...]
     ) -> str:
         """What is timed, of a long source, then the lines around citations; what found no room by name."""
         around = [(max(1, line - CITED), line + CITED) for line in cited]
-        spans = [(item.first, item.last) for item in named]
+        spans = [(item.start, item.end) for item in spans_by_name]
         around += [(at, at) for at, line in enumerate(text.splitlines(), start=1) if _INCLUDE.match(line)]
         chosen, left_out = choose_lines(text, [*spans, *around], tokens=tokens, count=self._count, number=number)
-        names = [f"{item.name} ({item.first}-{item.last})" for item in named if (item.first, item.last) in left_out]
+        names = [
+            f"{item.name} ({item.start}-{item.end})" for item in spans_by_name if (item.start, item.end) in left_out
+        ]
         return chosen + (f"\n[used too, no room: {', '.join(names[:NAMED])}]" if names else "")
 
     @cached_property
@@ -257,16 +259,16 @@ class Context:
     def _of_harness(self, scope: Scope, tokens: int, number: bool) -> str:
         """Types and macros of headers, then what of test and benchmark calls the timed function, a file at a time."""
         briefing, parts, left = self._briefing, list[str](), tokens
-        named = list_read_only(briefing, self._reader, scope)
-        for path, spans in named.items():
+        read_only = list_read_only(briefing, self._reader, scope)
+        for path, spans in read_only.items():
             text = self._reader.text(briefing.best_commit, path) or ""
-            lines = [(item.first, item.last) for item in spans]
+            lines = [(item.start, item.end) for item in spans]
             chosen, _ = choose_lines(text, lines, tokens=left, count=self._count, number=number)
             left -= self._count(chosen)
             parts.append(f"==> {path} (read-only)\n{chosen}")
         sources = {edit.path for edit in briefing.sources}
-        others = [path for path in self._reader.paths(briefing.best_commit) if path not in sources | set(named)]
-        return "\n\n".join([*parts, *_name_places([path for path in others if not path.startswith(".")])])
+        places = [path for path in self._reader.paths(briefing.best_commit) if path not in sources | set(read_only)]
+        return "\n\n".join([*parts, *_name_places([path for path in places if not path.startswith(".")])])
 
     def _problem(self, tokens: int) -> str:
         """The read-only files that define the problem."""

@@ -293,23 +293,23 @@ def choose_lines(
     A first span that alone does not fit is cut in its middle. Gaps of empty lines are shown.
     """
     lines = text.splitlines()
-    shown: set[int] = set()
+    chosen_lines: set[int] = set()
     left_out: list[tuple[int, int]] = []
     room = tokens
-    for first, last in spans:
-        new = [line for line in range(first, min(last, len(lines)) + 1) if line not in shown]
+    for start, end in spans:
+        new = [line for line in range(start, min(end, len(lines)) + 1) if line not in chosen_lines]
         size = count(_join_lines(lines, new, number=number)) if new else 0
         if size <= room:
-            shown |= set(new)
+            chosen_lines |= set(new)
             room -= size
         else:
-            left_out.append((first, last))
-    if not shown and spans:
-        first, last = spans[0]
-        return bound_text(_join_lines(lines, range(first, last + 1), number=number), tokens=tokens, count=count), ()
-    between = {line for first, last in pairwise(sorted(shown)) for line in range(first + 1, min(last, first + 4))}
-    shown |= {line for line in between if not lines[line - 1].strip()}
-    return _join_lines(lines, sorted(shown), number=number), tuple(left_out)
+            left_out.append((start, end))
+    if not chosen_lines and spans:
+        start, end = spans[0]
+        return bound_text(_join_lines(lines, range(start, end + 1), number=number), tokens=tokens, count=count), ()
+    between = {line for start, end in pairwise(sorted(chosen_lines)) for line in range(start + 1, min(end, start + 4))}
+    chosen_lines |= {line for line in between if not lines[line - 1].strip()}
+    return _join_lines(lines, sorted(chosen_lines), number=number), tuple(left_out)
 
 
 def _join_lines(lines: Sequence[str], chosen: Sequence[int], *, number: bool) -> str:

@@ -144,8 +144,8 @@ class NamedLines:
     """A definition as lines, counted from 1, with the comment above it."""
 
     name: str
-    first: int
-    last: int
+    start: int
+    end: int
 
 
 def line_spans(texts: Mapping[str, str], functions: Iterable[str]) -> dict[str, tuple[NamedLines, ...]]:
@@ -161,13 +161,13 @@ def _to_lines(places: Iterable[Place], texts: Mapping[str, str]) -> dict[str, tu
     ends = {path: list(accumulate(map(len, items))) for path, items in lines.items()}
     for place in places:
         definition, line_ends = place.definition, ends[place.path]
-        first = bisect_right(line_ends, definition.start) + 1
-        last = bisect_right(line_ends, max(definition.start, definition.end - 1)) + 1
-        least = max(1, first - MOST_COMMENT)
-        while first > least and _ABOVE.match(lines[place.path][first - 2]):
-            first -= 1
+        start = bisect_right(line_ends, definition.start) + 1
+        end = bisect_right(line_ends, max(definition.start, definition.end - 1)) + 1
+        least = max(1, start - MOST_COMMENT)
+        while start > least and _ABOVE.match(lines[place.path][start - 2]):
+            start -= 1
         name = min(definition.names, default="")
-        spans.setdefault(place.path, []).append(NamedLines(name, first, last))
+        spans.setdefault(place.path, []).append(NamedLines(name, start, end))
     return {path: tuple(items) for path, items in spans.items()}
 
 
@@ -216,10 +216,10 @@ def read_included(briefing: Briefing, files: Files) -> Mapping[str, str]:
         _, text = waiting.pop(0)
         for name in _list_included(text):
             for path in by_name.get(name, ())[:1]:
-                other = files.text(briefing.best_commit, path) if path not in texts else None
-                if other is not None:
-                    texts[path] = other
-                    waiting.append((path, other))
+                text_of_path = files.text(briefing.best_commit, path) if path not in texts else None
+                if text_of_path is not None:
+                    texts[path] = text_of_path
+                    waiting.append((path, text_of_path))
     return texts
 
 

@@ -59,7 +59,7 @@ def _problem(plan: Plan, mutates: bool) -> str:
             f'FUNCTION = "{signature.name}"',
             f"SIZE_NAMES = ({names},)",
             f"MUTATES = {mutates}  # whether a call changes its arguments: then each call gets new ones",
-            f"TOLERANCE = {'1e-5' if any(one.kind == 'tensor' for one in signature.parameters) else '1e-9'}"
+            f"TOLERANCE = {'1e-5' if any(part.kind == 'tensor' for part in signature.parameters) else '1e-9'}"
             "  # of floats: reordered sums are allowed, other results are not",
             "# kinds of values that the test tries; `ordinary` ones are timed",
             f"MIXES = ({', '.join(repr(mix) for mix in plan.mixes)},)",

@@ -258,7 +258,7 @@ def canary(state: State, runtime: Runtime[Ports]) -> Update:
 
 def _record_calibration(ports: Ports, history: History, *, pairs: int, fresh: bool) -> None:
     best, after = fold.standing(history), fold.next_round(history) - 1
-    known = calibration.make_known_noise(history.limits) if fresh else None
+    known_noise = calibration.make_known_noise(history.limits) if fresh else None
     run = ports.timer.calibrate(
         best.commit,
         shapes=best.all_shapes,
@@ -267,7 +267,7 @@ def _record_calibration(ports: Ports, history: History, *, pairs: int, fresh: bo
         budget_s=history.limits.calibration_minutes * 60,
         fresh=bool(history.calibrations),
         purpose=f"{'calibration' if fresh else 'canary'}-{after}",
-        **({"known": known} if known else {}),  # campaigns on record never said so
+        **({"known": known_noise} if known_noise else {}),  # campaigns on record never said so
     )
     failed = run if isinstance(run, BenchmarkFailed) else None
     body = Calibrated(

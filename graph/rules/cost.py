@@ -104,9 +104,9 @@ def final_validation_s(history: History) -> float:
     if baseline is None:
         return 0.0
     pair_s = _pair_s(history)
-    kept = any(closed.accepted for closed in history.rounds)
-    paired_s = history.limits.final_pairs * pair_s if kept else 0.0
-    return SLACK * (paired_s + (2 if kept else 1) * baseline.project.seconds + baseline.test.seconds)
+    is_accepted = any(closed.accepted for closed in history.rounds)
+    paired_s = history.limits.final_pairs * pair_s if is_accepted else 0.0
+    return SLACK * (paired_s + (2 if is_accepted else 1) * baseline.project.seconds + baseline.test.seconds)
 
 
 def least_round_s(history: History) -> float:

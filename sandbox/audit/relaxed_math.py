@@ -83,8 +83,8 @@ def _by_line(places: Iterable[tuple[int, str]]) -> Iterator[Hit]:
     options: dict[int, set[str]] = {}
     for line, option in places:
         options.setdefault(line, set()).add(" ".join(option.split()))
-    for line, named in sorted(options.items()):
-        yield Hit(rule=RULE, line=line, code=" ".join(sorted(named)))
+    for line, names in sorted(options.items()):
+        yield Hit(rule=RULE, line=line, code=" ".join(sorted(names)))
 
 
 def _of_tokens(stream: Sequence[Token]) -> Iterator[tuple[int, str]]:
@@ -100,10 +100,10 @@ def _of_tokens(stream: Sequence[Token]) -> Iterator[tuple[int, str]]:
             yield from _unclear_attribute(stream, at)
         elif token.text == "fp" and [item.text for item in stream[max(0, at - 3) : at]] == ["#", "pragma", "clang"]:
             words = [item.text for item in stream[at + 1 : at + NEAR]]
-            named = [
+            names = [
                 name for name, _, value in zip(words, words[1:], words[2:], strict=False) if value in ("on", "true")
             ]
-            yield from ((token.line, f"clang fp {name}") for name in named if name in ("reassociate", "reciprocal"))
+            yield from ((token.line, f"clang fp {name}") for name in names if name in ("reassociate", "reciprocal"))
 
 
 def _unclear_attribute(stream: Sequence[Token], at: int) -> Iterator[tuple[int, str]]:

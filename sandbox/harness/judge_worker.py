@@ -90,7 +90,7 @@ class Worker:
     def __init__(self, wire: socket.socket) -> None:
         self._wire = wire
         self._calls: dict[tuple[int, int], tuple[Sequence[Any], Finish | None]] = {}
-        self._ready: dict[
+        self._prepared: dict[
             bytes, tuple[Callable[..., Any], Sequence[Any], Callable[[Any], bytes] | None, bytearray]
         ] = {}
         """By the head of a frame: what is called with what, what says where its result is, and the answer."""
@@ -104,11 +104,11 @@ class Worker:
     def run(self) -> None:
         """Until the judge closes the wire."""
         self._wire.send(frames.packed(frames.Frame(frames.HELLO)))
-        recv, send, clock, ready = self._wire.recv, self._wire.send, time.perf_counter_ns, self._ready
+        recv, send, clock, prepared_calls = self._wire.recv, self._wire.send, time.perf_counter_ns, self._prepared
         head, nonce, claim, text = frames.HEAD, frames.NONCE, frames.CLAIM, frames.TEXT
         size, put = frames.SIZE, struct.Struct("<q").pack_into
         while data := recv(size):
-            prepared = ready.get(data[head])
+            prepared = prepared_calls.get(data[head])
             if prepared is None:
                 self._serve(frames.unpacked(data))
                 continue
@@ -201,8 +201,8 @@ class Worker:
 
     def _prepare(self, kind: int, answer: int, slot: int, placement: int, words: tuple[Any, Any, Any]) -> None:
         """Have everything at hand for the frame of that kind, slot and placement, but its nonce."""
-        asked = frames.packed(frames.Frame(kind, slot=slot, placement=placement))[frames.HEAD]
-        self._ready[asked] = (*words, bytearray(frames.packed(frames.Frame(answer))))
+        head = frames.packed(frames.Frame(kind, slot=slot, placement=placement))[frames.HEAD]
+        self._prepared[head] = (*words, bytearray(frames.packed(frames.Frame(answer))))
 
     def _memory(self) -> list[mmap.mmap]:
         """Shared memory that the judge sends, mapped."""

@@ -122,7 +122,7 @@ class Module:
         self.returns: bool = spec["returns"]
         self.wrap = framework.wrap
         self.move: Callable[[int, int, int], Any] = ctypes.memmove
-        self._one = len(self._outputs) == 1
+        self._has_single_output = len(self._outputs) == 1
         self.entry = getattr(_import_file(Path(spec["source"])), spec["entry"])
 
     def arguments(self, arrays: dict[str, Any], dims: dict[str, int]) -> tuple[Any, ...]:
@@ -135,13 +135,17 @@ class Module:
         return bool(self._framework.strided)
 
     @strided.setter
-    def strided(self, taken: bool) -> None:
-        self._framework.strided = taken
+    def strided(self, value: bool) -> None:
+        self._framework.strided = value
 
     def place(self, result: Any) -> bytes:
         """Where the results are, for the judge to read: short work, since its clock runs. Empty for what is no result."""
         try:
-            values = [result] if self._one and type(result) not in (list, tuple) else _several(result) or [result]
+            values = (
+                [result]
+                if self._has_single_output and type(result) not in (list, tuple)
+                else _several(result) or [result]
+            )
             words = ";".join([self._framework.place(value) for value in values]).encode()
         except (AttributeError, TypeError, RuntimeError, ValueError):
             words = b""  # `finish` says why

@@ -87,8 +87,8 @@ def main(spec: dict[str, Any]) -> None:
         loaded = _beside("judge_worker_c").load(spec)
     else:
         loaded = _beside("judge_worker_python").load(spec)
-    drawn = {array["name"]: arrays.draw(array) for array in spec["arrays"]}
-    passed = {name: arrays.pointer(values) for name, values in drawn.items()} if is_compiled else drawn
+    inputs = {array["name"]: arrays.draw(array) for array in spec["arrays"]}
+    passed = {name: arrays.pointer(values) for name, values in inputs.items()} if is_compiled else inputs
     arguments = loaded.arguments(passed, spec["dims"])
     loaded.entry(*arguments)
     calls = spec["calls"]

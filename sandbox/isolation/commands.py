@@ -131,7 +131,7 @@ def start_command(plan: CommandPlan, streams: tuple[int, int, int]) -> StartedPr
 
 
 def _start(plan: CommandPlan, streams: tuple[int, int, int], mode: Mode) -> StartedProcess:
-    heard, report = os.pipe()
+    receiver, report = os.pipe()
     memory = os.memfd_create("plan")
     os.write(memory, plan.pack(mode))
     try:
@@ -139,7 +139,7 @@ def _start(plan: CommandPlan, streams: tuple[int, int, int], mode: Mode) -> Star
     finally:
         os.close(memory)
         os.close(report)
-        with os.fdopen(heard, encoding="utf-8", errors="replace") as file:
+        with os.fdopen(receiver, encoding="utf-8", errors="replace") as file:
             lines = file.read().splitlines()
     faults = [line for line in lines if line.startswith(("fault: ", "exec: "))]
     if "ready" in lines and not faults:

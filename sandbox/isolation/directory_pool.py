@@ -122,11 +122,11 @@ def _empty_folder(place: Path | str) -> None:
             name = waiting.pop()
             folder = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=top)
             try:
-                moved = _take_out(folder, top, number)
+                entries = _take_out(folder, top, number)
             finally:
                 os.close(folder)
-            number += len(moved)
-            waiting += moved
+            number += len(entries)
+            waiting += entries
             os.rmdir(name, dir_fd=top)
     finally:
         os.close(top)
@@ -135,9 +135,9 @@ def _empty_folder(place: Path | str) -> None:
 def _take_out(folder: int, top: int | None, number: int) -> list[str]:
     """Remove the files of a folder and move its folders to `top`, under names that begin at a number; these names."""
     with os.scandir(folder) as entries:
-        found = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries]
+        kinds = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries]
     names: list[str] = []
-    for name, is_folder in found:
+    for name, is_folder in kinds:
         if not is_folder:
             os.unlink(name, dir_fd=folder)
             continue
@@ -166,16 +166,16 @@ def walk_tree(
         folder = waiting.pop()
         place = f"{top}/{folder}" if folder else str(top)
         folders: list[str] = []
-        others: list[str] = []
+        files: list[str] = []
         with contextlib.suppress(OSError), os.scandir(place) as entries:
             for entry in entries:
                 if entry.name not in leave_out:
-                    (folders if entry.is_dir(follow_symlinks=False) else others).append(entry.name)
+                    (folders if entry.is_dir(follow_symlinks=False) else files).append(entry.name)
         if folder.count("/") >= DEEPEST:
             for name in folders:
                 remove_tree(f"{place}/{name}")
             folders = []
-        yield folder, folders, others
+        yield folder, folders, files
         waiting += [f"{folder}/{name}" if folder else name for name in folders]
 
 

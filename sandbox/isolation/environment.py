@@ -67,6 +67,6 @@ def conceal_secrets() -> None:
         name, sign, value = entry.partition(b"=")
         if sign and value.strip(b"x") and SECRET.search(os.fsdecode(name)):
             ctypes.memset(place + len(name) + 1, ord("x"), len(value))
-            if (known := os.environ.get(os.fsdecode(name))) is not None:
-                os.environ[os.fsdecode(name)] = known
+            if (value_now := os.environ.get(os.fsdecode(name))) is not None:
+                os.environ[os.fsdecode(name)] = value_now
         place += len(entry) + 1

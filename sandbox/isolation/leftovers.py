@@ -32,12 +32,12 @@ def remove_campaign_leftovers(campaign: Path) -> tuple[Path, ...]:
 
     Only to be called while its lease is held.
     """
-    found = [path for path in _walk(campaign) if _is_older(path, OLD_S)]
-    for path in found:
+    leftovers = [path for path in _walk(campaign) if _is_older(path, OLD_S)]
+    for path in leftovers:
         discard_tree(path)
-    if found:
-        logger.info("%s: %d unfinished files of a killed process were removed", campaign.name, len(found))
-    return tuple(found)
+    if leftovers:
+        logger.info("%s: %d unfinished files of a killed process were removed", campaign.name, len(leftovers))
+    return tuple(leftovers)
 
 
 def _walk(campaign: Path) -> Iterator[Path]:
@@ -76,13 +76,13 @@ def remove_abandoned_folders() -> tuple[Path, ...]:
 
 def _list_temporary_folders() -> Iterator[Path]:
     """Folders of this user in the temporary directory that bear a name of ours."""
-    own = f"ridgeline-{os.getuid()}"  # where leases lie
+    lease_folder = f"ridgeline-{os.getuid()}"  # where leases lie
     try:
         entries = [*os.scandir(tempfile.gettempdir())]
     except OSError:
         return
     for entry in entries:
-        if entry.name == own or not TEMPORARY.fullmatch(entry.name):
+        if entry.name == lease_folder or not TEMPORARY.fullmatch(entry.name):
             continue
         try:
             status = entry.stat(follow_symlinks=False)
@@ -106,7 +106,11 @@ def _first_python_start() -> float:
     starts = [time.time()]
     for process in psutil.process_iter(["pid", "uids", "name", "create_time"]):
         about = process.info
-        own = about["uids"] is not None and about["uids"].real == os.getuid()
-        if own and about["pid"] != os.getpid() and re.match(r"(python|ridgeline|pypy|uvicorn)", about["name"] or ""):
+        is_ours = about["uids"] is not None and about["uids"].real == os.getuid()
+        if (
+            is_ours
+            and about["pid"] != os.getpid()
+            and re.match(r"(python|ridgeline|pypy|uvicorn)", about["name"] or "")
+        ):
             starts.append(about["create_time"])
     return min(starts)

@@ -85,8 +85,8 @@ def list_mounts(program: Path, *, readable: Sequence[Path], private: Path, gpu: 
     mounts += [("device", str(path), str(path)) for path in devices if path.exists()]
     links, folders = _system_paths(gpu=gpu)
     mounts += [("link", os.readlink(link), str(link)) for link in links]  # noqa: PTH115 (not as a path: kept as it is)
-    seen, hidden = _bare_paths() if bare else ((*folders, *installation_paths(program)), ())
-    mounts += [("read", os.path.realpath(path), str(path)) for path in (*seen, *readable)]
+    visible, hidden = _bare_paths() if bare else ((*folders, *installation_paths(program)), ())
+    mounts += [("read", os.path.realpath(path), str(path)) for path in (*visible, *readable)]
     mounts += [("scratch", f"hidden{number}", str(path)) for number, path in enumerate(hidden)]
     return sorted(dict.fromkeys(mounts), key=lambda mount: mount[2].count("/"))
 
@@ -162,8 +162,8 @@ def _bare_paths() -> tuple[tuple[Path, ...], tuple[Path, ...]]:
     programs = list(_follow_links(Path(sys.executable)))
     configuration = Path(sys.executable).parent.parent / "pyvenv.cfg"
     facts = [Path(name) for name in ("/etc/ld.so.cache", "/etc/localtime", *_FACTS)]
-    seen = [*top, *runtime, *names, *standard, base, *programs, configuration, *facts]
-    return tuple(dict.fromkeys(path for path in seen if path.exists())), tuple(
+    visible = [*top, *runtime, *names, *standard, base, *programs, configuration, *facts]
+    return tuple(dict.fromkeys(path for path in visible if path.exists())), tuple(
         dict.fromkeys(path for path in hidden if path.is_dir())
     )
 
@@ -248,10 +248,10 @@ def list_command_mounts(
     mounts += [("read", os.path.realpath(place), str(place)) for place in room.readable]
     covers = (*hidden, *(f"/{name}" for name in _LEFT_OUT), "/var/tmp", SHARED)
     caches = [value for name, value in passed.items() if CACHE.search(name) and os.path.isdir(value)]
-    wanted = (*_path_places(environment.get("PATH", "")), *_named_places((*argv, *passed.values())), *_toolchains())
+    places = (*_path_places(environment.get("PATH", "")), *_named_places((*argv, *passed.values())), *_toolchains())
     mounts += [
         ("read", os.path.realpath(place), place)
-        for place in dict.fromkeys(wanted)
+        for place in dict.fromkeys(places)
         if _below_any(place, covers) and place not in hidden
     ]
     writable = (*(str(place) for place in room.writable), *caches, *map(str, own_folders))
@@ -279,8 +279,8 @@ def _machine_mounts(*, card: bool) -> tuple[tuple[str, str, str], ...]:
         mounts.append(("scratch", "vartmp", "/var/tmp"))
     mounts += [("link", f"/proc/self/{target}", f"/dev/{name}") for name, target in STREAMS.items()]
     mounts += [("terminals", "", "/dev/pts"), ("link", "pts/ptmx", "/dev/ptmx")]
-    found = [*(Path("/dev") / name for name in (*DEVICES, "tty")), *(matching("/dev", GPU_DEVICES) if card else ())]
-    mounts += [("device", str(path), str(path)) for path in found if path.exists()]
+    devices = [*(Path("/dev") / name for name in (*DEVICES, "tty")), *(matching("/dev", GPU_DEVICES) if card else ())]
+    mounts += [("device", str(path), str(path)) for path in devices if path.exists()]
     if card:
         mounts += [
             ("read", os.path.realpath(path), str(path))

@@ -89,13 +89,13 @@ def sleep(seconds: float) -> None:
         check()
 
 
-def wait(done: Callable[[float], bool], seconds: float) -> bool:
+def wait(is_true: Callable[[float], bool], seconds: float) -> bool:
     """Whether `done`, given seconds that it may wait, came true in time. Raises StepEnded."""
     until = time.monotonic() + seconds
     while True:
         check()
         left_s = until - time.monotonic()
-        if done(min(left_s, STEP_S)):
+        if is_true(min(left_s, STEP_S)):
             return True
         if left_s <= STEP_S:
             return False

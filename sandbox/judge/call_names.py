@@ -124,12 +124,12 @@ def draw_call(task: Task, name: CallName) -> tuple[NamedInputs, ...]:
     if name.const is None:
         raise ValueError(f"the task has constant inputs ({', '.join(constant)}), and the call does not say which")
     source = name.const
-    kept = (
+    constants = (
         InputPool(task, name.dims, source.seed).consts_of(source.index)
         if source.kind == TIMED
         else draw_named(task, name.dims, source)[-1].inputs
     )
-    fixed = {tensor: kept[tensor] for tensor in constant}
+    fixed = {tensor: constants[tensor] for tensor in constant}
     return tuple(NamedInputs(inputs={**call.inputs, **fixed}, exact=call.exact) for call in calls)
 
 

@@ -458,11 +458,11 @@ class CorrectnessTests:
             right, exact = truth.trusted[name], truth.oracle[name]
             if not is_float(dtype) or not np.array_equal(classify_numbers(right), classify_numbers(exact)):
                 continue
-            kinds, wanted = classify_numbers(to_float64(sealed.outputs[name], dtype)), classify_numbers(right)
-            if count := int(np.count_nonzero(kinds != wanted)):
-                at = int(np.argmax((kinds != wanted).reshape(-1)))
-                told, asked = KINDS[int(kinds.reshape(-1)[at])], KINDS[int(wanted.reshape(-1)[at])]
-                yield f"{count} of {kinds.size} elements of {name} differ from the reference in kind, such as {told} for {asked}"
+            kinds, right_kinds = classify_numbers(to_float64(sealed.outputs[name], dtype)), classify_numbers(right)
+            if count := int(np.count_nonzero(kinds != right_kinds)):
+                at = int(np.argmax((kinds != right_kinds).reshape(-1)))
+                kind, right_kind = KINDS[int(kinds.reshape(-1)[at])], KINDS[int(right_kinds.reshape(-1)[at])]
+                yield f"{count} of {kinds.size} elements of {name} differ from the reference in kind, such as {kind} for {right_kind}"
 
     def _run(self, session: Session, cases: Sequence[Callable[[], Iterator[Case]]]) -> list[str]:
         """What was wrong; ends with the first case that is."""

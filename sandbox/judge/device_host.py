@@ -169,11 +169,11 @@ class TensorReference(Reference):
         answers = []
         for inputs in many:
             tensors = {name: values.from_storage(array, dtype_of(name), self._place) for name, array in inputs.items()}
-            asked = {question: getattr(self._device_reference, question)(tensors) for question in questions}
+            by_question = {question: getattr(self._device_reference, question)(tensors) for question in questions}
             answers.append(
                 {
                     question: {name: tensor.cpu().numpy() for name, tensor in arrays.items()}
-                    for question, arrays in asked.items()
+                    for question, arrays in by_question.items()
                 }
             )
         self.notes = self._device_reference.notes

@@ -63,16 +63,16 @@ class DeviceTruth:
     """The inputs have outliers, so that a row is judged by its largest number."""
     judged: frozenset[str] | None = None
     """The outputs whose numbers are held against anybody; all where it is None."""
-    _whole: Part | None = None
+    _single_part: Part | None = None
 
     def parts(self) -> Iterator[Part]:
         """Raises ReferenceFailed."""
-        if self._whole is not None:
-            yield self._whole
+        if self._single_part is not None:
+            yield self._single_part
             return
         for part in self.reference.parts(self.inputs, self.dims):
             if not part.count:
-                self._whole = part
+                self._single_part = part
             yield part
 
     def judges(self, name: str) -> bool:
@@ -105,9 +105,9 @@ class DeviceCallJudge:
         """Inputs of a mix for which the reference has numbers, and what is right: `correctness.draw_with_truth`."""
         bends = mix != MIXES[0] and (mix.endswith(SPIKING) or any(map(is_integer_like, self.task.inputs)))
         floats = [name for name in judged_names(self.task) if is_float(self.task.dtype_of(name))]
-        first: DeviceTruth | None = None
-        last: DeviceTruth | None = None
-        far: DeviceTruth | None = None
+        first_truth: DeviceTruth | None = None
+        last_truth: DeviceTruth | None = None
+        far_truth: DeviceTruth | None = None
         for reach in REACHES_TRIED if bends else REACHES_TRIED[:1]:
             truth = self.truth_of(keep_constants(self._draw(dims, mix, reach)), dims)
             try:
@@ -118,14 +118,16 @@ class DeviceCallJudge:
                 continue
             if not bends:
                 return truth
-            first, last = first or truth, truth
+            first_truth, last_truth = first_truth or truth, truth
             if len(clear) == len(floats):
-                return self._alternate(dims, far, replace(truth, lone=mix.endswith(SPIKING)))
-            if clear and far is None and mix.endswith(SPIKING):
-                far = replace(truth, lone=True, judged=clear)
-        assert first is not None
-        assert last is not None
-        return self._alternate(dims, far, replace(last, lone=True)) if mix.endswith(SPIKING) else first
+                return self._alternate(dims, far_truth, replace(truth, lone=mix.endswith(SPIKING)))
+            if clear and far_truth is None and mix.endswith(SPIKING):
+                far_truth = replace(truth, lone=True, judged=clear)
+        assert first_truth is not None
+        assert last_truth is not None
+        return (
+            self._alternate(dims, far_truth, replace(last_truth, lone=True)) if mix.endswith(SPIKING) else first_truth
+        )
 
     def _draw(self, dims: Mapping[str, int], mix: str, reach: float) -> dict[str, Tensor]:
         """Inputs of a mix; where memory is short, ordinary ones with some items of the mix at a secret place."""
@@ -137,20 +139,22 @@ class DeviceCallJudge:
         if axis is None:
             return usual
         count = max(1, dims[axis] * self.reference.free_bytes() // (2 * BENDING_ARRAYS * nbytes))
-        first = int(self.rng.integers(dims[axis] - count + 1))
-        bent = draw(self.task, {**dims, axis: count}, mix, self.chance, reach=reach)
+        start = int(self.rng.integers(dims[axis] - count + 1))
+        slab = draw(self.task, {**dims, axis: count}, mix, self.chance, reach=reach)
         for tensor in self.task.inputs:
             if axis in tensor.shape:
-                usual[tensor.name].narrow(tensor.shape.index(axis), first, count).copy_(bent[tensor.name])
-        return {**bent, **{tensor.name: usual[tensor.name] for tensor in self.task.inputs if axis in tensor.shape}}
+                usual[tensor.name].narrow(tensor.shape.index(axis), start, count).copy_(slab[tensor.name])
+        return {**slab, **{tensor.name: usual[tensor.name] for tensor in self.task.inputs if axis in tensor.shape}}
 
-    def _alternate(self, dims: Mapping[str, int], far: DeviceTruth | None, near: DeviceTruth) -> DeviceTruth:
+    def _alternate(
+        self, dims: Mapping[str, int], far_truth: DeviceTruth | None, near_truth: DeviceTruth
+    ) -> DeviceTruth:
         """What goes as far as some outputs allow, or what all have numbers for, in turns."""
-        if far is None:
-            return near
+        if far_truth is None:
+            return near_truth
         size = tuple(sorted(dims.items()))
         self.turns[size] = not self.turns.get(size, bool(self.rng.integers(2)))
-        return far if self.turns[size] else near
+        return far_truth if self.turns[size] else near_truth
 
     def _find_representable(self, truth: DeviceTruth, names: Sequence[str]) -> frozenset[str]:
         """Float outputs that are finite, fit their type, and are not lost in the trusted program's own rounding."""
@@ -174,7 +178,7 @@ class DeviceCallJudge:
             return lines
         for part in truth.parts():
             if faults := self._numbers(self.reference.stretch_of(sealed.outputs, part), part, truth, exact=exact):
-                place = f" (of items {part.first} to {part.first + part.count - 1})" if part.count else ""
+                place = f" (of items {part.start} to {part.start + part.count - 1})" if part.count else ""
                 return tuple(f"{describe_fault(fault)}{place}" for fault in faults[:MOST_FAULT_LINES])
         return ()
 

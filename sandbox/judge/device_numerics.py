@@ -99,8 +99,8 @@ def measure_rounding_noise(
     count = numerics.MOVE_COUNT * (2 if flat else 1)
     total = {name: torch.zeros_like(values) for name, values in exact.items()}
     for _ in range(count):
-        moved, relative = _perturb(task, inputs, generator)
-        for name, values in oracle(moved).items():
+        perturbation, relative = _perturb(task, inputs, generator)
+        for name, values in oracle(perturbation).items():
             change = (values - exact[name]).div_(relative)
             total[name] += torch.where(torch.isfinite(change), change, 0.0).square_()
     terms = _count_terms(task, inputs, oracle, generator, rng)
@@ -131,8 +131,8 @@ def measure_integer_ranges(
         return {}
     low = {name: exact[name] for name in names}
     high, inner = dict(low), {name: torch.zeros_like(values, dtype=torch.bool) for name, values in low.items()}
-    for moved in move_pairs(task, inputs, generator):
-        answer = oracle(moved)
+    for perturbation in move_pairs(task, inputs, generator):
+        answer = oracle(perturbation)
         for name in names:
             numbers, least, most = answer[name], low[name], high[name]
             inner[name] |= (numbers != least) & (numbers != most) & (least < most)
@@ -203,7 +203,7 @@ def _perturb(task: Task, inputs: Tensors, generator: Any) -> tuple[dict[str, Ten
     free = [tensor for tensor in task.inputs if is_continuous(tensor)]
     coarsest: DType = max(free, key=lambda tensor: unit(tensor.dtype)).dtype if free else "float64"
     largest = numerics.LARGEST_MOVES.get(coarsest, numerics.LARGEST_MOVE)
-    moved = dict(inputs)
+    perturbation = dict(inputs)
     for tensor in free:
         values = inputs[tensor.name]
         steps = torch.randint(
@@ -211,9 +211,9 @@ def _perturb(task: Task, inputs: Tensors, generator: Any) -> tuple[dict[str, Ten
         )
         steps *= round(unit(coarsest) / unit(tensor.dtype))
         up = torch.randint(0, 2, values.shape, generator=generator, device=values.device, dtype=torch.bool)
-        moved[tensor.name] = _step(values, tensor.dtype, steps, up)
+        perturbation[tensor.name] = _step(values, tensor.dtype, steps, up)
     usual = float(np.sqrt(np.mean(np.square(np.arange(1.0, largest + 1)))))
-    return moved, 2 * unit(coarsest) * usual
+    return perturbation, 2 * unit(coarsest) * usual
 
 
 def move_pairs(task: Task, inputs: Tensors, generator: Any) -> Iterator[dict[str, Tensor]]:
@@ -232,13 +232,13 @@ def move_pairs(task: Task, inputs: Tensors, generator: Any) -> Iterator[dict[str
         sizes = torch.randint(1, largest + 1, (numerics.HASH_RANGE,), generator=generator, device=device) * factor
         signs = torch.randint(0, 2, (numerics.HASH_RANGE,), generator=generator, device=device, dtype=torch.bool)
         for turn in (signs, ~signs):
-            moved = dict(inputs)
+            perturbation = dict(inputs)
             for name, numbers in values.items():
                 at = _hash_values(numbers)
                 steps = sizes[at] * round(unit(coarsest) / unit(free[name]))
                 bits = INTS[numbers.element_size()]
-                moved[name] = _step(numbers, free[name], steps.to(bits), turn[at])
-            yield moved
+                perturbation[name] = _step(numbers, free[name], steps.to(bits), turn[at])
+            yield perturbation
 
 
 def _hash_values(values: Tensor) -> Tensor:
@@ -403,13 +403,13 @@ def _compare_norms(
     trusted: Tensor,
     unit_error: Tensor,
     factors: tuple[float, float],
-    named: tuple[str, DType],
+    output_type: tuple[str, DType],
 ) -> tuple[Fault, ...]:
     """The two norms of the error, each against the trusted program's own. Written so that NaN is a fault.
 
     `named`: the output and its type.
     """
-    output, dtype = named
+    output, dtype = output_type
     judged = torch.isfinite(values) & torch.isfinite(oracle)
     count = int(torch.count_nonzero(judged))
     if not count:
@@ -462,23 +462,23 @@ def find_discontinuities(
     least = {name: _least_error(exact[name], task.dtype_of(name), task.precision) for name in got}
     places: dict[str, tuple[Tensor, Tensor]] = {}
     for name, values in got.items():
-        far = torch.nonzero(((values - exact[name]).abs() > least[name]).reshape(-1)).reshape(-1)
-        if 0 < far.numel() <= _most_jumping(values.numel()):
-            places[name] = far, _sample_places(values.numel(), generator)
+        far_places = torch.nonzero(((values - exact[name]).abs() > least[name]).reshape(-1)).reshape(-1)
+        if 0 < far_places.numel() <= _most_jumping(values.numel()):
+            places[name] = far_places, _sample_places(values.numel(), generator)
     samples = {name: [_take(exact[name], both)] for name, both in places.items()}
-    for moved in move_pairs(task, inputs, generator) if places else ():
-        answer = oracle(moved)
+    for perturbation in move_pairs(task, inputs, generator) if places else ():
+        answer = oracle(perturbation)
         for name, both in places.items():
             samples[name].append(_take(answer[name], both))
     sides: dict[str, Tensor] = {}
-    for name, (far, sample) in places.items():
+    for name, (far_places, sample) in places.items():
         values = torch.stack(samples[name])
-        jump = _is_split(values, _take(least[name], (far, sample)))
-        count = far.numel()
+        jump = _is_split(values, _take(least[name], (far_places, sample)))
+        count = far_places.numel()
         if not bool(jump[:count].any()) or int(jump[count:].sum()) > _most_jumping(sample.numel()):
             continue
         there = torch.nonzero(jump[:count]).reshape(-1)
-        side, at = exact[name].reshape(-1).clone(), far[there]
+        side, at = exact[name].reshape(-1).clone(), far_places[there]
         nearest = (values[:, there] - got[name].reshape(-1)[at]).abs().argmin(dim=0, keepdim=True)
         side[at] = values[:, there].gather(0, nearest)[0]
         sides[name] = side.reshape(exact[name].shape)

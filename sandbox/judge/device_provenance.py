@@ -116,9 +116,9 @@ class DeviceRightOutput(RightOutput):
     def share_of_inputs(self, values: Floats) -> float:
         """How many of these values, in float32, are those of inputs."""
         few = np.unique(values)
-        wanted = torch.as_tensor(few, device=self.values.device).float()
+        numbers = torch.as_tensor(few, device=self.values.device).float()
         matches = [array.float().reshape(-1) for array in self.inputs.values()]
-        there = torch.cat([array[torch.isin(array, wanted)].unique() for array in matches])
+        there = torch.cat([array[torch.isin(array, numbers)].unique() for array in matches])
         return float(np.mean(np.isin(values, _to_numpy(there))))
 
     def levels(self, name: str | None = None) -> Tensor:

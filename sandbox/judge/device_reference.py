@@ -47,7 +47,7 @@ class Part:
     inputs: Tensors
     oracle: Tensors
     trusted: Tensors
-    first: int
+    start: int
     """Of the stretch."""
     count: int
     """Items in it; 0: the call is not parted."""
@@ -106,17 +106,17 @@ class DeviceReference:
                     f"{most / 1e9:.1f} GB are free; declare a smaller size, or free the card"
                 )
         if axis is None:
-            yield Part(inputs=inputs, oracle=self.oracle(inputs), trusted=self.trusted(inputs), first=0, count=0)
+            yield Part(inputs=inputs, oracle=self.oracle(inputs), trusted=self.trusted(inputs), start=0, count=0)
             return
         step = max(1, int(dims[axis] * most / needed))
-        for first in range(0, dims[axis], step):
-            count = min(step, dims[axis] - first)
-            stretch = self._stretch(inputs, axis, first, count)
+        for start in range(0, dims[axis], step):
+            count = min(step, dims[axis] - start)
+            stretch = self._stretch(inputs, axis, start, count)
             yield Part(
                 inputs=stretch,
                 oracle=self.oracle(stretch),
                 trusted=self.trusted(stretch),
-                first=first,
+                start=start,
                 count=count,
             )
 
@@ -125,7 +125,7 @@ class DeviceReference:
         if not part.count:
             return dict(outputs)
         assert isinstance(self._axis, str)
-        return self._stretch(outputs, self._axis, part.first, part.count)
+        return self._stretch(outputs, self._axis, part.start, part.count)
 
     def needed_bytes(self, dims: Mapping[str, int]) -> int:
         """What judging one call takes beside its inputs and outputs themselves."""
@@ -167,21 +167,21 @@ class DeviceReference:
         try:
             for mix in (MIXES[0], "offset", "structure"):
                 inputs = draw(self._task, few, mix, chance)
-                whole = self.oracle(inputs)
-                for first in (0, PARTS_TRIED):
-                    alone = self.oracle(self._stretch(inputs, axis, first, PARTS_TRIED))
-                    there = self._stretch(whole, axis, first, PARTS_TRIED)
+                outputs = self.oracle(inputs)
+                for first_part in (0, PARTS_TRIED):
+                    alone = self.oracle(self._stretch(inputs, axis, first_part, PARTS_TRIED))
+                    there = self._stretch(outputs, axis, first_part, PARTS_TRIED)
                     if not all(_is_near(alone[name], there[name]) for name in alone):
                         return False
         except (ReferenceFailed, ValueError, RuntimeError):
             return False
         return True
 
-    def _stretch(self, tensors: Tensors, axis: str, first: int, count: int) -> dict[str, Tensor]:
+    def _stretch(self, tensors: Tensors, axis: str, start: int, count: int) -> dict[str, Tensor]:
         """The items of each array that has the axis; the others as they are."""
         shapes = {tensor.name: tensor.shape for tensor in (*self._task.inputs, *self._task.outputs)}
         return {
-            name: tensor.narrow(shapes[name].index(axis), first, count).contiguous() if axis in shapes[name] else tensor
+            name: tensor.narrow(shapes[name].index(axis), start, count).contiguous() if axis in shapes[name] else tensor
             for name, tensor in tensors.items()
         }
 
@@ -191,9 +191,9 @@ class DeviceReference:
             arguments = {tensor.name: self._argument(inputs[tensor.name], tensor, wide) for tensor in self._task.inputs}
             with self._host.framework.working_precision(wide=wide) as notes:
                 result = self._host._function(question)(*arguments.values())
-            named = dict(self._host._by_name(result))
-            named |= {each.name: arguments[each.name] for each in self._task.inputs if each.constness == "mutated"}
-            answers = {name: self._number(value, name, wide) for name, value in named.items()}
+            by_name = dict(self._host._by_name(result))
+            by_name |= {each.name: arguments[each.name] for each in self._task.inputs if each.constness == "mutated"}
+            answers = {name: self._number(value, name, wide) for name, value in by_name.items()}
         except Exception as error:
             raise self._failure(question, error) from error
         self.notes = tuple(dict.fromkeys((*self.notes, *notes)))

@@ -391,10 +391,10 @@ def plan_memory(task: Task, dims: Mapping[str, int], *, oracle_bytes: int, free_
     judged = sum(spec.nbytes for spec in specs if spec.judged)
     call = sum(spec.nbytes for spec in specs)
     for placements in range(PLACEMENTS, 0, -1):
-        one = _end_of(specs, lay_out(specs)[0][placements - 1])
+        array = _end_of(specs, lay_out(specs)[0][placements - 1])
         plan = MemoryPlan(
             placements=placements,
-            segments=2 * (one + CONTEXT_BYTES),
+            segments=2 * (array + CONTEXT_BYTES),
             private=inputs + 3 * judged,
             spare=call,
             oracle=oracle_bytes,

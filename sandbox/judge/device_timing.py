@@ -458,7 +458,7 @@ class DeviceLongRun(LongRunAnswers[Opened]):
                 spent_s[label] += time.monotonic() - began
             for shape in sizes.values():
                 for _ in range(LAST_SEALED):
-                    if wrong := self._call(session, shape, last=True):
+                    if wrong := self._call(session, shape, is_last=True):
                         return wrong
                 if names := session.find_overwritten(shape.dims):
                     return f"{shape.label}, call {self.calls} of one process: memory beside {names[0]} was overwritten"
@@ -467,7 +467,7 @@ class DeviceLongRun(LongRunAnswers[Opened]):
     def _run_stretch(self, session: DeviceSession, shape: Shape, until: float) -> str | None:
         """Some calls of one size; half of them as a graph where that is how it was timed."""
         session.lane = "eager"
-        if wrong := self._call(session, shape, last=False):
+        if wrong := self._call(session, shape, is_last=False):
             return wrong
         graphs = False
         if self.pairs.lanes.get(shape.label) == "graph":
@@ -479,12 +479,12 @@ class DeviceLongRun(LongRunAnswers[Opened]):
             if time.monotonic() > until or self.calls >= self.most_calls:
                 break
             session.lane = "graph" if graphs and self._coin.getrandbits(1) else "eager"
-            if wrong := self._call(session, shape, last=False):
+            if wrong := self._call(session, shape, is_last=False):
                 return wrong
         session.lane = "eager"
         return None
 
-    def _call(self, session: DeviceSession, shape: Shape, *, last: bool) -> str | None:
+    def _call(self, session: DeviceSession, shape: Shape, *, is_last: bool) -> str | None:
         """One call, held against the reference where a coin, which falls when it is over, or its place says so."""
         inputs = draw_ordinary(self.bench, shape, self._constants[shape.label])
         sealed = session.call_device(
@@ -503,7 +503,7 @@ class DeviceLongRun(LongRunAnswers[Opened]):
             return f"{place}: {lines[0]}"
         if self.calls > self.most_calls // 2 and session.lane == self.pairs.lanes.get(shape.label, "eager"):
             self.late_us.setdefault(shape.label, []).append(sealed.called_us)
-        if last or self._coin.random() < SEALED_SHARE:
+        if is_last or self._coin.random() < SEALED_SHARE:
             self.sealed += 1
             if lines := self.bench.wrong(sealed, self.bench.truth_of(inputs, shape.dims)):
                 return f"{place}: {lines[0]}"

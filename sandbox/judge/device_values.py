@@ -101,17 +101,17 @@ def draw(task: Task, dims: Mapping[str, int], mix: str, chance: Chance, *, reach
         if mix == MIXES[0]:
             inputs[tensor.name] = draw_declared(tensor, shape, chance.elements)
             continue
-        drawn = chance.of(tensor)
-        usual = values = _ordinary(tensor, shape, drawn)
+        arrays = chance.of(tensor)
+        usual = values = _ordinary(tensor, shape, arrays)
         if is_integer_like(tensor):
             index = is_index(task, tensor, dims)
-            values = _bend_integers(tensor, values, mix, drawn, mild=reach < 1, index=index) if reach else values
+            values = _bend_integers(tensor, values, mix, arrays, mild=reach < 1, index=index) if reach else values
         elif mix != SPIKING:
-            values = BENDS[mix](tensor, values, drawn, tensor.name == chosen)
+            values = BENDS[mix](tensor, values, arrays, tensor.name == chosen)
         elif reach and tensor.constness != "const":
-            values = _add_spikes(tensor, values, drawn, reach=reach, integer_output=kinds._counts(task), few=part)
+            values = _add_spikes(tensor, values, arrays, reach=reach, integer_output=kinds._counts(task), few=part)
         if part and (is_integer_like(tensor) or mix != SPIKING):
-            values = _mix_part(usual, values, drawn, lines=lines, is_leading=not number)
+            values = _mix_part(usual, values, arrays, lines=lines, is_leading=not number)
         inputs[tensor.name] = to_type(_scale(tensor, values), tensor.dtype)
     return inputs
 
@@ -225,39 +225,39 @@ def _tail(tensor: Input, values: Tensor, chance: Chance, chosen: bool) -> Tensor
     if not values.ndim:
         return values
     length = values.shape[-1]
-    start, bent = length - max(1, length // kinds.TAIL), values.clone()
+    start, rows = length - max(1, length // kinds.TAIL), values.clone()
     if tensor.values == "positive":
-        bent[..., :start] = 0.1 + (values[..., :start] - 0.1) / kinds.TAIL
-        return bent
-    bent[..., :start] /= kinds.TAIL
-    return bent if tensor.values == "uniform" else bent.mul_(4.0)
+        rows[..., :start] = 0.1 + (values[..., :start] - 0.1) / kinds.TAIL
+        return rows
+    rows[..., :start] /= kinds.TAIL
+    return rows if tensor.values == "uniform" else rows.mul_(4.0)
 
 
 def _long_tail(tensor: Input, values: Tensor, chance: Chance, chosen: bool) -> Tensor:
     if not chosen or not values.ndim:
         return values
-    length, bent = values.shape[-1], values * 0.5
+    length, rows = values.shape[-1], values * 0.5
     peaks = chance.integers(0, length, (*values.shape[:-1], 1))
-    return bent.scatter_(-1, peaks, math.log(length) + 0.125)
+    return rows.scatter_(-1, peaks, math.log(length) + 0.125)
 
 
 def _cancel(tensor: Input, values: Tensor, chance: Chance, chosen: bool) -> Tensor:
     if tensor.values == "positive" or not values.ndim:
         return values
     half, order = values.shape[-1] // 2, chance.order(values.shape[-1])
-    bent = chance.normal(tuple(values.shape)).mul_(kinds.SMALL)
-    first, second = order[:half], order[half : 2 * half]
-    bent[..., first] += values[..., first]
-    bent[..., second] -= values[..., first]
-    return bent.clamp_(-1.0, 1.0) if tensor.values == "uniform" else bent
+    rows = chance.normal(tuple(values.shape)).mul_(kinds.SMALL)
+    left, right = order[:half], order[half : 2 * half]
+    rows[..., left] += values[..., left]
+    rows[..., right] -= values[..., left]
+    return rows.clamp_(-1.0, 1.0) if tensor.values == "uniform" else rows
 
 
 def _structure(tensor: Input, values: Tensor, chance: Chance, chosen: bool) -> Tensor:
     rng = chance.places
     if values.ndim < 2:
         return _special_row(tensor, values, chance) if values.ndim and rng.random() < kinds.SPECIAL else values
-    bent = values.clone()
-    items = bent if values.ndim == 2 else bent.reshape(-1, *values.shape[-2:])
+    matrices = values.clone()
+    items = matrices if values.ndim == 2 else matrices.reshape(-1, *values.shape[-2:])
     for place in kinds._places(len(items), rng):
         if values.ndim > 2:
             items[place] = _special_matrix(tensor, items, place, chance)
@@ -300,8 +300,8 @@ def _add_spikes(
     if not values.numel() or tensor.values == "positive":
         return values
     rng = chance.places
-    bent = values * kinds.QUIET if tensor.values == "uniform" and not few else values.clone()
-    flat = bent.reshape(-1, values.shape[-1] if values.ndim else 1)
+    numbers = values * kinds.QUIET if tensor.values == "uniform" and not few else values.clone()
+    flat = numbers.reshape(-1, values.shape[-1] if values.ndim else 1)
     low, high = kinds.SPIKE.get(tensor.dtype, kinds.SPIKE_WIDE)
     high = min(high, kinds.SPIKE_WHOLE) * reach if integer_output else high * reach
     number = int(rng.integers(1, kinds.OUTLIERS_IN_ALL + 1))
@@ -329,21 +329,21 @@ BENDS: Mapping[str, Bend] = {
 }
 
 
-def _mix_part(values: Tensor, bent: Tensor, chance: Chance, *, lines: bool, is_leading: bool) -> Tensor:
+def _mix_part(values: Tensor, unusual: Tensor, chance: Chance, *, lines: bool, is_leading: bool) -> Tensor:
     """Ordinary values with a part of the bent ones: `inputs.mix_part`."""
     if not values.ndim:
-        return bent
+        return unusual
     rng, length = chance.places, values.shape[-1]
     place: tuple[int | slice, ...]
     if lines and values.ndim > 1:
         along = values.ndim - 1 if is_leading and rng.random() < kinds.ALONG else int(rng.integers(values.ndim))
         place = tuple(slice(None) if at == along else int(rng.integers(size)) for at, size in enumerate(values.shape))
     else:
-        near = min(kinds.NEAR_EDGE, length - 1)
-        start = near * (length / kinds.NEAR_EDGE) ** rng.random() if length > kinds.NEAR_EDGE else rng.integers(length)
+        edge = min(kinds.NEAR_EDGE, length - 1)
+        start = edge * (length / kinds.NEAR_EDGE) ** rng.random() if length > kinds.NEAR_EDGE else rng.integers(length)
         place = (*(slice(None) for _ in values.shape[1:]), slice(int(start), None))
     blend = values.clone()
-    blend[place] = bent[place]
+    blend[place] = unusual[place]
     return blend
 
 
@@ -356,17 +356,17 @@ def _bend_integers(tensor: Input, values: Tensor, mix: str, chance: Chance, *, m
         return values
     rows = values.reshape(-1, values.shape[-1] if values.ndim else 1)
     span = kinds.IntegerSpan(tensor, empty=not mild and tensor.constness != "const")
-    bent = INTEGER_BENDS[mix](rows, span, chance)
+    integers = INTEGER_BENDS[mix](rows, span, chance)
     if span.mask and not span.empty:
-        bent = bent.clone()
-        empty = torch.nonzero(~bent.bool().any(dim=1)).reshape(-1)
-        bent[empty, chance.integers(0, rows.shape[1], (len(empty),))] = 1
-    if index and bent.numel() > kinds.INTEGER_CAP:
+        integers = integers.clone()
+        empty = torch.nonzero(~integers.bool().any(dim=1)).reshape(-1)
+        integers[empty, chance.integers(0, rows.shape[1], (len(empty),))] = 1
+    if index and integers.numel() > kinds.INTEGER_CAP:
         start = int(chance.places.integers(rows.numel() - kinds.INTEGER_CAP))
         limited = rows.reshape(-1).clone()
-        limited[start : start + kinds.INTEGER_CAP] = bent.reshape(-1)[start : start + kinds.INTEGER_CAP]
-        bent = limited
-    return bent.reshape(values.shape)
+        limited[start : start + kinds.INTEGER_CAP] = integers.reshape(-1)[start : start + kinds.INTEGER_CAP]
+        integers = limited
+    return integers.reshape(values.shape)
 
 
 IntegerBend = Callable[[Tensor, kinds.IntegerSpan, Chance], Tensor]
@@ -440,8 +440,8 @@ def _tied_rows(rows: Tensor, span: kinds.IntegerSpan, chance: Chance) -> Tensor:
     few = values.gather(1, chance.integers(0, kinds.TIED_VALUES, tuple(rows.shape)))
     kind = chance.integers(0, 6, (count, 1)) if count > 1 else chance.integers(0, 1, (1, 1))
     repeated = rows[int(rng.integers(count))]
-    other = torch.where(kind == 4, repeated, rows)
-    return torch.where(kind < 3, few, torch.where(kind == 3, values[:, :1], other))
+    rest = torch.where(kind == 4, repeated, rows)
+    return torch.where(kind < 3, few, torch.where(kind == 3, values[:, :1], rest))
 
 
 def _lone_extremes(rows: Tensor, span: kinds.IntegerSpan, chance: Chance) -> Tensor:

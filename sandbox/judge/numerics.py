@@ -531,13 +531,13 @@ def _compare_norms(
     trusted: Floats,
     unit_error: Floats,
     factors: tuple[float, float],
-    named: tuple[str, DType],
+    output_type: tuple[str, DType],
 ) -> tuple[Fault, ...]:
     """The two norms of the error, each against the trusted program's own. Written so that NaN is a fault.
 
     `named`: the output and its type.
     """
-    output, dtype = named
+    output, dtype = output_type
     judged = np.isfinite(values) & np.isfinite(oracle)
     if not judged.any():
         return ()

@@ -78,10 +78,10 @@ class _RowStock:
     def addends(self) -> tuple[Raw, Raw]:
         """Two rows of floats, in a type that adds them up well, of which sums are distributed as the input is."""
         wide = np.float64 if self.tensor.dtype == "float64" else np.float32
-        first, second = (declared_values(self.tensor, (self._length,), self._dice(part)) for part in (1, 2))
+        left, right = (declared_values(self.tensor, (self._length,), self._dice(part)) for part in (1, 2))
         if self.tensor.values == "normal":
-            return (first * math.sqrt(0.5)).astype(wide), (second * math.sqrt(0.5)).astype(wide)
-        return first.astype(wide), (second - _range_of(self.tensor)[0]).astype(wide)
+            return (left * math.sqrt(0.5)).astype(wide), (right * math.sqrt(0.5)).astype(wide)
+        return left.astype(wide), (right - _range_of(self.tensor)[0]).astype(wide)
 
     def place(self, dice: random.Random) -> RowPlace | None:
         """A place that was not given before, in the values and in what is laid over them; None when there seems none left."""
@@ -109,12 +109,12 @@ class _RowStock:
     def draw(self, words: bytes) -> Array:
         """The values that these random bytes stand for."""
         places = self._length - self._count + 1
-        start, other, way = (int.from_bytes(words[at : at + 8], "little") for at in (0, 8, 16))
-        start, other = start % places, other % places
+        start, offset, way = (int.from_bytes(words[at : at + 8], "little") for at in (0, 8, 16))
+        start, offset = start % places, offset % places
         if not is_float(self.tensor.dtype) or self.tensor.values in ("integers", "mask"):
-            return np.ascontiguousarray(self.cut(start, other))
+            return np.ascontiguousarray(self.cut(start, offset))
         values, added = self.addends
-        left, right = values[start : start + self._count], added[other : other + self._count]
+        left, right = values[start : start + self._count], added[offset : offset + self._count]
         sums: Raw
         if self.tensor.values != "normal":
             sums = _wrap_range(left, right, *_range_of(self.tensor))
@@ -167,7 +167,7 @@ class InputPool:
         self._fixed: dict[str, RowPlace] = {}
         self.process = 0
         """How often it was renewed: says which constant inputs there are."""
-        self.drawn = 0
+        self.draw_count = 0
         """Number of the last draw, from 1 on."""
 
     @property
@@ -191,8 +191,8 @@ class InputPool:
 
         An input of few elements and few possible values repeats itself, as it must.
         """
-        self.drawn += 1
-        return {**self.draw_again(self.drawn), **self.consts()}
+        self.draw_count += 1
+        return {**self.draw_again(self.draw_count), **self.consts()}
 
     def draw_again(self, number: int) -> dict[str, Array]:
         """The inputs of the draw of that number which are not constant."""

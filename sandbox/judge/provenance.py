@@ -685,9 +685,9 @@ def call_every_size(session: Session, values: WorkCalls, shapes: Sequence[Shape]
     calls, task = PaceCalls(), values.task
     for number, shape in enumerate(shapes):
         began, repeats = time.monotonic(), 0
-        wanted, patience_s = (PACE_REPEATS, REPEAT_S) if number else (PACE_REPEATS + draw_late_calls(), LATE_S)
+        least_repeats, patience_s = (PACE_REPEATS, REPEAT_S) if number else (PACE_REPEATS + draw_late_calls(), LATE_S)
         consts: dict[str, Any] = {}
-        while not repeats or (repeats < wanted and time.monotonic() - began < patience_s):
+        while not repeats or (repeats < least_repeats and time.monotonic() - began < patience_s):
             inputs = values.draw(shape, consts)
             consts = {tensor.name: inputs[tensor.name] for tensor in task.inputs if tensor.constness == "const"}
             sealed = values.call(session, shape, inputs)
@@ -980,9 +980,9 @@ class _PythonCandidate:
         """Of each array, whether it was made. What kernels were given ready-made is added to `findings`."""
         arguments = read_launch_report(report) if isinstance(report, bytes) else None
         findings.unread = findings.unread or arguments is None
-        seen = self.values.compare(outputs, inputs, arguments or ())
-        findings.kernels_by_output |= seen.kernels_by_output
-        return seen.made_by_output
+        comparison = self.values.compare(outputs, inputs, arguments or ())
+        findings.kernels_by_output |= comparison.kernels_by_output
+        return comparison.made_by_output
 
     def _find_given_work(self, kernels_by_output: Mapping[str, str], *evidence: str) -> QuestionAnswer:
         """Its kernels moved what was there already: all of the work, or a part of it."""

@@ -195,11 +195,11 @@ class Session:
         """Time of an empty call in us, same frames, same clock. nan for a broken worker: the next call says why."""
         try:
             self._running.exchange(Frame(PING, os.urandom(NONCE_BYTES)), PONG, timeout_s=PING_S)
-            taken = self._running.wait_stopped()
+            stop = self._running.wait_stopped()
         except WorkerLost as lost:
             self._break(lost)
             return math.nan
-        return taken.wall_us if taken.own_us is None else taken.own_us
+        return stop.wall_us if stop.own_us is None else stop.own_us
 
     def lock(self) -> BrokenWorker | None:
         """From here on the worker can start no process and no program. Threads it can."""
@@ -292,22 +292,22 @@ class Session:
         """Copies first, checks later."""
         worker, returned = self._running, self._reads_results
         large = returned or arena.judged_bytes > LARGE_BYTES
-        taken = worker.wait_stopped() if large else None
+        stop = worker.wait_stopped() if large else None
         outputs = arena.outputs(placement)
         if returned and answer.text:
             outputs |= self._read_results(arena, answer.text)
         changed, broken = self._check_memory(arena, inputs, placement)
-        stop_us = 0.0 if taken is None else taken.stop_us
-        if taken is None:
-            taken = worker.wait_stopped()  # what was copied and looked at meanwhile cannot become an answer any more
+        stop_us = 0.0 if stop is None else stop.stop_us
+        if stop is None:
+            stop = worker.wait_stopped()  # what was copied and looked at meanwhile cannot become an answer any more
         late = arena.second_copies() if isinstance(arena, CardSharedBuffers) else self._copy_late(arena, placement)
         if returned:
             worker.release(slot, placement)
         return SealedCall(
             outputs=outputs,
             late=late,
-            wall_us=taken.wall_us,
-            own_us=taken.own_us,
+            wall_us=stop.wall_us,
+            own_us=stop.own_us,
             stop_us=stop_us,
             claimed_us=answer.claim_ns / 1e3,
             inputs_changed=changed,

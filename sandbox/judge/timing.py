@@ -131,7 +131,7 @@ class UntimedProbes:
 def name_call(pool: InputPool, shape: Shape, values: ValuesName | None = None) -> CallName:
     """Name of a call with these values, or those that the pool drew last, and the pool's constant inputs."""
     const = ValuesName(kind=TIMED, seed=pool.seed, index=pool.process) if pool.has_constants else None
-    values = values or ValuesName(kind=TIMED, seed=pool.seed, index=pool.drawn)
+    values = values or ValuesName(kind=TIMED, seed=pool.seed, index=pool.draw_count)
     return CallName(dims=shape.dims, values=values, const=const)
 
 
@@ -1044,7 +1044,7 @@ class LongRun(LongRunAnswers[Opened]):
         sizes = {shape.label: shape for shape in self.bench.task.timed}
         coin = random.Random(self.bench.rng.bytes(32))
         spent_s = dict.fromkeys(sizes, 0.0)
-        kept = {label: AuditedCalls(bench=self.bench, most_bytes=LONG_BYTES) for label in sizes}
+        calls_by_size = {label: AuditedCalls(bench=self.bench, most_bytes=LONG_BYTES) for label in sizes}
         with opened() as session:
             if broken := session.open():
                 return f"{broken.reason}: {broken.detail}"
@@ -1053,19 +1053,19 @@ class LongRun(LongRunAnswers[Opened]):
                 # the quick sizes are called more often: each has its share of the time
                 label = min(spent_s, key=lambda label: spent_s[label] * coin.uniform(0.5, 1.5))
                 began = time.monotonic()
-                if wrong := self._call(session, sizes[label], kept[label], coin, last=False):
+                if wrong := self._call(session, sizes[label], calls_by_size[label], coin, is_last=False):
                     return wrong
                 spent_s[label] += time.monotonic() - began
             for label, shape in sizes.items():
                 for _ in range(LAST_SEALED):
-                    if wrong := self._call(session, shape, kept[label], coin, last=True):
+                    if wrong := self._call(session, shape, calls_by_size[label], coin, is_last=True):
                         return wrong
-                if wrong := _second(kept[label].find_wrong("b")):
+                if wrong := _second(calls_by_size[label].find_wrong("b")):
                     return wrong
         return None
 
     def _call(
-        self, session: Session, shape: Shape, kept: "AuditedCalls", coin: random.Random, *, last: bool
+        self, session: Session, shape: Shape, audited: "AuditedCalls", coin: random.Random, *, is_last: bool
     ) -> str | None:
         """One call, held against the reference where a coin, which falls when it is over, or its place says so."""
         pool, poisons = self.pairs.open_pools(shape) if shape.label not in self.late_us else self._pools[shape.label]
@@ -1081,12 +1081,12 @@ class LongRun(LongRunAnswers[Opened]):
             return f"{where}: {sealed.reason}: {sealed.detail}"
         if lines := self.bench.surroundings(sealed):
             return f"{where}: {lines[0]}"
-        if self.calls > self.most_calls // 2 or last:
+        if self.calls > self.most_calls // 2 or is_last:
             self.late_us[shape.label].append(sealed.wall_us)
-        if last or coin.random() < SEALED_SHARE:
+        if is_last or coin.random() < SEALED_SHARE:
             self.sealed += 1
-            kept.keep(inputs, {"b": sealed}, where)
-        return _second(kept.find_wrong("b")) if kept.full else None
+            audited.keep(inputs, {"b": sealed}, where)
+        return _second(audited.find_wrong("b")) if audited.full else None
 
 
 def _second(wrong: tuple[str, str] | None) -> str | None:

@@ -311,16 +311,16 @@ class Memory:
 
     def read_into(self, target: memoryview, address: int) -> None:
         """Fill `target` from there on. Raises WorkerLost where there is no such memory."""
-        done = 0
+        byte_count = 0
         try:
-            while self._file is not None and done < len(target):
-                size = os.preadv(self._file, [target[done:]], address + done)
+            while self._file is not None and byte_count < len(target):
+                size = os.preadv(self._file, [target[byte_count:]], address + byte_count)
                 if size == 0:
                     break
-                done += size
+                byte_count += size
         except (OSError, OverflowError):
             pass
-        if done < len(target):
+        if byte_count < len(target):
             raise WorkerLost("output", "what it returned lies in no memory that can be read")
 
     def close(self) -> None:
@@ -364,18 +364,18 @@ class SharedCore:
 
     def begin(self) -> None:
         """What is asked about begins now."""
-        self._began_us = self._answered_us = self._read()
+        self._began_us = self._answered_us = self._read_times()
 
     def mark_answer(self) -> None:
         """What is waited from here on is no wait of the call."""
-        self._answered_us = self._read()
+        self._answered_us = self._read_times()
 
     def take_off(self, wall_us: float, stop_us: float) -> tuple[float, float]:
         """The times until the answer and from it to now, both without waits; the worker stands still.
 
         What it worked in all is the least of the first: where its threads were at work when it answered is not known.
         """
-        ended_us = self._read()
+        ended_us = self._read_times()
         (began_wait_us, began_work_us), (wait_us, work_us) = self._began_us, self._answered_us
         own_us = max(wall_us - (wait_us - began_wait_us), min(ended_us[1] - began_work_us, wall_us))
         return own_us, max(stop_us - (ended_us[0] - wait_us), min(ended_us[1] - work_us, stop_us))
@@ -384,7 +384,7 @@ class SharedCore:
         """Close the descriptor."""
         os.close(self._waits)
 
-    def _read(self) -> tuple[float, float]:
+    def _read_times(self) -> tuple[float, float]:
         """Microseconds that both threads waited so far, and that the worker's process was on a processor."""
         try:
             records = os.pread(self._waits, 100, 0), Path("/proc/thread-self/schedstat").read_bytes()
@@ -796,15 +796,15 @@ def _compile(task: Task, folder: Path, place: Path, more: Sequence[str] = (), *,
     compiler = shutil.which(words[0])
     if shell is None or compiler is None:
         raise ProgramMissing("sh" if shell is None else words[0], field="build.compiler")
-    made = os.memfd_create("library", os.MFD_CLOEXEC)
+    library = os.memfd_create("library", os.MFD_CLOEXEC)
     try:
-        os.set_inheritable(made, True)
+        os.set_inheritable(library, True)
         process = launch(
-            (shell, "-c", f"{script} > /proc/self/fd/{made}", str(place / LIBRARY), compiler, *words[1:]),
+            (shell, "-c", f"{script} > /proc/self/fd/{library}", str(place / LIBRARY), compiler, *words[1:]),
             readable=(folder, *_named_folders(compiler, task.build.flags)),
             private=place,
             limits=BUILD_LIMITS,
-            pass_fds=(made,),
+            pass_fds=(library,),
             gpu=task.language != "c",
             environment={},
         )
@@ -814,13 +814,13 @@ def _compile(task: Task, folder: Path, place: Path, more: Sequence[str] = (), *,
             raise WorkerLost("load", f"it did not compile within {timeout_s:g} s") from None
         finally:
             end_process(process)
-        size = os.fstat(made).st_size
+        size = os.fstat(library).st_size
         if code != 0 or not size:
             compiler_output = process.read_output().replace(f"{folder}/", "").strip()
             raise WorkerLost("load", f"it does not compile: {compiler_output[:MOST_COMPILER_CHARS]}")
-        return os.pread(made, size, 0)
+        return os.pread(library, size, 0)
     finally:
-        os.close(made)
+        os.close(library)
 
 
 def _named_folders(compiler: str, flags: Sequence[str]) -> tuple[Path, ...]:

@@ -172,26 +172,26 @@ class WorkClock:
 
     def worked_s(self, moment: str) -> float:
         """Seconds of all sessions until now."""
-        before_s, began, _ = self._read()
+        before_s, began, _ = self._read_times()
         return round(before_s + max(0.0, time.time() - began), 3)
 
     def begin(self, began: float) -> None:
         """A session began then, in seconds since 1970; the one before it lasted until it was last seen."""
-        before_s, earlier, last = self._read()
-        self._write(before_s + max(0.0, last - earlier), began)
+        before_s, earlier, last_seen = self._read_times()
+        self._write(before_s + max(0.0, last_seen - earlier), began)
 
     def touch(self) -> None:
         """The session goes on."""
-        before_s, began, _ = self._read()
+        before_s, began, _ = self._read_times()
         self._write(before_s, began)
 
-    def _read(self) -> tuple[float, float, float]:
+    def _read_times(self) -> tuple[float, float, float]:
         """Seconds of closed sessions, when the open one began and when it was last seen."""
         try:
-            before_s, began, last = (float(number) for number in json.loads(self._path.read_bytes()))
+            before_s, began, last_seen = (float(number) for number in json.loads(self._path.read_bytes()))
         except (FileNotFoundError, ValueError, TypeError):  # not begun, or not what we wrote
             return 0.0, time.time(), time.time()
-        return before_s, began, last
+        return before_s, began, last_seen
 
     def _write(self, before_s: float, began: float) -> None:
         overwrite(self._path, json.dumps([before_s, began, max(began, time.time())]).encode())
@@ -248,29 +248,29 @@ class RecordFiles:
 
     def __init__(self, campaign_dir: Path) -> None:
         self._paths = tuple(campaign_dir / name for name in RECORD)
-        self._known: dict[Path, tuple[tuple[int, ...], bytes] | None] = {}
+        self._records: dict[Path, tuple[tuple[int, ...], bytes] | None] = {}
 
     def remember(self) -> None:
         """What stands there now is the truth."""
         for path in self._paths:
-            known, signs = self._known.get(path), _record_signs(path)
+            record, signs = self._records.get(path), _record_signs(path)
             if signs is None:
-                self._known[path] = None
-            elif known is None or known[0] != signs:
-                self._known[path] = signs, path.read_bytes()
+                self._records[path] = None
+            elif record is None or record[0] != signs:
+                self._records[path] = signs, path.read_bytes()
 
     def restore(self) -> tuple[str, ...]:
         """Put back what is not as remembered; the names of the files that had to be. Raises DiskFull."""
         changed: list[str] = []
-        for path, known in self._known.items():
-            if (None if known is None else known[0]) == (signs := _record_signs(path)):
+        for path, record in self._records.items():
+            if (None if record is None else record[0]) == (signs := _record_signs(path)):
                 continue
-            if known is None:
+            if record is None:
                 path.unlink()
-            elif signs is not None and path.read_bytes() == known[1]:
+            elif signs is not None and path.read_bytes() == record[1]:
                 continue
             else:
-                write_whole(path, known[1])
+                write_whole(path, record[1])
             changed.append(path.name)
         return tuple(changed)
 

@@ -53,7 +53,7 @@ class JsonlLedger:
         self._path = path
         self._rests_on = rests_on
         self._alone, self._head = alone, head
-        self._known: bytes | None = None
+        self._whole_lines: bytes | None = None
         """Alone: the whole lines as this process read and wrote them; None before the first read."""
         self._signs: tuple[int, ...] | None = None
         self._lines: tuple[Line, ...] = ()
@@ -85,8 +85,8 @@ class JsonlLedger:
             append_whole(self._path, data)
             self._lines = lines
             self._read_bytes += len(data)
-            if self._known is not None:
-                self._known += data
+            if self._whole_lines is not None:
+                self._whole_lines += data
                 self._signs = None
 
     def lines(self) -> tuple[Line, ...]:
@@ -120,29 +120,29 @@ class JsonlLedger:
     def _own_lines(self) -> tuple[Line, ...]:
         """The lines that this process read first and wrote since, whatever another process made of the file."""
         signs = _signs(self._path)
-        if self._known is not None and signs is not None and signs == self._signs:
+        if self._whole_lines is not None and signs is not None and signs == self._signs:
             return self._lines
         data = self._path.read_bytes() if signs is not None else b""
-        if self._known is None:
-            self._known = data[: data.rfind(b"\n") + 1]
-            self._lines = _parse(self._known, self._path)
+        if self._whole_lines is None:
+            self._whole_lines = data[: data.rfind(b"\n") + 1]
+            self._lines = _parse(self._whole_lines, self._path)
             if self._head is not None:
                 self._head.check(self._lines, self._path)
-        if not data.startswith(self._known) or b"\n" in data[len(self._known) :]:
+        if not data.startswith(self._whole_lines) or b"\n" in data[len(self._whole_lines) :]:
             self._put_back(data)
             signs = _signs(self._path)
-        self._read_bytes = len(self._known)
+        self._read_bytes = len(self._whole_lines)
         self._signs = signs if signs is not None and time.time_ns() - signs[2] > SETTLED_NS else None
         return self._lines
 
     def _put_back(self, foreign: bytes) -> None:
         """Write what this process knows; what stood there is kept beside it."""
-        assert self._known is not None
+        assert self._whole_lines is not None
         number = 1
         while (aside := self._path.with_name(f"{self._path.name}.foreign-{number}")).exists():
             number += 1
         write_whole(aside, foreign)
-        write_whole(self._path, self._known)
+        write_whole(self._path, self._whole_lines)
         logger.warning(
             "%s: was changed by another program; put back, and what stood there is %s", self._path, aside.name
         )
@@ -208,8 +208,8 @@ class LedgerHead:
         one that a candidate added to: the error says how to vouch for it.
         """
         try:
-            known = json.loads(self.path.read_text(encoding="utf-8"))
-            ends, count = frozenset(map(str, known["ends"])), int(known["lines"])
+            head = json.loads(self.path.read_text(encoding="utf-8"))
+            ends, count = frozenset(map(str, head["ends"])), int(head["lines"])
         except (OSError, ValueError, KeyError, TypeError):
             return
         if not lines or lines[-1].sha256 in ends:
@@ -219,10 +219,10 @@ class LedgerHead:
                 "%s: had %d lines when this machine last wrote it, and has %d now", ledger, count, len(lines)
             )
             return
-        own = next((at for at in range(len(lines), 0, -1) if lines[at - 1].sha256 in ends), 0)
+        end = next((at for at in range(len(lines), 0, -1) if lines[at - 1].sha256 in ends), 0)
         raise LedgerCorrupt(
             str(ledger),
-            line=own + 1,
+            line=end + 1,
             why=f"and what follows is not what this machine wrote: a candidate may have; if you did, remove {self.path}",
         )
 

