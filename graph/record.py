@@ -229,6 +229,8 @@ class Restarted(Value):
     after_round: int
     masked: tuple[int, ...]
     note: str
+    repeat: Annotated[int, Field(ge=0, exclude_if=lambda repeat: not repeat)] = 0
+    """Restarts after the same round before this one: the planner had nothing new to try after those either."""
     cost: Annotated[Cost, Field(exclude_if=_nothing)] = Cost()
     """Of the question whose answer was that nothing is left to try."""
 
@@ -304,8 +306,13 @@ def key(body: Value) -> str:
         case Reviewed():
             return f"review-after-{body.after_round}"
         case Restarted():
-            return f"restart-after-{body.after_round}"
+            return restart_key(body.after_round, body.repeat)
         case Opened() | Rooflined() | Concluded():
             return body.kind
         case _:
             raise TypeError(type(body).__name__)
+
+
+def restart_key(after_round: int, repeat: int) -> str:
+    """Identity of a partial restart; `repeat`: how many there were after that round before it."""
+    return f"restart-after-{after_round}" + (f".{repeat + 1}" if repeat else "")

@@ -89,6 +89,8 @@ class State(TypedDict):
     proposal: Proposal | None
     trial: Trial | None
     checks: tuple[StopCheck, ...] | None
+    restarts: int
+    """Partial restarts on record when the conditions were last checked."""
     exhausted: str
     final: Final | None
     decisions: tuple[Decision, ...]
@@ -104,6 +106,7 @@ class Update(TypedDict, total=False):
     proposal: Proposal | None
     trial: Trial | None
     checks: tuple[StopCheck, ...] | None
+    restarts: int
     exhausted: str
     final: Final | None
     decisions: tuple[Decision, ...]
@@ -121,6 +124,7 @@ def initial(request: Request) -> State:
         proposal=None,
         trial=None,
         checks=None,
+        restarts=0,
         exhausted="",
         final=None,
         decisions=(),

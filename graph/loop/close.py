@@ -6,7 +6,15 @@ from ridgeline.graph.briefing import STOPPED
 from ridgeline.graph.evidence import Benchmark, BenchmarkFailed
 from ridgeline.graph.loop.context import make_briefing, publish, read_analysis, read_history
 from ridgeline.graph.ports import Ports
-from ridgeline.graph.record import Concluded, PredictionCheck, Reflection, Restarted, Reviewed, RoundClosed
+from ridgeline.graph.record import (
+    Concluded,
+    PredictionCheck,
+    Reflection,
+    Restarted,
+    Reviewed,
+    RoundClosed,
+    restart_key,
+)
 from ridgeline.graph.reports.files import commit_message, tip_entry
 from ridgeline.graph.rules import history as fold
 from ridgeline.graph.rules import stagnation
@@ -143,7 +151,7 @@ def check_stop(state: State, runtime: Runtime[Ports]) -> Update:
     checks = evaluate_stop_checks(
         history, stop_requested=bool(stopped), exhausted=exhausted, elapsed_minutes=minutes, stopped=stopped
     )
-    return {"checks": checks, "exhausted": exhausted}
+    return {"checks": checks, "exhausted": exhausted, "restarts": len(history.restarts)}
 
 
 def _read_minutes(history: History, ports: Ports, moment: str) -> float:
@@ -236,13 +244,16 @@ def _validate_direction_end(ports: Ports, history: History, last_round: int) -> 
 
 def restart(state: State, runtime: Runtime[Ports]) -> Update:
     ports = runtime.context
-    last_round = fold.next_round(read_history(ports)) - 1
-    history = read_history(ports, before=f"restart-after-{last_round}")
+    latest = read_history(ports)
+    last_round = fold.next_round(latest) - 1
+    earlier = latest.restarts[: state.get("restarts", 0)]  # a restart is recorded once, however often its node is run
+    repeat = sum(event.after_round == last_round for event in earlier)
+    history = read_history(ports, before=restart_key(last_round, repeat))
     masked = choose_masked_versions(history, seed=last_round)
     note = f"{state['exhausted']}; masked {', '.join(f'v{version}' for version in masked) or 'nothing'}"
     proposal = state["proposal"]
     cost = proposal.cost if proposal and proposal.hypothesis is None else Cost()  # of no round: nothing came of it
-    ports.ledger.append(Restarted(after_round=last_round, masked=masked, note=note, cost=cost))
+    ports.ledger.append(Restarted(after_round=last_round, repeat=repeat, masked=masked, note=note, cost=cost))
     publish(ports)
     return {"checks": None, "exhausted": ""}
 
