@@ -17,6 +17,7 @@ from ridgeline.graph.contract import OURSELVES, PREREQUISITES, Contract, Knowled
 from ridgeline.graph.finding import Allowable
 from ridgeline.graph.formula import FormulaError, evaluate
 from ridgeline.graph.rules.audit import RELAXED_RULE
+from ridgeline.graph.rules.define import state_precision
 from ridgeline.graph.values import Value
 from ridgeline.knowledge.definitions import list_functions
 from ridgeline.knowledge.rewrite import code
@@ -68,7 +69,7 @@ def load(path: Path) -> LoadedContract:
     fields = _document(file)
     problems = [*unknown_keys(fields, Contract), *_missing(fields), *_not_allowable(fields)]
     try:
-        contract = Contract.model_validate(fields)
+        contract = state_precision(Contract.model_validate(fields))
     except ValidationError as error:
         problems.extend(line for line in explain_errors(error) if line.split(":")[0] not in fields_of_lines(problems))
         raise UserErrors([f"{file.name}: {line}" for line in problems]) from None

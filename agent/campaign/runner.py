@@ -31,7 +31,7 @@ from ridgeline.agent.errors import UserError, Waiting
 from ridgeline.agent.knowledge_folders import roots
 from ridgeline.agent.providers.choice import Choice, elsewhere
 from ridgeline.agent.version import VERSION
-from ridgeline.graph.contract import Knowledge
+from ridgeline.graph.contract import Contract, Knowledge
 from ridgeline.graph.errors import (
     BranchTaken,
     CampaignError,
@@ -52,7 +52,7 @@ from ridgeline.graph.record import BaselineClosed, Concluded, Opened, Spec, Stop
 from ridgeline.graph.reports.logs import performance
 from ridgeline.graph.rules.calibration import list_alarms
 from ridgeline.graph.rules.cost import final_validation_s
-from ridgeline.graph.rules.define import Questions, resolve_target
+from ridgeline.graph.rules.define import Questions, resolve_target, state_precision
 from ridgeline.graph.rules.history import accepted_rounds, fold_ledger, rolled_back_rounds
 from ridgeline.graph.rules.history import noise as folded_noise
 from ridgeline.graph.rules.result import compute_result
@@ -183,6 +183,7 @@ def tell_of_edits(contract_file: Path, request: Request) -> None:
         return
     try:
         now, then = load(contract_file).contract, request.contract
+        now = state_precision(now, instruction=request.instruction, overrides=dict(request.overrides))
         # folders that `run --wiki` attached come after the file's own
         own_wikis = then.knowledge.wiki[: len(now.knowledge.wiki)]
         same = then.model_copy(update={"knowledge": Knowledge(wiki=own_wikis)}) == now
@@ -236,7 +237,7 @@ def start(start_request: StartRequest, *, recording: Path | None = None) -> Outc
     inside = PurePosixPath(start_request.contract.path.parent.resolve().relative_to(repository).as_posix())
     created = _read_request(recording).created if recording else datetime.now().astimezone().strftime("%Y-%m-%d %H:%M")
     request = _request(start_request, created, str(inside / start_request.contract.path.name))
-    specs = _read_request(recording).specs if recording else _documented_specs(start_request.contract)
+    specs = _read_request(recording).specs if recording else _documented_specs(request.contract, start_request.contract.root)
     with ExitStack() as undoing:
         # a name is found and taken by one process at a time, so that two starts make two campaigns
         with lease(f"start-{hashlib.sha256(os.fsencode(repository)).hexdigest()[:16]}", wait_s=NAMING_S):
@@ -410,7 +411,9 @@ def _describe_interrupt(interrupt: Any) -> str:
 def _request(request: StartRequest, created: str, contract_path: str) -> Request:
     """What the campaign is opened with, as it is kept for a resume."""
     return Request(
-        contract=request.contract.contract,
+        contract=state_precision(
+            request.contract.contract, instruction=request.instruction, overrides=request.overrides
+        ),
         contract_path=contract_path,
         instruction=request.instruction,
         overrides=tuple(sorted(request.overrides.items())),
@@ -453,16 +456,15 @@ def _derive_name(start_request: StartRequest, request: Request, repository: Path
     return next(name for name in names if free(name))
 
 
-def _documented_specs(loaded: LoadedContract) -> tuple[Spec, ...]:
+def _documented_specs(contract: Contract, root: Path) -> tuple[Spec, ...]:
     """What documents say of the GPU that the contract runs on; nothing of a processor, whose ceilings are measured."""
     from ridgeline.agent.roofline.roofline import of_machine
     from ridgeline.sandbox.devices.machine import LocalDevice
     from ridgeline.sandbox.devices.values import device_kind
 
-    contract = loaded.contract
     if device_kind(contract) == "cpu":
         return ()
-    return of_machine(LocalDevice(contract).machine(), contract, roots(contract, loaded.root))
+    return of_machine(LocalDevice(contract).machine(), contract, roots(contract, root))
 
 
 def _require_empty(folder: Path) -> None:

@@ -155,6 +155,17 @@ def resolve_target(
     )
 
 
+def state_precision(contract: Contract, *, instruction: str = "", overrides: Mapping[str, str] | None = None) -> Contract:
+    """The contract with the precision that its campaign has, where its file leaves it open: ceilings rest on it.
+
+    An override wins, then stands the contract's `dtype`, then what the instruction says, then the operator's name.
+    """
+    own = (contract.dtype,) if "dtype" in contract.model_fields_set else ()
+    named = (*parse_instruction(instruction).precision, *parts(contract.target_op).precisions)
+    dtype = (overrides or {}).get("dtype") or next(iter((*own, *named)), contract.dtype)
+    return contract if dtype == contract.dtype else contract.model_copy(update={"dtype": dtype})
+
+
 class _Resolver:
     """Collects questions while the fields are filled, so that a person is asked once for all of them."""
 
@@ -278,9 +289,12 @@ class _Resolver:
     def _dtype(self, op: str) -> str:
         if "dtype" in self.overrides:
             return self._choice("dtype", self.contract.dtype, tuple(dict.fromkeys(PRECISIONS.values())))
-        if "dtype" in self.contract.model_fields_set:
-            return self.contract.dtype
-        return next(iter((*self.instruction.precision, *parts(op).precisions)), self.contract.dtype)
+        if "dtype" not in self.contract.model_fields_set:
+            return next(iter((*self.instruction.precision, *parts(op).precisions)), self.contract.dtype)
+        own, wish = self.contract.dtype, "".join(self.instruction.precision)
+        if wish and wish != PRECISIONS.get(own.lower(), own) and not _clash(parts(op), self.instruction):
+            self._ask("dtype", f"the instruction says {wish}, the contract says {own}; correct one of them")
+        return own
 
     def _shapes(self) -> tuple[str, ...]:
         if "target_shapes" in self.overrides:

@@ -138,13 +138,18 @@ def test_busy_in_the_middle_of_a_campaign(cli, on_gpu, tmp_path):
     assert cli("resume", campaign).code == 0
 
 
-@pytest.mark.feature("F097")
-def test_rocm_smi_the_least_used_card_is_bound(cli, on_gpu):
+@pytest.mark.feature("F001", "F071", "F097")
+def test_rocm_smi_the_least_used_card_is_bound_and_the_instructions_precision_sets_its_ceiling(cli, on_gpu):
     card = {"GPU use (%)": "0", "VRAM Total Memory (B)": "205822885888", "Card Series": "AMD Instinct MI300X"}
     used = [{**card, "VRAM Total Used Memory (B)": size} for size in ("400000000", "299687936", "90000000000")]
     moment = json.dumps({f"card{n}": told for n, told in enumerate(used)})
     names = ("ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES")
     root, seen = on_gpu("rocm-smi", [moment], names=names, gpu="MI300X")
-    said = cli("run", root, *QUICK, "--json")
+    sentence = ("-i", "optimize blockwise FP8 GEMM on MI300X", "--target", "target_op=gemm_fp8_blockwise")
+    said = cli("run", root, *QUICK, *sentence, "--json")
     assert said.code == 0, said.err
     assert {*seen.read_text().splitlines()} == {"None 1"}
+    readme = Path(said.json["report"]).with_name("README.md").read_text()
+    assert "- dtype: fp8" in readme
+    assert "fp8_dense: 2614.9 TFLOPS" in readme
+    assert "compute-bound target >= 2615 TFLOPS" in readme, "text projects stop at 100 % of their ceiling"

@@ -3,7 +3,7 @@
 import pytest
 from pydantic import ValidationError
 
-from ridgeline.graph.rules.define import Questions, resolve_target
+from ridgeline.graph.rules.define import Questions, resolve_target, state_precision
 from ridgeline.graph.target import Target
 from tests.builders import make_contract, make_machine
 
@@ -64,6 +64,28 @@ def test_a_contract_alone_is_enough():
     assert (found.target_op, found.target_gpu, found.platform) == ("matmul_fp32", "x86_64", "Test CPU")
     assert (found.dtype, found.target_shapes, found.max_iterations) == ("bf16", ("a", "b"), 7)
     assert (found.primary_metric, found.execution_mode, found.git_commit) == ("GFLOPS", "repo", True)
+
+
+@pytest.mark.feature("F001", "F071")
+@pytest.mark.parametrize(
+    ("fields", "instruction", "overrides", "dtype"),
+    [
+        ({"target_op": "gemm"}, "optimize blockwise FP8 GEMM", {}, "fp8"),
+        ({"target_op": "gemm_bf16"}, "", {}, "bf16"),
+        ({"target_op": "gemm"}, "gemm, fp8 in and bf16 out", {}, "fp32"),
+        ({"target_op": "gemm", "dtype": "bf16"}, "", {}, "bf16"),
+        ({"target_op": "gemm", "dtype": "bf16"}, "FP8 GEMM", {"dtype": "int8"}, "int8"),
+    ],
+)
+def test_the_precision_that_ceilings_rest_on_is_the_targets(fields, instruction, overrides, dtype):
+    stated = state_precision(make_contract(**fields), instruction=instruction, overrides=overrides)
+    assert stated.dtype == dtype
+    assert target(stated, instruction=instruction, overrides=overrides).dtype == dtype
+
+
+def test_an_instruction_against_the_contracts_precision_is_asked_about():
+    question = asked(make_contract(target_op="gemm", dtype="bf16"), instruction="make the FP8 gemm faster")
+    assert question == {"dtype": "the instruction says fp8, the contract says bf16; correct one of them"}
 
 
 @pytest.mark.feature("F002")
