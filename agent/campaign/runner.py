@@ -237,7 +237,11 @@ def start(start_request: StartRequest, *, recording: Path | None = None) -> Outc
     inside = PurePosixPath(start_request.contract.path.parent.resolve().relative_to(repository).as_posix())
     created = _read_request(recording).created if recording else datetime.now().astimezone().strftime("%Y-%m-%d %H:%M")
     request = _request(start_request, created, str(inside / start_request.contract.path.name))
-    specs = _read_request(recording).specs if recording else _documented_specs(request.contract, start_request.contract.root)
+    specs = (
+        _read_request(recording).specs
+        if recording
+        else _documented_specs(request.contract, start_request.contract.root)
+    )
     with ExitStack() as undoing:
         # a name is found and taken by one process at a time, so that two starts make two campaigns
         with lease(f"start-{hashlib.sha256(os.fsencode(repository)).hexdigest()[:16]}", wait_s=NAMING_S):

@@ -14,7 +14,13 @@ from ridgeline.graph.rules.audit import describe_settlement
 from ridgeline.graph.rules.cost import device_minutes
 from ridgeline.graph.rules.early_end import note_silent_test
 from ridgeline.graph.rules.history import accepted_rounds, rolled_back_rounds, total_cost
-from ridgeline.graph.rules.result import Result, attribution_rows, compute_result, overfit_in_lineage
+from ridgeline.graph.rules.result import (
+    Result,
+    attribution_rows,
+    compute_result,
+    describe_gap,
+    overfit_in_lineage,
+)
 from ridgeline.graph.standing import History
 from ridgeline.graph.values import Cost
 from ridgeline.prompts.render import render
@@ -320,11 +326,12 @@ def _list_findings(closed: RoundClosed) -> tuple[Finding, ...]:
 
 def _closing(attribution: Attribution, result: Result, history: History) -> str:
     """Headline, real-training equivalent, gap and verdict of the attribution, as a list."""
-    source = "final test" if result.final else "product of the rounds' paired gains; there is no final test"
+    measured = f"{attribution.headline:+.2f}% (final test)"
+    unmeasured = f"none: there is no final test; the kept rounds' gains multiply to {attribution.headline:+.2f}%"
     lines = (
-        f"- Headline: {attribution.headline:+.2f}% ({source})",
+        f"- Headline: {measured if result.final else unmeasured}",
         f"- Real-training equivalent: {attribution.real:+.2f}%",
-        f"- Gap: {attribution.gap:+.2f} points ({attribution.method})",
+        f"- Gap: {attribution.gap:+.2f}% of speed ({attribution.method})",
         f"- Verdict: {_verdict(attribution, result, history)}",
     )
     return "\n".join(lines)
@@ -334,6 +341,10 @@ def _verdict(attribution: Attribution, result: Result, history: History) -> str:
     """The attribution's verdict in words, with the rounds it concerns."""
     limit = f"{100 * history.limits.inflation_gap_limit:g}%"
     match attribution.verdict:
+        case "clean" if result.final is None:
+            return "not measured - no final test; by the declared buckets alone no round's gain is the benchmark's own"
+        case "clean" if attribution.gap > 100 * history.limits.inflation_gap_limit:
+            return f"not settled - the gap lies within the final test's own error; {describe_gap(attribution, history)}"
         case "clean" if result.unsettled:
             count = len(result.unsettled)
             points = "1 point is" if count == 1 else f"{count} points are"
@@ -342,8 +353,8 @@ def _verdict(attribution: Attribution, result: Result, history: History) -> str:
             return f"clean - gap < {limit}"
         case "inflated":
             return (
-                f"inflated - call out residual: {attribution.gap:+.2f} points exist only in the benchmark's loop; "
-                "roll back the rounds that they come from"
+                f"inflated - call out residual of {attribution.gap:+.2f}%: {describe_gap(attribution, history)};"
+                " no training step is claimed to have it"
             )
         case "rolled-back":
             last_rejected = [closed.round for closed in history.rounds if not closed.accepted][-1:]

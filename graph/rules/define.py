@@ -155,7 +155,9 @@ def resolve_target(
     )
 
 
-def state_precision(contract: Contract, *, instruction: str = "", overrides: Mapping[str, str] | None = None) -> Contract:
+def state_precision(
+    contract: Contract, *, instruction: str = "", overrides: Mapping[str, str] | None = None
+) -> Contract:
     """The contract with the precision that its campaign has, where its file leaves it open: ceilings rest on it.
 
     An override wins, then stands the contract's `dtype`, then what the instruction says, then the operator's name.

@@ -258,10 +258,7 @@ def _describe_kept_round(closed: RoundClosed) -> KeptRound:
 def _attribute_result(history: History, final: FinalTest | None) -> Attribution | None:
     if not fold.accepted_rounds(history):
         return None
-    conclusion = history.concluded
-    attribution = (conclusion.attribution if conclusion else None) or attribute_gain(history)
-    limit = 100 * history.limits.inflation_gap_limit
-    return apportion(attribution, final.speedup, limit=limit) if final is not None else attribution
+    return attribute_gain(history, final)
 
 
 def _list_open_points(
@@ -271,7 +268,7 @@ def _list_open_points(
     if lineage and final is not None and history.concluded is not None and history.concluded.final_note:
         points.append(OpenPoint(kind="final test", rounds=(), text=history.concluded.final_note))
     if sources is not None and sources.verdict != "clean":
-        text = f"{sources.verdict}: part of the gain exists only in the benchmark's loop (Rule 11)"
+        text = f"{sources.verdict}: {describe_gap(sources, history)} (Rule 11)"
         points.append(OpenPoint(kind="attribution", rounds=(), text=text))
     together: dict[tuple[str, str], OpenPoint] = {}
     for point in points:
@@ -315,67 +312,49 @@ def _describe_missing(finding: Finding) -> str:
 # Rule 11 at the end: how much of the headline reaches a real training step.
 
 KERNEL: frozenset[Bucket] = frozenset({"K1", "K2", "K3", "K4"})
-GAP_PERCENT = 1.0
-"""A residual above one per cent is called out."""
+ROUNDS_MULTIPLIED = "round gains multiplied (sum of log gains)"
 
 BucketGain = tuple[Bucket, float, float | None]
 """Bucket, benchmark gain, and for W1 the most that a training step can gain; None is no proven bound."""
 
 
-def attribute_gain(history: History) -> Attribution:
-    """Re-attribution over the accepted lineage, in per cent.
+def attribute_gain(history: History, final: FinalTest | None = None) -> Attribution:
+    """Re-attribution over the accepted lineage, in per cent: how much of the headline a training step would see.
 
-    Gains are summed as logarithms and turned back at the end, because round gains multiply: adding their per cents
-    would show a gap where there is none. The headline here is the product of the lineage's own benchmark gains;
-    `apportion` holds it to the final test.
+    Without `final` the headline is the rounds' own gains multiplied. Gains multiply, so logarithms are summed: adding
+    per cents would show a gap where there is none. The gap is what the headline has beyond its sources, as a factor of
+    speed; beyond the rounds themselves it is called inflated where the test's lower bound has it too. Where the final
+    test measured less than the rounds did, each source has its share of that, and the gap is negative.
     """
     claims = [_read_bucket_gain(closed) for closed in lineage(history)]
     structural = sum(log1p(bench) for bucket, bench, _ in claims if bucket in KERNEL)
     cache = sum(log1p(_bound_cache_gain(bench, bound)) for bucket, bench, bound in claims if bucket == "W1")
-    total = sum(log1p(bench) for _, bench, _ in claims)
-    attribution = _make_attribution(
+    rounds = sum(log1p(bench) for _, bench, _ in claims)
+    measured = log(final.speedup) if final else rounds
+    sure = log(final.lower) if final and final.lower else measured
+    share = measured / rounds if measured < rounds and rounds > 0 else 1.0
+    structural, cache = share * structural, share * cache
+    real = structural + cache
+    beyond = measured - real if share * rounds > real or measured > rounds else measured - rounds
+    # Rounded far below anything measurable, so that a gap of exactly the limit is not decided by the last bit.
+    gap, proven = (round(100 * expm1(excess), 9) for excess in (beyond, max(sure, share * rounds) - real))
+    inflated = proven > 100 * history.limits.inflation_gap_limit
+    return Attribution(
         structural=100 * expm1(structural),
         weight_cache=100 * expm1(cache),
-        real=100 * expm1(structural + cache),
-        headline=100 * expm1(total),
-        limit=100 * history.limits.inflation_gap_limit,
-        method="round gains multiplied (sum of log gains)",
+        real=100 * expm1(real),
+        headline=100 * expm1(measured),
+        gap=gap,
+        verdict="rolled-back" if overfit_in_lineage(history) else "inflated" if inflated else "clean",
+        method="the final test over the round gains multiplied" if final else ROUNDS_MULTIPLIED,
     )
-    return attribution.model_copy(update={"verdict": "rolled-back"}) if overfit_in_lineage(history) else attribution
 
 
-def apportion(attribution: Attribution, speedup: float, *, limit: float = GAP_PERCENT) -> Attribution:
-    """The gain that the final test measured, divided among the sources as the rounds' own gains are, on a log scale.
-
-    `speedup`: original over best; `limit` in per cent. So the parts make up the headline, and not a second one.
-    """
-    total = log1p(attribution.headline / 100)
-    share = log(speedup) / total if total else 0.0
-    parts = (attribution.structural, attribution.weight_cache, attribution.real)
-    structural, cache, real = (100 * expm1(share * log1p(part / 100)) for part in parts)
-    scaled = _make_attribution(
-        structural=structural,
-        weight_cache=cache,
-        real=real,
-        headline=100 * (speedup - 1),
-        limit=limit,
-        method="gain of the final test, divided by the logarithms of the round gains",
-    )
-    return scaled.model_copy(update={"verdict": "rolled-back"}) if attribution.verdict == "rolled-back" else scaled
-
-
-def attribute_percent(rounds: Sequence[BucketGain], headline: float, *, limit: float = GAP_PERCENT) -> Attribution:
-    """The plain form: per cents added up as they stand. Everything is in per cent."""
-    structural = sum(bench for bucket, bench, _ in rounds if bucket in KERNEL)
-    cache = sum(_bound_cache_gain(bench, bound) for bucket, bench, bound in rounds if bucket == "W1")
-    return _make_attribution(
-        structural=structural,
-        weight_cache=cache,
-        real=structural + cache,
-        headline=headline,
-        limit=limit,
-        method="plain sum of per cents",
-    )
+def describe_gap(attribution: Attribution, history: History) -> str:
+    """Where a gap comes from: gains that a benchmark's loop alone has, or a final test that no round explains."""
+    if attribution.verdict == "rolled-back" or attribute_gain(history).verdict == "inflated":
+        return "part of the gain exists only in the benchmark's loop"
+    return f"the final test measured {attribution.gap:+.2f}% beyond what the kept rounds account for"
 
 
 def overfit_in_lineage(history: History) -> tuple[int, ...]:
@@ -401,7 +380,7 @@ def attribution_rows(attribution: Attribution) -> tuple[tuple[str, str, str, str
             _format_percent(attribution.weight_cache),
             _format_percent(attribution.weight_cache),
         ),
-        ("Benchmark-only residual", "-", _format_percent(attribution.gap), _format_percent(0.0)),
+        ("Benchmark-only residual", "-", _format_percent(max(0.0, attribution.gap)), _format_percent(0.0)),
         ("Total", "all", _format_percent(attribution.headline), _format_percent(attribution.real)),
     )
 
@@ -416,22 +395,6 @@ def _read_bucket_gain(closed: RoundClosed) -> BucketGain:
 def _bound_cache_gain(bench: float, bound: float | None) -> float:
     """What of a weight cache's benchmark gain a training step can have; without a bound nothing is proven."""
     return min(bench, bound if bound is not None else 0.0)
-
-
-def _make_attribution(
-    *, structural: float, weight_cache: float, real: float, headline: float, limit: float, method: str
-) -> Attribution:
-    # Rounded far below anything measurable, so that a gap of exactly the limit is not decided by the last bit.
-    gap = round(headline - real, 9)
-    return Attribution(
-        structural=structural,
-        weight_cache=weight_cache,
-        headline=headline,
-        real=real,
-        gap=gap,
-        verdict="inflated" if gap > limit else "clean",
-        method=method,
-    )
 
 
 def _format_percent(value: float) -> str:

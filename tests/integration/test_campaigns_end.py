@@ -19,7 +19,15 @@ NOTHING = "nothing left"
 """An answer of the planner: it has no further direction."""
 EXHAUSTED = (NOTHING, f"{OUT_OF_BUDGET}the next question might cost more", f"{STOPPED}a person asked")
 SPEEDS = ("speed 70", "speed 99", "speed 100.4", "speed 120", "speed 150", "speed 900")
-FAULTS = ("speed 150 wrong", "no build", "hangs", "crashes", "touch the benchmark", "no idea", "unformatted slow speed 130")
+FAULTS = (
+    "speed 150 wrong",
+    "no build",
+    "hangs",
+    "crashes",
+    "touch the benchmark",
+    "no idea",
+    "unformatted slow speed 130",
+)
 
 
 class RestlessPlanner(ScriptedPlanner):

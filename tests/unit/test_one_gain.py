@@ -4,10 +4,11 @@ from pathlib import Path
 
 import pytest
 
+from ridgeline.graph.reports import final_report
 from ridgeline.graph.reports.figures import hypothesis
 from ridgeline.graph.reports.files import render_all, tip_entry
-from ridgeline.graph.reports.final_report import render_final_report
 from ridgeline.graph.reports.html import report_html
+from ridgeline.graph.reports.markdown import markdown
 from ridgeline.graph.reports.result import accepted_line, best_in_short, first_screen, notice
 from ridgeline.graph.rules.history import fold_ledger, standing
 from ridgeline.graph.rules.result import compute_result
@@ -65,7 +66,7 @@ def told(history):
         files[f"line {closed.round}"] = accepted_line(closed)
     found = compute_result(history)
     files |= {"notification": notice(found), "summary": str(first_screen(found)), "progress": best_in_short(found)}
-    return {**files, "report": render_final_report(history), "report.html": report_html(history, diffs={})}
+    return {**files, "report": final_report.render_final_report(history), "report.html": report_html(history, diffs={})}
 
 
 @pytest.mark.parametrize("name", RECORDED)
@@ -81,23 +82,28 @@ def test_no_document_divides_two_readings(name):
 
 @pytest.mark.parametrize("name", RECORDED)
 def test_the_final_documents_hold_one_multiple_of_the_original(name):
-    """The product of the rounds' gains belongs to the time before the final test, and to the logs of that time."""
+    """The product of the rounds' gains belongs to the time before the final test, and to the logs of that time.
+
+    But for the audit of Rule 11, which holds the final test against what the rounds account for.
+    """
     history = recorded(name)
+    audit = final_report.audit(history)
     whole = 1.0
     for closed in history.rounds:
         whole *= 1 + (closed.judged.verdict.gain if closed.accepted else 0.0)
     wrong = spelled(whole - 1) - measured(history) if whole != 1 else set()
     found = compute_result(history)
     for document in (
-        render_final_report(history),
-        report_html(history, diffs={}),
+        final_report.render_final_report(history).replace(audit, ""),
+        report_html(history, diffs={}).replace(str(markdown(audit)), ""),
         notice(found),
         str(first_screen(found)),
     ):
         assert {text for text in wrong if text in document} == set()
     done = history.concluded
     if done.speedup is not None:
-        assert f"{done.speedup:.3f}x, at least {done.speedup_lower:.3f}x at 99 % confidence" in render_final_report(
-            history
+        assert (
+            f"{done.speedup:.3f}x, at least {done.speedup_lower:.3f}x at 99 % confidence"
+            in final_report.render_final_report(history)
         )
-        assert f"| **geometric mean** |  |  | **{done.speedup:.3f}x** |" in render_final_report(history)
+        assert f"| **geometric mean** |  |  | **{done.speedup:.3f}x** |" in final_report.render_final_report(history)
