@@ -197,14 +197,14 @@ class Toolbox:
         diff = self._reader.read_artifact(applied.diff) if applied else None
         return describe_round(closed) + (f"\n\n{diff}" if diff else "")
 
-    def _diff_rounds(self, round_a: int, second: int) -> str:
+    def _diff_rounds(self, first: int, second: int) -> str:
         """Unified diff of the kernel's files between two rounds."""
-        old, new = self._texts(round_a), self._texts(second)
+        old, new = self._texts(first), self._texts(second)
         if old is None or new is None:
-            return f"round {second if old else round_a} has no sources that can be read; {self._list_rounds()}"
+            return f"round {second if old else first} has no sources that can be read; {self._list_rounds()}"
         lines: list[str] = []
         for path in sorted({*old, *new}):
-            names = (f"round-{round_a}/{path}", f"round-{second}/{path}")
+            names = (f"round-{first}/{path}", f"round-{second}/{path}")
             lines += unified_diff(old.get(path, "").splitlines(), new.get(path, "").splitlines(), *names, lineterm="")
         return "\n".join(lines) or "no difference"
 
