@@ -105,6 +105,21 @@ class Rebuild(Value):
         return self
 
 
+class MinimalProject(Value):
+    """Workspace mode: what the minimal project holds beyond the files that sources and commands name."""
+
+    src: Globs = ()
+    tests: Globs = ()
+    bench: Globs = ()
+    rebuild: Rebuild | None = None
+    """How the minimal project is built; default: as the project itself is."""
+
+
+def _plain_workspace(value: object) -> bool:
+    """Left out of a record, so that a line reads as before the field existed."""
+    return value == MinimalProject()
+
+
 class Work(Value):
     """Operations and bytes of one call, as arithmetic over the row's columns, for example `2*M*N*K`."""
 
@@ -205,7 +220,12 @@ class Contract(Value):
     scoring: Scoring
     """Prerequisite 6."""
     execution_mode: Mode
-    """Prerequisite 7: `repo` for small changes and fast builds, `workspace` for heavy ones."""
+    """Prerequisite 7: `repo` for small changes and fast builds, `workspace` for heavy ones.
+
+    In a workspace a candidate is first built and tested in a minimal copy of the project (`workspace`); only what it
+    changes of `kernel_source` and `flags_file` goes on to the project itself, where it is tested and measured in full.
+    """
+    workspace: Annotated[MinimalProject, Field(exclude_if=_plain_workspace)] = MinimalProject()
     rebuild: Rebuild
     """Prerequisite 8."""
     paired_command: Argv | None = None
@@ -276,6 +296,11 @@ class Contract(Value):
         """Whether Ridgeline's own judge tests and times the candidates, apart and on values that nobody knows."""
         commands = (self.test_command, self.benchmark_command, self.quick_command, self.paired_command)
         return all(argv is None or argv[:2] == (OURSELVES, "judge") for argv in commands)
+
+    @property
+    def local_rebuild(self) -> Rebuild:
+        """How the minimal project of workspace mode is built."""
+        return self.workspace.rebuild or self.rebuild
 
     @property
     def task_file(self) -> str | None:

@@ -24,7 +24,7 @@ from ridgeline.graph.evidence import (
 )
 from ridgeline.graph.finding import Finding
 from ridgeline.graph.judgment import JudgeFailed, Judgment, SizeTime, TimedCall
-from ridgeline.graph.record import Body, Line, Reflection
+from ridgeline.graph.record import Body, Extracted, Line, Reflection
 from ridgeline.graph.stats.noise import KnownNoise
 from ridgeline.graph.trial import Broken, Built, Judged
 from ridgeline.graph.values import Artifact, FileEdit, Value
@@ -83,6 +83,14 @@ class Workspace(Protocol):
     def sources(self, commit: str) -> tuple[FileEdit, ...]: ...
     def snapshot(self, commit: str) -> tuple[Artifact, ...]: ...
     def apply(self, *, round: int, parent: str, edits: tuple[FileEdit, ...], at: str) -> Applied | Refused: ...
+    def extract(self, commit: str) -> Extracted:
+        """The minimal project of a version: kernel, direct dependencies, test and benchmark, and nothing else."""
+        ...
+
+    def select_core(self, edits: tuple[FileEdit, ...]) -> tuple[FileEdit, ...]:
+        """Those of the kernel's own files: what a workspace syncs back, leaving scaffolding behind."""
+        ...
+
     def accept(self, *, parent: str, tree: str, message: str, at: str) -> str: ...
     def reset(self, commit: str) -> None: ...
 

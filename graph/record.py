@@ -61,6 +61,18 @@ class ShapeRoof(Value):
     """No correct implementation can be faster on these ceilings."""
 
 
+class Extracted(Value):
+    """The minimal project of one version, in workspace mode: where each of its files came from."""
+
+    commit: str
+    """Name of the version that holds these files alone; builder, checker and timer take it as any other."""
+    upstream: str
+    """The commit that they were extracted from."""
+    src: tuple[Artifact, ...]
+    tests: tuple[Artifact, ...]
+    bench: tuple[Artifact, ...]
+
+
 class Opened(Value):
     kind: Literal["opened"] = "opened"
     target: Target
@@ -85,6 +97,8 @@ class Opened(Value):
     decisions: Decisions = ()
     counts_work: Annotated[bool, Field(exclude_if=lambda counts: not counts)] = False
     """Whether time is counted from the start of the command, over all sessions (`Clock.worked_s`)."""
+    extracted: Annotated[Extracted | None, Field(exclude_if=_none)] = None
+    """The minimal project of the unmodified code, in workspace mode."""
 
 
 class Rooflined(Value):

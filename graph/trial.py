@@ -56,6 +56,18 @@ class Drafted(Value):
     cost: Cost = Cost()
 
 
+class LocalGate(Value):
+    """Workspace mode: what the minimal project said of a candidate before it was synced back."""
+
+    commit: str
+    """Name of the candidate's minimal project."""
+    test: TestResult | None = None
+    quick: Annotated[Benchmark | BenchmarkFailed | None, Field(exclude_if=_none)] = None
+    """The quick benchmark there; never compared with one of the project itself."""
+    gain: float | None = None
+    """Over the best version's minimal project, timed just before; None where either gave no numbers."""
+
+
 class Applied(Value):
     stage: Literal["applied"] = "applied"
     drafted: Drafted
@@ -67,6 +79,10 @@ class Applied(Value):
     changed: tuple[str, ...]
     audit: Annotated[tuple[Finding, ...], Field(exclude_if=_none)] = ()
     """What reading the change found that was not in the version before it."""
+    local: Annotated[LocalGate | None, Field(exclude_if=_none)] = None
+    """Of the local gate; None where the campaign works in the project itself."""
+    left: Annotated[tuple[str, ...], Field(exclude_if=_none)] = ()
+    """Edited files that were not synced back."""
 
 
 class Built(Value):
@@ -124,6 +140,7 @@ class Failed(Value):
         "test_crashed",
         "tampered",
         "benchmark_failed",
+        "local_gate",
         "rejected",
         "stopped",
     ]

@@ -25,6 +25,7 @@ UnmeasuredReason = Literal[
     "test_crashed",
     "tampered",
     "benchmark_failed",
+    "local_gate",
     "rejected",
     "stopped",
 ]
@@ -44,6 +45,7 @@ MeasuredReason = Literal[
 overfit: Rule 11. convicted: its source has what no honest kernel has. tampered: evaluation files differ.
 unsettled: its source has what no check of this campaign can tell from a trick, and the contract does not allow it.
 noise: improvement not resolved. undecided: budget of pairs spent.
+local_gate: in the minimal project already it is slower by more than a core shape may lose.
 rejected: by a person. stopped: a person or the time limit ended its round.
 replaced: proven, and a person chose another measured change of the same question.
 core_regression: a core shape lost 5 % or more. isa_regression: more spills or lost occupancy, which undoes only what was

@@ -10,13 +10,14 @@ from ridgeline.graph.contract import Contract
 from ridgeline.graph.errors import ArtifactLost, BranchTaken, FilesConflict, NoSuchBase
 from ridgeline.graph.judgment import JudgeFailed, Judgment, QuestionAnswer, SizeTime, TimedCall
 from ridgeline.graph.ports import Applied, Base, Refused
-from ridgeline.graph.record import Body, Line, key
+from ridgeline.graph.record import Body, Extracted, Line, key
 from ridgeline.graph.task import Task
 from ridgeline.graph.values import Artifact, FileEdit
 from ridgeline.sandbox.audit.examine import find_added
 from ridgeline.sandbox.judge.task_file import TaskError, load_task
 from ridgeline.sandbox.store.ledger import FIRST, seal_line
 from ridgeline.sandbox.workspace.edits import CONTRACT_FILE, refusal
+from ridgeline.sandbox.workspace.extraction import find_minimal_project
 from ridgeline.sandbox.workspace.git import Entry
 from ridgeline.sandbox.workspace.globs import matches
 from tests.builders import make_contract
@@ -151,6 +152,20 @@ class FakeWorkspace:
             changed=changed,
             audit=find_added(before, {edit.path: edit.text for edit in edits}, dtype=self._contract.dtype),
         )
+
+    def extract(self, commit: str) -> Extracted:
+        groups = find_minimal_project(self._files(commit), self._contract, lambda path: self._files(commit)[path])
+        taken = {path: self._files(commit)[path] for paths in groups.values() for path in paths}
+        minimal = self._commit(self._tree(taken), parent=commit, message="minimal", at=BASE_AT)
+        stored = {
+            group: tuple(self._artifacts.put(path, taken[path].encode()) for path in paths)
+            for group, paths in groups.items()
+        }
+        return Extracted(commit=minimal, upstream=commit, **stored)
+
+    def select_core(self, edits: tuple[FileEdit, ...]) -> tuple[FileEdit, ...]:
+        flags = (self._contract.flags_file,) if self._contract.flags_file else ()
+        return tuple(edit for edit in edits if matches(edit.path, (*self._contract.kernel_source, *flags)))
 
     def accept(self, *, parent: str, tree: str, message: str, at: str) -> str:
         commit = self._commit(tree, parent=parent, message=message, at=at)

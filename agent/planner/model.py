@@ -304,7 +304,7 @@ class ModelPlanner:
             "terms": briefing.terms,
             "cpu": briefing.machine.kind == "cpu",
             "goal": goal.text if (goal := briefing.target.performance_target) else "",
-            "editable": ", ".join(briefing.contract.editable_globs),
+            "editable": _describe_editable(briefing),
             "flags_file": briefing.contract.flags_file or "",
             "whose": "best version" if name in BEFORE_EDITS else "candidate",
             **variables,
@@ -378,6 +378,16 @@ def _describe_expectation(about: Hypothesis) -> str:
     """The predicted speedup in brackets; empty where none was predicted."""
     speedup = about.prediction.speedup
     return f" ({speedup:.2f}x expected)" if speedup else ""
+
+
+def _describe_editable(briefing: Briefing) -> str:
+    """Globs that may be edited; in workspace mode also which of them never leave the minimal project."""
+    contract = briefing.contract
+    globs = ", ".join(contract.editable_globs)
+    core = (*contract.kernel_source, *((contract.flags_file,) if contract.flags_file else ()))
+    if briefing.target.execution_mode == "repo" or set(contract.editable_globs) == set(core):
+        return globs
+    return f"{globs} (only {', '.join(core)} is synced back to the project; the rest is scaffolding)"
 
 
 @cache

@@ -30,7 +30,7 @@ from ridgeline.graph.approval import ApprovalRequest, Decision
 from ridgeline.graph.briefing import Briefing
 from ridgeline.graph.loop.build import CHECKPOINTED
 from ridgeline.graph.ports import Applied, Base, Ports, Refused, Workspace
-from ridgeline.graph.record import Line, Opened, RoundClosed
+from ridgeline.graph.record import Extracted, Line, Opened, RoundClosed
 from ridgeline.graph.state import Request
 from ridgeline.graph.values import SCHEMA, Artifact, FileEdit, Value
 from ridgeline.sandbox.store.durable import Unsynced
@@ -150,6 +150,12 @@ class ToldWorkspace:
 
     def apply(self, *, round: int, parent: str, edits: tuple[FileEdit, ...], at: str) -> Applied | Refused:
         return self._ask("apply", round=round, parent=parent, edits=edits, at=at)  # type: ignore[no-any-return]
+
+    def extract(self, commit: str) -> Extracted:
+        return self._ask("extract", commit=commit)  # type: ignore[no-any-return]
+
+    def select_core(self, edits: tuple[FileEdit, ...]) -> tuple[FileEdit, ...]:
+        return self._ask("select_core", edits=edits)  # type: ignore[no-any-return]
 
     def accept(self, *, parent: str, tree: str, message: str, at: str) -> str:
         return self._ask("accept", parent=parent, tree=tree, message=message, at=at)  # type: ignore[no-any-return]

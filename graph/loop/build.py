@@ -49,11 +49,13 @@ from ridgeline.graph.loop.round import (
     decide,
     draft,
     format_candidate,
+    local_gate,
     measure,
     propose,
     repair,
     revalidate,
     split,
+    sync_back,
     trace,
     verify,
 )
@@ -77,7 +79,7 @@ from ridgeline.graph.rules.history import fold_ledger
 from ridgeline.graph.rules.stagnation import can_restart, find_stagnation
 from ridgeline.graph.rules.stop import should_stop
 from ridgeline.graph.state import State, Update
-from ridgeline.graph.trial import Broken, Built, Drafted, Failed, Judged, find_proposal
+from ridgeline.graph.trial import Applied, Broken, Built, Drafted, Failed, Judged, find_proposal
 
 Node = Callable[..., Update]
 Router = Callable[..., str]
@@ -103,6 +105,8 @@ def list_nodes() -> tuple[tuple[str, Node, str | Router], ...]:
         ("approve_hypothesis", approve_hypothesis, after_approve_hypothesis),
         ("draft", draft, after_draft),
         ("apply", apply, after_apply),
+        ("local_gate", local_gate, after_local_gate),
+        ("sync_back", sync_back, after_sync_back),
         ("compile", compile_candidate, after_compile),
         ("verify", verify, after_verify),
         ("repair", repair, after_repair),
@@ -191,7 +195,21 @@ def after_draft(state: State) -> Literal["apply", "judge"]:
     return "judge" if isinstance(state["trial"], Failed) else "apply"
 
 
-def after_apply(state: State) -> Literal["compile", "judge"]:
+def after_apply(state: State, runtime: Runtime[Ports]) -> Literal["local_gate", "compile", "judge"]:
+    if isinstance(state["trial"], Failed):
+        return "judge"
+    return "local_gate" if read_history(runtime.context).opened.extracted else "compile"
+
+
+def after_local_gate(state: State) -> Literal["sync_back", "repair", "judge"]:
+    """Only what the minimal project builds and finds right is synced back."""
+    trial = state["trial"]
+    if isinstance(trial, Failed):
+        return "judge"
+    return "sync_back" if isinstance(trial, Applied) else "repair"
+
+
+def after_sync_back(state: State) -> Literal["compile", "judge"]:
     return "judge" if isinstance(state["trial"], Failed) else "compile"
 
 

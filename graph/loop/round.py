@@ -18,6 +18,7 @@ from ridgeline.graph.loop.context import (
     read_standing,
     wait_for_decision,
 )
+from ridgeline.graph.ports import Applied as AppliedEdits
 from ridgeline.graph.ports import Ports, Refused
 from ridgeline.graph.reports.approval import ask_about_change, ask_about_hypothesis
 from ridgeline.graph.rules import acceptance
@@ -27,6 +28,7 @@ from ridgeline.graph.rules.audit import find_refusal
 from ridgeline.graph.rules.bottleneck import classify_bottleneck
 from ridgeline.graph.rules.change import explain_forbidden, explain_several_changes
 from ridgeline.graph.rules.early_end import explain_early_end
+from ridgeline.graph.rules.gates import compare_minimal_projects
 from ridgeline.graph.rules.person_edit import choose_approved, make_edit
 from ridgeline.graph.rules.readings import sort_readings
 from ridgeline.graph.rules.roofline import compute_shape_roofs
@@ -41,6 +43,7 @@ from ridgeline.graph.trial import (
     Failed,
     Formatted,
     Judged,
+    LocalGate,
     Proposed,
     Repair,
     Timed,
@@ -191,7 +194,16 @@ def apply(state: State, runtime: Runtime[Ports]) -> Update:
     )
     if isinstance(edit, Refused):
         return {"trial": Failed(reached=trial, reason="refused_edit", detail=edit.detail)}
-    applied = Applied(
+    applied = _make_applied(trial, edit)
+    if edit.tree == best.tree:
+        return {"trial": Failed(reached=applied, reason="no_change", detail="the edits leave every file as it was")}
+    if refused := find_refusal(edit.audit, trial.proposed.hypothesis, best.contract):
+        return {"trial": Failed(reached=applied, reason=refused.reason, detail=refused.detail)}
+    return {"trial": applied}
+
+
+def _make_applied(trial: Drafted, edit: AppliedEdits) -> Applied:
+    return Applied(
         drafted=trial,
         commit=edit.commit,
         tree=edit.tree,
@@ -200,11 +212,67 @@ def apply(state: State, runtime: Runtime[Ports]) -> Update:
         changed=edit.changed,
         audit=edit.audit,
     )
+
+
+# Workspace mode: a candidate is tried in the minimal project first; what passes there is synced back.
+
+
+def local_gate(state: State, runtime: Runtime[Ports]) -> Update:
+    """Build, test and quick benchmark of the candidate's minimal project.
+
+    It only refuses: whether a change is kept is decided in the project itself, on numbers taken there.
+    """
+    trial, ports = state["trial"], runtime.context
+    assert isinstance(trial, Applied)
+    minimal = ports.workspace.extract(trial.commit).commit
+    trial = trial.model_copy(update={"local": LocalGate(commit=minimal)})
+    built = _judge_build(trial, ports.builder.build(minimal), ports)
+    if isinstance(built, Failed) or not built.build.ok:
+        return {"trial": built}
+    test = ports.checker.check(minimal, purpose=f"round-{trial.drafted.proposed.round}, minimal project")
+    tested = _judge_test(built, test, ports)
+    if not isinstance(tested, Verified):
+        return {"trial": tested}
+    return {"trial": _time_minimal_project(trial, minimal, test, ports)}
+
+
+def _time_minimal_project(trial: Applied, minimal: str, test: TestResult, ports: Ports) -> Applied | Failed:
+    """The candidate's minimal project against the best version's, one quick run each, the best version first."""
+    best, limits = read_standing(ports), read_history(ports).limits
+    versions = (ports.workspace.extract(best.commit).commit, minimal)
+    old, new = (
+        ports.timer.benchmark(
+            version,
+            level="quick",
+            source="quick",
+            shapes=best.shapes,
+            repeat=trial.drafted.proposed.round + len(trial.drafted.repairs),
+            purpose="minimal project",
+        )
+        for version in versions
+    )
+    gain, why = compare_minimal_projects(new, old, best.contract.scoring, limits)
+    reached = trial.model_copy(update={"local": LocalGate(commit=minimal, test=test, quick=new, gain=gain)})
+    return reached if why is None else Failed(reached=reached, reason=why[0], detail=why[1])
+
+
+def sync_back(state: State, runtime: Runtime[Ports]) -> Update:
+    """The kernel's own changes on top of the best version of the project: nothing else leaves the workspace."""
+    trial, ports = state["trial"], runtime.context
+    assert isinstance(trial, Applied)
+    core = ports.workspace.select_core(trial.drafted.edits)
+    left = tuple(edit.path for edit in trial.drafted.edits if edit not in core)
+    if not left:
+        return {"trial": trial}
+    best, start = read_standing(ports), trial.drafted.proposed
+    edit = ports.workspace.apply(round=start.round, parent=best.commit, edits=core, at=start.opened_at)
+    if isinstance(edit, Refused):
+        return {"trial": Failed(reached=trial, reason="refused_edit", detail=edit.detail)}
+    synced = _make_applied(trial.drafted, edit).model_copy(update={"local": trial.local, "left": left})
     if edit.tree == best.tree:
-        return {"trial": Failed(reached=applied, reason="no_change", detail="the edits leave every file as it was")}
-    if refused := find_refusal(edit.audit, trial.proposed.hypothesis, best.contract):
-        return {"trial": Failed(reached=applied, reason=refused.reason, detail=refused.detail)}
-    return {"trial": applied}
+        why = f"nothing of the kernel changed: only {', '.join(left)}, which stays in the workspace"
+        return {"trial": Failed(reached=synced, reason="no_change", detail=why)}
+    return {"trial": synced}
 
 
 # Build the candidate.
@@ -213,18 +281,22 @@ def apply(state: State, runtime: Runtime[Ports]) -> Update:
 def compile_candidate(state: State, runtime: Runtime[Ports]) -> Update:
     trial, ports = state["trial"], runtime.context
     assert isinstance(trial, Applied)
-    build = ports.builder.build(trial.commit)
-    built = Built(applied=trial, build=build)
-    if build.stopped:
-        return {"trial": Failed(reached=built, reason="stopped", detail=build.stopped)}
-    limits = read_history(ports).limits
-    if new := find_tampering(ports, build):
+    built = _judge_build(trial, ports.builder.build(trial.commit), ports)
+    if isinstance(built, Built) and (new := find_tampering(ports, built.build)):
         return {"trial": Failed(reached=built, reason="tampered", detail=new)}
+    return {"trial": built}
+
+
+def _judge_build(trial: Applied, build: BuildResult, ports: Ports) -> Built | Failed:
+    """Built, or broken on its way to a repair; failed where none is left."""
+    built, limits = Built(applied=trial, build=build), read_history(ports).limits
+    if build.stopped:
+        return Failed(reached=built, reason="stopped", detail=build.stopped)
     if build.ok or (limits.repair_builds and count_repairs_left(trial.drafted, limits) > 0):
-        return {"trial": built}
+        return built
     timed_out = build.exit is not None and build.exit.timed_out
     detail = build.exit.output if build.exit else "the build failed without saying why"
-    return {"trial": Failed(reached=built, reason="build_timeout" if timed_out else "build_failed", detail=detail)}
+    return Failed(reached=built, reason="build_timeout" if timed_out else "build_failed", detail=detail)
 
 
 def find_tampering(ports: Ports, build: BuildResult) -> str:
@@ -259,16 +331,21 @@ def verify(state: State, runtime: Runtime[Ports]) -> Update:
     trial, ports = state["trial"], runtime.context
     assert isinstance(trial, Built)
     test = run_test(ports, trial.applied.commit, purpose=f"round-{trial.applied.drafted.proposed.round}")
+    return {"trial": _judge_test(trial, test, ports)}
+
+
+def _judge_test(trial: Built, test: TestResult, ports: Ports) -> Verified | Broken | Failed:
+    """Right, wrong on its way to a repair, or failed."""
     match test.kind:
         case "pass":
-            return {"trial": Verified(built=trial, test=test)}
+            return Verified(built=trial, test=test)
         case "incorrect":
             broken = Broken(built=trial, test=test)
             if count_repairs_left(trial.applied.drafted, read_history(ports).limits) > 0:
-                return {"trial": broken}
-            return {"trial": Failed(reached=broken, reason="incorrect", detail=test.detail)}
+                return broken
+            return Failed(reached=broken, reason="incorrect", detail=test.detail)
         case kind:
-            return {"trial": Failed(reached=trial, reason=FAILED_TEST[kind], detail=test.detail)}
+            return Failed(reached=trial, reason=FAILED_TEST[kind], detail=test.detail)
 
 
 # A candidate's test, held against the original's: exit code 0 alone does not say that a test came to its end.

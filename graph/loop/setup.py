@@ -59,7 +59,9 @@ def prepare(state: State, runtime: Runtime[Ports]) -> Update:
     setting = state["setting"]
     assert setting is not None
     base = runtime.context.workspace.open(setting.target.git_branch)
-    return {"setting": setting.model_copy(update={"base": base})}
+    workspace = setting.target.execution_mode == "workspace"
+    extracted = runtime.context.workspace.extract(base.commit) if workspace else None
+    return {"setting": setting.model_copy(update={"base": base, "extracted": extracted})}
 
 
 # Step 0: the ceilings of this machine, as far as they can be measured; the shapes meet them at the baseline.
@@ -99,6 +101,7 @@ def recall(state: State, runtime: Runtime[Ports]) -> Update:
             version=request.version,
             decisions=decided,
             counts_work=request.counts_work,
+            extracted=setting.extracted,
         )
     )
     ports.ledger.append(make_roofline_record(setting.ceilings, setting.machine, request.specs))
@@ -127,7 +130,31 @@ def baseline_test(state: State, runtime: Runtime[Ports]) -> Update:
             f"{place}: test_command: the unmodified code fails its own test ({test.kind}): {_tail(test.detail)};"
             f" {missing_package(test.detail) or 'mend one of them'}"
         )
+    _require_whole(ports, opened)
     return {"baseline": BaselineSoFar(opened_at=opened_at, test=test)}
+
+
+def _require_whole(ports: Ports, opened: Opened) -> None:
+    """Raises BrokenBaseline where the minimal project of workspace mode does not build, or fails the test."""
+    extracted = opened.extracted
+    if extracted is None:
+        return
+    files = [file.name for file in (*extracted.src, *extracted.tests, *extracted.bench)]
+    built = ports.builder.build(extracted.commit)
+    if not built.ok:
+        output = built.exit.output if built.exit else ""
+        raise BrokenBaseline(_describe_incomplete(opened, files, "does not build", output))
+    test = ports.checker.check(extracted.commit, purpose="baseline, minimal project")
+    if not test.passed:
+        raise BrokenBaseline(_describe_incomplete(opened, files, f"fails the test ({test.kind})", test.detail))
+
+
+def _describe_incomplete(opened: Opened, files: list[str], what: str, output: str) -> str:
+    return (
+        f"{opened.contract_path}: workspace: the minimal project ({len(files)} files: {', '.join(files[:12])}"
+        f"{', ...' if len(files) > 12 else ''}) {what}: {_tail(output)}; name what it lacks under `workspace:`"
+        " src, tests or bench, or how it is built under rebuild; or set execution_mode: repo"
+    )
 
 
 def baseline_measure(state: State, runtime: Runtime[Ports]) -> Update:
@@ -155,6 +182,18 @@ def baseline_measure(state: State, runtime: Runtime[Ports]) -> Update:
         ports.timer.benchmark(commit, level="quick", source="quick", shapes=chosen, repeat=0, purpose="baseline"),
         history.opened.contract_path,
     )
+    if history.opened.extracted is not None:
+        _require_usable(
+            ports.timer.benchmark(
+                history.opened.extracted.commit,
+                level="quick",
+                source="quick",
+                shapes=chosen,
+                repeat=0,
+                purpose="minimal project",
+            ),
+            f"{history.opened.contract_path}: workspace (the minimal project)",
+        )
     update = {"project": project, "quick": quick, "spot": spot, "representative": chosen}
     return {"baseline": so_far.model_copy(update=update)}
 

@@ -20,7 +20,7 @@ from ridgeline.prompts.render import render
 
 def render_all(history: History, *, worktree: str, tool: str = "ridgeline") -> Documents:
     """All files. `worktree` is the checked-out tree that the quick script measures; nothing is read, no clock asked."""
-    files = _living(history, worktree, tool)
+    files = _living(history, worktree, tool) | _render_minimal_project(history)
     if history.baseline is not None:
         files |= baseline_files(history, history.baseline)
         files["memory/v0.json"] = baseline_memory(history, history.baseline)
@@ -35,6 +35,8 @@ def render_changed(history: History, *, worktree: str, tool: str = "ridgeline") 
     Writing these after every event leaves the same folder as writing everything at the end.
     """
     files = _living(history, worktree, tool)
+    if not history.rounds:
+        files |= _render_minimal_project(history)
     if history.rounds:
         files |= _of_round(history, history.rounds[-1])
     elif history.baseline is not None:
@@ -53,6 +55,17 @@ def _living(history: History, worktree: str, tool: str) -> Documents:
         "logs/optimize.md": optimize_log(history),
         "logs/performance_trend.md": trend(history),
     }
+
+
+def _render_minimal_project(history: History) -> Documents:
+    """`src/`, `tests/` and `bench/` of workspace mode, as they were extracted; nothing where the project is worked in."""
+    extracted = history.opened.extracted
+    if extracted is None:
+        return {}
+    files: Documents = {}
+    for group in ("src", "tests", "bench"):
+        files |= place_artifacts(group, getattr(extracted, group))
+    return files
 
 
 def _of_round(history: History, closed: RoundClosed) -> Documents:
@@ -253,6 +266,12 @@ def _additions(opened: Opened, baseline: BaselineClosed | None) -> str:
         "measurement_env": {"machine": opened.machine.name, "fingerprint": opened.machine.fingerprint},
         "ridgeline": opened.version,
     }
+    if opened.extracted is not None:
+        fields["upstream_commit"] = opened.extracted.upstream
+        fields["extracted_files"] = {
+            group: {file.name: file.sha256 for file in getattr(opened.extracted, group)}
+            for group in ("src", "tests", "bench")
+        }
     return _dump(fields)
 
 

@@ -33,6 +33,7 @@ _ERROR_TYPES = {
     "refused_edit": "runtime",
     "incorrect": "accuracy",
     "check_failed": "accuracy",
+    "local_gate": "performance",
 }
 
 

@@ -25,7 +25,7 @@ from ridgeline.graph.rules.history import best_profile
 from ridgeline.graph.rules.result import compute_product
 from ridgeline.graph.rules.roofline import bound_of
 from ridgeline.graph.standing import History
-from ridgeline.graph.trial import Drafted, find
+from ridgeline.graph.trial import Applied, Drafted, find
 from ridgeline.graph.values import Artifact
 from ridgeline.graph.verdict import Verdict
 from ridgeline.prompts.render import render
@@ -132,6 +132,8 @@ def summary(history: History, closed: RoundClosed) -> str:
         lever=code(hypothesis.lever, 120),
         target_class=line(hypothesis.target_class, 120),
         changed=[code(path, 200) for path in chosen.changed] if chosen else [],
+        local=describe_local_gate(chosen) if chosen else "",
+        left=[code(path, 200) for path in chosen.left] if chosen else [],
         explanation=line(drafted.explanation) if drafted else "",
         repairs=[(line(item.evidence, 300), line(item.explanation, 300)) for item in drafted.repairs]
         if drafted
@@ -150,6 +152,23 @@ def summary(history: History, closed: RoundClosed) -> str:
         root_cause=line(reflection.root_cause) or "not established",
         lesson=line(reflection.lesson or reflection.dropped) or "nothing reusable",
         transfer=transfer_check(closed, contract).fields(),
+    )
+
+
+def describe_local_gate(applied: Applied) -> str:
+    """What the minimal project of workspace mode said, in a sentence; empty where there is none."""
+    local = applied.local
+    if local is None:
+        return ""
+    if local.test is None:
+        return "not passed: the minimal project did not build, or failed its test"
+    quick = (
+        "no quick numbers"
+        if local.gain is None
+        else f"quick benchmark {percent(local.gain)} against the best version's"
+    )
+    return (
+        f"the minimal project builds and passes its test; {quick}, one run each, which decides nothing but a clear loss"
     )
 
 

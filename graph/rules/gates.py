@@ -1,11 +1,14 @@
 """Gates before any number counts: build, correctness, Check, benchmark, physics, Rule 11. And notes for all presets."""
 
-from ridgeline.graph.evidence import Profiled
+from typing import Literal
+
+from ridgeline.graph.contract import Scoring
+from ridgeline.graph.evidence import Benchmark, BenchmarkFailed, Profiled
 from ridgeline.graph.limits import Limits
 from ridgeline.graph.rules.outcome import CAUSES, Outcome, reject_outcome
 from ridgeline.graph.rules.physics import find_impossible_time
 from ridgeline.graph.rules.readings import Readings, active_labels, find_failing_rows, reference_run
-from ridgeline.graph.rules.score import ScoreError, delta, exceeds
+from ridgeline.graph.rules.score import ScoreError, at_least, delta, exceeds
 from ridgeline.graph.standing import Standing
 from ridgeline.graph.stats.paired import PairedError, check_samples, merge_comparisons
 from ridgeline.graph.trial import Traced, find_proposal
@@ -30,6 +33,35 @@ def check_hard_gates(trial: Traced, readings: Readings, standing: Standing) -> O
         or _check_physics(readings, standing)
         or _check_bucket(trial)
     )
+
+
+def compare_minimal_projects(
+    candidate: Benchmark | BenchmarkFailed, best: Benchmark | BenchmarkFailed, scoring: Scoring, limits: Limits
+) -> tuple[float | None, tuple[Literal["benchmark_failed", "local_gate", "stopped"], str] | None]:
+    """Gain of a candidate in the minimal project, and why it ends there: reason and detail, None to go on.
+
+    One run each is no measurement: only a loss beyond what a core shape may lose ends it. A best version without
+    numbers is no fault of the candidate's.
+    """
+    if isinstance(candidate, BenchmarkFailed):
+        reason: Literal["stopped", "benchmark_failed"] = (
+            "stopped" if candidate.reason == "stopped" else "benchmark_failed"
+        )
+        return None, (reason, f"in the minimal project: {candidate.reason}: {candidate.detail}")
+    if labels := find_failing_rows(candidate):
+        return None, ("benchmark_failed", f"in the minimal project Check is not PASS for {', '.join(labels)}")
+    if isinstance(best, BenchmarkFailed):
+        return None, None
+    try:
+        gain = delta(candidate, best, scoring).gain
+    except ScoreError as error:
+        return None, ("benchmark_failed", f"in the minimal project: {error}")
+    if at_least(-gain, limits.core_shape_regress_limit):
+        return gain, (
+            "local_gate",
+            f"{gain:+.1%} against the best version there; {-limits.core_shape_regress_limit:+.0%} ends it",
+        )
+    return gain, None
 
 
 def is_usable(readings: Readings, standing: Standing) -> bool:

@@ -143,6 +143,7 @@ CAUSES = {
     "test_crashed": "the correctness test crashed",
     "tampered": "evaluation files were altered",
     "benchmark_failed": "the benchmark gave no usable numbers",
+    "local_gate": "it is slower in the minimal project already",
     "rejected": "a person rejected it",
     "stopped": "the campaign was to stop",
 }

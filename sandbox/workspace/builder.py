@@ -11,6 +11,7 @@ from ridgeline.graph.values import FileEdit
 from ridgeline.sandbox.isolation.directory_pool import read_left
 from ridgeline.sandbox.workspace.checkouts import scratch_copy
 from ridgeline.sandbox.workspace.commands import Commands, summarize_exit
+from ridgeline.sandbox.workspace.worktree import MINIMAL
 
 logger = logging.getLogger(__name__)
 
@@ -38,7 +39,8 @@ class ContractBuilder:
 
         A tree that somebody changed since it was built is checked out and built again.
         """
-        rebuild, trees = self._commands.contract.rebuild, self._commands.trees
+        trees, contract = self._commands.trees, self._commands.contract
+        rebuild = contract.local_rebuild if commit.endswith(MINIMAL) else contract.rebuild
         if rebuild.required and not trees.built(commit):  # its slot went to another commit, and its binaries with it
             self._commands.seals.open(trees.tree(commit))
         if broken := self._commands.broken(commit):

@@ -22,13 +22,16 @@ from ridgeline.sandbox.workspace.edits import LINK, MODULE
 from ridgeline.sandbox.workspace.git import Entry, Git
 from ridgeline.sandbox.workspace.globs import matches
 from ridgeline.sandbox.workspace.signatures import SETTLED_NS, Signs, contents, is_folder, is_settled, signs_of
-from ridgeline.sandbox.workspace.worktree import GitWorkspace
+from ridgeline.sandbox.workspace.worktree import MINIMAL, GitWorkspace
 
 SLOTS = ("a", "b", "c")
 TWIN_SLOT = "d"
 """Apart from the others, so that comparing a version with itself costs no other version its build."""
 TWIN = "+twin"
 """Marks the name of a commit's second checkout."""
+MINIMAL_SLOTS = ("m", "n")
+"""Apart from the others likewise: what is tried in the minimal project costs the project itself no build."""
+ALL_SLOTS = (*SLOTS, TWIN_SLOT, *MINIMAL_SLOTS)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,7 +77,7 @@ class Trees:
         """The content of a commit, by git's name for it. Raises NoSuchBase for an unknown commit."""
         if commit not in self._tree_of:
             tree = self._workspace.tree(_real(commit))
-            self._tree_of[commit] = tree if commit == _real(commit) else f"{tree}{TWIN}"
+            self._tree_of[commit] = f"{tree}{commit.removeprefix(_real(commit))}"
         return self._tree_of[commit]
 
     def content(self, commit: str) -> str:
@@ -102,7 +105,7 @@ class Trees:
     def around(self, folder: Path) -> Path | None:
         """The checkout that a folder lies in; None for one elsewhere."""
         inside = folder.absolute()
-        return next((self._dir / name for name in (*SLOTS, TWIN_SLOT) if inside.is_relative_to(self._dir / name)), None)
+        return next((self._dir / name for name in ALL_SLOTS if inside.is_relative_to(self._dir / name)), None)
 
     def at(self, commit: str) -> Path:
         """The contract's folder of a checkout of that commit; built or not. Raises NoSuchBase for an unknown one."""
@@ -269,12 +272,14 @@ class Trees:
 
 def _real(commit: str) -> str:
     """The commit that git knows."""
-    return commit.removesuffix(TWIN)
+    return commit.removesuffix(TWIN).removesuffix(MINIMAL)
 
 
 def _slots(commit: str) -> tuple[str, ...]:
     """Where a commit, or its twin, may stand."""
-    return (TWIN_SLOT,) if commit.endswith(TWIN) else SLOTS
+    if commit.endswith(TWIN):
+        return (TWIN_SLOT,)
+    return MINIMAL_SLOTS if commit.endswith(MINIMAL) else SLOTS
 
 
 def _may_change(path: str, contract: Contract) -> bool:

@@ -9,12 +9,14 @@ from ridgeline.graph.contract import Contract
 from ridgeline.graph.errors import BranchTaken, NoSuchBase
 from ridgeline.graph.finding import Finding
 from ridgeline.graph.ports import Applied, Artifacts, Base, Refused
+from ridgeline.graph.record import Extracted
 from ridgeline.graph.values import Artifact, FileEdit
 from ridgeline.sandbox.audit.examine import find_added
 from ridgeline.sandbox.audit.shared import find_shared, native, nearest
 from ridgeline.sandbox.store.durable import write_whole
 from ridgeline.sandbox.store.json_file import read_model
 from ridgeline.sandbox.workspace.edits import CONTRACT_FILE, LINK, MODULE, refusal
+from ridgeline.sandbox.workspace.extraction import find_minimal_project
 from ridgeline.sandbox.workspace.git import DIFF_WORDS, Change, Entry, Git, Holdings, NewCommit
 from ridgeline.sandbox.workspace.globs import matches
 from ridgeline.sandbox.workspace.repository import Repository, find_repository, mirror_of
@@ -23,6 +25,10 @@ logger = logging.getLogger(__name__)
 
 __all__ = ["GitWorkspace", "find_repository"]
 
+MINIMAL = "+minimal"
+"""Marks the name of a version's minimal project."""
+EXTRACTED_AT = "2000-01-01T00:00:00+00:00"
+"""Date of the commit that holds a minimal project: the same files are the same commit."""
 NO_BRANCH = "none"
 NEW_FILE = "100644"
 
@@ -153,6 +159,41 @@ class GitWorkspace:
             changed=tuple(sorted(path for path in {**present, **files} if present.get(path) != files.get(path))),
             audit=self._audit(parent, edits),
         )
+
+    def extract(self, commit: str) -> Extracted:
+        """The minimal project of a version, as a commit of its own; nothing of the user's repository changes.
+
+        Only files below the contract's folder are looked at. The same version gives the same answer.
+        """
+        files, mirror = self.files(commit), self.repository()
+        plain = [path for path, entry in files.items() if entry.mode not in (LINK, MODULE)]
+
+        def read(path: str) -> str:
+            return _decode(self._holdings.contents(mirror, (files[path].oid,))[0]) or ""
+
+        groups = find_minimal_project(plain, self._contract, read)
+        taken = {self._holdings.at_root(path) for paths in groups.values() for path in paths}
+        dropped = {entry.path: None for entry in mirror.entries(commit, ".") if entry.path not in taken}
+        digest = sha256(repr((commit, sorted(taken))).encode(errors="surrogateescape")).hexdigest()
+        message, ref = f"minimal project of {commit}\n", self._ref("minimal", digest)
+        new = mirror.grow(dropped, parent=commit, ref=ref, message=message, at=EXTRACTED_AT)
+
+        def store(group: str) -> tuple[Artifact, ...]:
+            contents = self._holdings.contents(mirror, tuple(files[path].oid for path in groups[group]))
+            return tuple(self._artifacts.put(path, data) for path, data in zip(groups[group], contents, strict=True))
+
+        return Extracted(
+            commit=f"{new.commit}{MINIMAL}",
+            upstream=commit,
+            src=store("src"),
+            tests=store("tests"),
+            bench=store("bench"),
+        )
+
+    def select_core(self, edits: tuple[FileEdit, ...]) -> tuple[FileEdit, ...]:
+        """Edits of `kernel_source` and `flags_file`; what else was editable stays in the workspace."""
+        flags = (self._contract.flags_file,) if self._contract.flags_file else ()
+        return tuple(edit for edit in edits if matches(edit.path, (*self._contract.kernel_source, *flags)))
 
     def _grown(
         self, mirror: Git, present: dict[str, Entry], changes: dict[str, Change], *, round: int, parent: str, at: str
