@@ -11,7 +11,7 @@ from ridgeline.agent.errors import UserError
 if TYPE_CHECKING:
     from ridgeline.knowledge.claims import ClaimsChecked
     from ridgeline.knowledge.library import Library
-    from ridgeline.knowledge.registered import Measured
+    from ridgeline.knowledge.registered import MeasuredNumber
 
 FILES = ("README.md", "plans/*.md", "memory/*.json", "rounds/*/*.md", "performance.md", "final_report.md")
 """What a person or a planner writes or reads there; logs and profiles hold raw output of tools."""
@@ -38,9 +38,9 @@ def wikis_of(campaign: str) -> tuple[Path, ...]:
     return require_readable(wikis, f"{folder.name}: knowledge.wiki")
 
 
-def read_measured_specs(ledger: Path) -> Iterator["Measured"]:
+def read_measured_specs(ledger: Path) -> Iterator["MeasuredNumber"]:
     """Hardware numbers that a ledger holds as measured or reported on its machine; none where there is no ledger."""
-    from ridgeline.knowledge.registered import Measured
+    from ridgeline.knowledge.registered import MeasuredNumber
 
     if not ledger.is_file():
         return
@@ -50,7 +50,7 @@ def read_measured_specs(ledger: Path) -> Iterator["Measured"]:
         entry = body if body.get("kind") == "roofline" else body.get("roofline") or {}
         for spec in entry.get("specs", ()):
             if isinstance(spec.get("value"), int | float):
-                yield Measured(metric=spec["metric"], value=spec["value"], unit=spec["unit"])
+                yield MeasuredNumber(metric=spec["metric"], value=spec["value"], unit=spec["unit"])
 
 
 def _body(line: str) -> dict[str, Any]:

@@ -123,7 +123,7 @@ class PrintedLine(Value):
     """Whether it says, number and all, that something failed."""
 
 
-class Printed(Value):
+class TestOutput(Value):
     """What a test printed, in the order in which each line was last said."""
 
     lines: tuple[PrintedLine, ...]
@@ -145,7 +145,7 @@ class TestResult(Value):
     seconds: float
     gpu_s: Annotated[float, Field(exclude_if=_unsaid)] = 0.0
     """Seconds that a card's lease was held for it; 0 on a processor, and in records older than this field."""
-    printed: Annotated[Printed | None, Field(exclude_if=_unsaid)] = None
+    printed: Annotated[TestOutput | None, Field(exclude_if=_unsaid)] = None
     """By which a run that ended early is told from one that passed; None in records older than this field."""
     own_work: Annotated[Answer | None, Field(exclude_if=_unsaid)] = None
     """What Ridgeline's judge said of whose work the result is; None where another test ran, or nobody was asked."""

@@ -34,7 +34,7 @@ def _not_kept(value: object) -> bool:
     return value is None
 
 
-class Launched(Value):
+class LaunchShape(Value):
     """One way in which a kernel was launched."""
 
     calls: int
@@ -83,8 +83,8 @@ class KernelCalls(Value):
     """Of the time between the first start and the last end."""
     gap_before_ns: float | None = None
     """Median time the queue stood empty before it, where positive."""
-    last: Launched
-    variants: tuple[Launched, ...] = ()
+    last: LaunchShape
+    variants: tuple[LaunchShape, ...] = ()
     """Distinct launches: grid, block and registers; most time first, at most 16."""
     vgpr_total: int | None = None
     """Registers per lane, arch and accumulation together; see `corrected`."""
@@ -197,7 +197,7 @@ class Recording(Value):
     warnings: tuple[str, ...] = ()
 
 
-class Said(Value):
+class ProfileNumber(Value):
     """One number of a profile, where it comes from, and on which rung of the ladder it stands."""
 
     name: str
@@ -221,11 +221,11 @@ class KernelProfile(Value):
     key: str
     """Digest of name, grid, block and registers."""
     category: KernelCategory
-    launched: Launched
+    launched: LaunchShape
     calls: int
     dropped_warmup: int = 0
     grade: Grade | None = None
-    numbers: tuple[Said, ...] = ()
+    numbers: tuple[ProfileNumber, ...] = ()
     limiter: Limiter | None = None
     stalls: tuple[StallShare, ...] = ()
     hotspots: tuple[Hotspot, ...] = Field((), max_length=20)
@@ -239,7 +239,7 @@ class KernelProfile(Value):
         return next((number.value for number in self.numbers if number.name == name), None)
 
 
-class Bounded(Value):
+class BoundExplanation(Value):
     """What bounds a kernel, and the chain from evidence to what to look at next."""
 
     bound: Bound

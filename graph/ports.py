@@ -30,7 +30,7 @@ from ridgeline.graph.trial import Broken, Built, Judged
 from ridgeline.graph.values import Artifact, FileEdit, Value
 
 
-class Applied(Value):
+class CandidateCommit(Value):
     """What a commit of edits produced."""
 
     commit: str
@@ -42,7 +42,7 @@ class Applied(Value):
     """What reading the edits found, beyond what the parent's files have."""
 
 
-class Refused(Value):
+class EditRefusal(Value):
     """Edits that may not be applied, and why."""
 
     detail: str
@@ -82,7 +82,9 @@ class Workspace(Protocol):
     def open(self, branch: str) -> Base: ...
     def sources(self, commit: str) -> tuple[FileEdit, ...]: ...
     def snapshot(self, commit: str) -> tuple[Artifact, ...]: ...
-    def apply(self, *, round: int, parent: str, edits: tuple[FileEdit, ...], at: str) -> Applied | Refused: ...
+    def apply(
+        self, *, round: int, parent: str, edits: tuple[FileEdit, ...], at: str
+    ) -> CandidateCommit | EditRefusal: ...
     def extract(self, commit: str) -> Extracted:
         """The minimal project of a version: kernel, direct dependencies, test and benchmark, and nothing else."""
         ...

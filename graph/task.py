@@ -83,7 +83,7 @@ class Shape(Value):
         return label
 
 
-class Drawn(Value):
+class DrawnSizes(Value):
     """Sizes that the judge draws and no candidate has seen: each dimension in [low, high], `count` of them."""
 
     ranges: dict[str, tuple[int, int]] = Field(default_factory=dict)
@@ -124,7 +124,7 @@ class Task(Value):
     """None where the kernel only changes inputs that are `mutated`."""
     shapes: tuple[Shape, ...] = Field(min_length=1)
     """Public sizes; the timed ones are measured."""
-    drawn: Drawn = Drawn()
+    drawn: DrawnSizes = DrawnSizes()
     precision: Precision = "strict"
     """fp32 work: `strict`: to fp32 rounding. `relaxed`: other formulas for the same in fp32, which round more (Strassen,
     Winograd, a variance from one pass, fast math). `tf32`: TF32 products. `emulated`: splits into lower-precision products."""

@@ -67,7 +67,7 @@ class Fallback(Model):
     edits: tuple[Edit, ...] = Field(min_length=1)
 
 
-class Predicted(Model):
+class PredictedCounter(Model):
     """The counter that the lever moves."""
 
     counter: str
@@ -102,7 +102,7 @@ class Card(Model):
     because: str
     """Ends the sentence: I expect X to improve because ..."""
     change: str
-    prediction: Predicted
+    prediction: PredictedCounter
     counters: tuple[Annotated[str, Field(min_length=1)], ...] = ()
     """More counters or instruction-mix facts that confirm it, in the spelling of the tool that reports them."""
     expected_speedup: float = Field(default=1.0, ge=1, le=20)

@@ -15,7 +15,7 @@ _URL = re.compile(r"https?://[\w.-]+\.[a-z]{2,}(/\S*)?")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Checked:
+class CheckReport:
     """What the check counted, and what it found wrong."""
 
     documents: int
@@ -30,7 +30,7 @@ class Checked:
     problems: tuple[Problem, ...]
 
 
-def check(library: Library) -> Checked:
+def check(library: Library) -> CheckReport:
     """Read everything; problems in the order of files and lines."""
     sources = registry(library)
     cited: set[str] = set()
@@ -48,7 +48,7 @@ def check(library: Library) -> Checked:
         cited |= names
         problems += wrongs
     problems += _twice(library)
-    return Checked(
+    return CheckReport(
         documents=len(library.documents),
         facts=counted,
         specs=sum(bool(spec.written) for document in library.documents for spec in specs(document)),

@@ -11,8 +11,8 @@ from ridgeline.knowledge.library import Library
 from ridgeline.knowledge.quantities import CLOSE, Quantity, quantities, quantity
 from ridgeline.knowledge.registered import (
     ARROW,
-    Measured,
-    Registered,
+    MeasuredNumber,
+    RegisteredLine,
     find_misplacement,
     is_registered,
     list_registered,
@@ -69,7 +69,7 @@ class ClaimsChecked:
         return not self.problems
 
 
-def check_files(files: Mapping[str, str], library: Library, measured: Sequence[Measured] = ()) -> ClaimsChecked:
+def check_files(files: Mapping[str, str], library: Library, measured: Sequence[MeasuredNumber] = ()) -> ClaimsChecked:
     """Check texts by path. `measured` is what the campaign's ledger holds. Only what stands in its files counts."""
     entries = [entry for path, text in files.items() for entry in list_registered(text, path)]
     problems = [problem for entry in entries if (problem := find_misplacement(entry, library, measured))]
@@ -88,7 +88,7 @@ def check_files(files: Mapping[str, str], library: Library, measured: Sequence[M
 
 
 def _line(
-    line: str, believed: Sequence[Registered], shares: Sequence[float], *, json: bool
+    line: str, believed: Sequence[RegisteredLine], shares: Sequence[float], *, json: bool
 ) -> Iterator[tuple[str, str]]:
     """What is wrong with one line, each with its mend."""
     registered_quantities = [entry.quantity for entry in believed if entry.quantity is not None]

@@ -22,7 +22,7 @@ _UNKNOWN = re.compile(r"[-*\s]*(?P<metric>[^:|]+): UNKNOWN\b(?P<rest>.*)")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Measured:
+class MeasuredNumber:
     """A number that the campaign's ledger holds."""
 
     metric: str
@@ -31,7 +31,7 @@ class Measured:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Registered:
+class RegisteredLine:
     """One registered line."""
 
     path: str
@@ -43,7 +43,7 @@ class Registered:
     quantity: Quantity | None
 
 
-def list_registered(text: str, path: str) -> Iterator[Registered]:
+def list_registered(text: str, path: str) -> Iterator[RegisteredLine]:
     """Every registered line of a file."""
     for number, line in enumerate(text.splitlines(), start=1):
         match = _LINE.fullmatch(line)
@@ -51,7 +51,7 @@ def list_registered(text: str, path: str) -> Iterator[Registered]:
             continue
         unit = (match["unit"] or "").strip()
         plain = match["number"].replace(",", "")
-        yield Registered(
+        yield RegisteredLine(
             path=path,
             line=number,
             metric=match["metric"].strip(),
@@ -73,7 +73,7 @@ def unknown(line: str) -> str | None:
     return match["metric"].strip() if match else None
 
 
-def find_misplacement(entry: Registered, library: Library, measured: Sequence[Measured]) -> Problem | None:
+def find_misplacement(entry: RegisteredLine, library: Library, measured: Sequence[MeasuredNumber]) -> Problem | None:
     """Why a registered number cannot be believed, or None: it stands where it says."""
     if _HERE.fullmatch(entry.place):
         if any(_same(entry, measurement) for measurement in measured):
@@ -96,7 +96,7 @@ def find_misplacement(entry: Registered, library: Library, measured: Sequence[Me
     )
 
 
-def _against(entry: Registered, spec: Spec) -> Problem | None:
+def _against(entry: RegisteredLine, spec: Spec) -> Problem | None:
     """A spec line must be about the same metric and give the same number in the same unit."""
     if not re.search(rf"(?<!\w){re.escape(spec.metric)}$", entry.metric):
         return _problem(entry, f"{entry.place} is about {spec.metric}, not {entry.metric}", _mend(entry.metric))
@@ -115,7 +115,7 @@ def _spec_at(library: Library, path: str, line: int) -> Spec | None:
     return next((spec for spec in specs(document) if spec.source_line == line), None)
 
 
-def _same(entry: Registered, measurement: Measured) -> bool:
+def _same(entry: RegisteredLine, measurement: MeasuredNumber) -> bool:
     return (
         entry.metric == measurement.metric
         and entry.unit == measurement.unit
@@ -123,7 +123,7 @@ def _same(entry: Registered, measurement: Measured) -> bool:
     )
 
 
-def _problem(entry: Registered, what: str, mend: str) -> Problem:
+def _problem(entry: RegisteredLine, what: str, mend: str) -> Problem:
     return Problem(path=entry.path, line=entry.line, what=what, mend=mend)
 
 

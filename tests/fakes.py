@@ -9,7 +9,7 @@ from pathlib import Path
 from ridgeline.graph.contract import Contract
 from ridgeline.graph.errors import ArtifactLost, BranchTaken, FilesConflict, NoSuchBase
 from ridgeline.graph.judgment import JudgeFailed, Judgment, QuestionAnswer, SizeTime, TimedCall
-from ridgeline.graph.ports import Applied, Base, Refused
+from ridgeline.graph.ports import Base, CandidateCommit, EditRefusal
 from ridgeline.graph.record import Body, Extracted, Line, key
 from ridgeline.graph.task import Task
 from ridgeline.graph.values import Artifact, FileEdit
@@ -133,18 +133,18 @@ class FakeWorkspace:
         named = [(path, text) for path, text in self._files(commit).items() if matches(path, globs)]
         return tuple(self._artifacts.put(path, text.encode()) for path, text in named)
 
-    def apply(self, *, round: int, parent: str, edits: tuple[FileEdit, ...], at: str) -> Applied | Refused:
+    def apply(self, *, round: int, parent: str, edits: tuple[FileEdit, ...], at: str) -> CandidateCommit | EditRefusal:
         before = self._files(parent)
         present = {path: Entry(mode="100644", oid="", path=path) for path in before}
         if problem := refusal(edits, self._contract, present):
-            return Refused(detail=problem)
+            return EditRefusal(detail=problem)
         after = {**before, **{edit.path: edit.text for edit in edits if edit.text is not None}}
         after = {path: text for path, text in after.items() if FileEdit(path=path, text=None) not in edits}
         tree = self._tree(after)
         commit = self._commit(tree, parent=parent, message=f"candidate round-{round}\n", at=at)
         changed = tuple(sorted(p for p in {*before, *after} if before.get(p) != after.get(p)))
         diff = "".join(f"--- {p}\n-{before.get(p)}\n+{after.get(p)}\n" for p in changed)
-        return Applied(
+        return CandidateCommit(
             commit=commit,
             tree=tree,
             diff=self._artifacts.put("candidate.diff", diff.encode()),

@@ -4,7 +4,7 @@ import hashlib
 import subprocess
 from pathlib import Path, PurePosixPath
 
-from ridgeline.graph.ports import Applied
+from ridgeline.graph.ports import CandidateCommit
 from ridgeline.graph.values import FileEdit
 from ridgeline.sandbox.store.campaign_folder import ArtifactStore
 from ridgeline.sandbox.workspace.worktree import GitWorkspace
@@ -66,9 +66,9 @@ def workspace(root: Path, campaign: Path | None = None, **fields) -> GitWorkspac
     return GitWorkspace(root, PurePosixPath(FOLDER), place, contract, ArtifactStore(place))
 
 
-def applied(made: GitWorkspace, parent: str, text: str = "int tile = 16;\n", round: int = 2) -> Applied:
+def applied(made: GitWorkspace, parent: str, text: str = "int tile = 16;\n", round: int = 2) -> CandidateCommit:
     done = made.apply(round=round, parent=parent, edits=(FileEdit(path="kernel.c", text=text),), at=AT)
-    assert isinstance(done, Applied)
+    assert isinstance(done, CandidateCommit)
     return done
 
 

@@ -6,7 +6,7 @@ from pathlib import Path, PurePosixPath
 
 from ridgeline.graph.contract import Contract
 from ridgeline.graph.evidence import Machine
-from ridgeline.graph.ports import Applied, Judge
+from ridgeline.graph.ports import CandidateCommit, Judge
 from ridgeline.graph.values import FileEdit
 from ridgeline.sandbox.devices.machine import LocalDevice
 from ridgeline.sandbox.profiles.profilers.cpu import CpuProfiler
@@ -64,7 +64,7 @@ class Room:
         """A commit with these edits on top of the base."""
         edits = tuple(FileEdit(path=path, text=text) for path, text in files.items())
         applied = self.workspace.apply(round=2, parent=self.base, edits=edits, at="2026-11-21T10:00:00Z")
-        assert isinstance(applied, Applied), applied
+        assert isinstance(applied, CandidateCommit), applied
         return applied.commit
 
     def profiler(self) -> CpuProfiler:

@@ -29,7 +29,7 @@ from ridgeline.sandbox.timing.comparator import Conduct, Metric, Runs, Versus, e
 from ridgeline.sandbox.timing.interleaving import TimedPair
 from ridgeline.sandbox.workspace.commands import BUILD_LINES, in_a_line, pinned_core
 from ridgeline.sandbox.workspace.globs import matches
-from ridgeline.sandbox.workspace.repository import Gathering, Version
+from ridgeline.sandbox.workspace.repository import GatheringRepository, Version
 from ridgeline.sandbox.workspace.worktree import GitWorkspace
 
 # What can be timed against each other, pair by pair.
@@ -107,11 +107,11 @@ class Pairing:
 
 
 @contextmanager
-def gather_sides(sides: tuple[Side, Side], here: Path) -> Iterator[tuple[Pairing, Gathering, Path]]:
+def gather_sides(sides: tuple[Side, Side], here: Path) -> Iterator[tuple[Pairing, GatheringRepository, Path]]:
     """Both versions in a folder that is gone afterwards. Raises UserError and the errors of git, one line each."""
     folder = Path(tempfile.mkdtemp(prefix="ridgeline-bench-"))
     try:
-        gathering = Gathering(folder / "versions")
+        gathering = GatheringRepository(folder / "versions")
         a, b = (_version(side, gathering, here) for side in sides)
         if a.folder != b.folder:
             raise UserError(
@@ -127,7 +127,7 @@ def gather_sides(sides: tuple[Side, Side], here: Path) -> Iterator[tuple[Pairing
 class VersionLab:
     """The contract's own commands, through the same ports as a campaign."""
 
-    def __init__(self, pairing: Pairing, gathering: Gathering, folder: Path, *, blocks: int) -> None:
+    def __init__(self, pairing: Pairing, gathering: GatheringRepository, folder: Path, *, blocks: int) -> None:
         self._pairing, self._blocks = pairing, blocks
         self._a, self._b = (version.commit for version in pairing.versions)
         self._campaign = folder / "campaign"
@@ -219,11 +219,11 @@ class VersionLab:
         return tuple(row.label for row in run.rows)
 
 
-def _version(side: Side, gathering: Gathering, here: Path) -> Version:
+def _version(side: Side, gathering: GatheringRepository, here: Path) -> Version:
     return gathering.commit(side.text, here) if side.kind == "commit" else gathering.working(here / side.text)
 
 
-def _contract(gathering: Gathering, a: Version, b: Version) -> LoadedContract:
+def _contract(gathering: GatheringRepository, a: Version, b: Version) -> LoadedContract:
     """A's; B's where A has none. Both must say the same of everything that changes a number."""
     by_side = {name: load_side_contract(gathering, name, version) for name, version in (("B", b), ("A", a))}
     theirs, ours = by_side["B"], by_side["A"]
@@ -247,7 +247,7 @@ def _contract(gathering: Gathering, a: Version, b: Version) -> LoadedContract:
     return ours
 
 
-def load_side_contract(gathering: Gathering, name: str, version: Version) -> LoadedContract | None:
+def load_side_contract(gathering: GatheringRepository, name: str, version: Version) -> LoadedContract | None:
     folder = gathering.check_out(version)
     if not (folder / FILE_NAME).is_file():
         return None
@@ -257,7 +257,7 @@ def load_side_contract(gathering: Gathering, name: str, version: Version) -> Loa
         raise UserError(f"{name}: {str(error).splitlines()[0]}") from None
 
 
-def _notes(gathering: Gathering, a: Version, b: Version, contract: Contract) -> tuple[str, ...]:
+def _notes(gathering: GatheringRepository, a: Version, b: Version, contract: Contract) -> tuple[str, ...]:
     notes = ["the test_command was not run: this is about speed only"]
     if gathering.same(a, b):
         return (*notes, "A and B have the same content")

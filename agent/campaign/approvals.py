@@ -28,7 +28,7 @@ TAKEN, LATE = ".taken", ".late.jsonl"
 LOCK = "decide.lock"
 
 
-class Deferred(Value):
+class Deferral(Value):
     """Somebody looked and wants to decide later: it stays in the queue."""
 
     reason: str
@@ -42,12 +42,12 @@ class Waits(Value):
     request: ApprovalRequest
     page: str
     """The file for people."""
-    deferred: Deferred | None = None
+    deferred: Deferral | None = None
     decision: Decision | None = None
     """The answer that came meanwhile; None while it is open."""
 
 
-class Decided(Value):
+class OpenDecision(Value):
     """A question that was decided, and with which the campaign has not gone on."""
 
     request: ApprovalRequest
@@ -111,7 +111,7 @@ class ApprovalFiles:
                 )
         return tuple(sorted(questions, key=lambda question: question.request.asked_at))
 
-    def find_unused_decision(self) -> Decided | None:
+    def find_unused_decision(self) -> OpenDecision | None:
         """What was decided last, while the campaign has not gone on with it. Raises UserError for an unusable file."""
         requests = [_read_question(path) for path in self.folder.glob(f"*{REQUEST}")]
         newest = max(requests, key=lambda request: request.asked_at, default=None)
@@ -123,12 +123,12 @@ class ApprovalFiles:
             return None
         return self.decision_of(newest.key)
 
-    def decision_of(self, key: str) -> Decided | None:
+    def decision_of(self, key: str) -> OpenDecision | None:
         """The decided question of that key; None where it is open, or none. Raises UserError for an unusable file."""
         if not (self._place(key, REQUEST).is_file() and self._place(key, DECISION).is_file()):
             return None
         request = _read_question(self._place(key, REQUEST))
-        return Decided(request=request, decision=self._read_decision(key), late=self._late(key))
+        return OpenDecision(request=request, decision=self._read_decision(key), late=self._late(key))
 
     def decide(self, decision: Decision) -> None:
         """Store the answer, once, whoever else answers at the same time.
@@ -151,7 +151,7 @@ class ApprovalFiles:
             f" and your answer ({describe_decision(decision)}) is kept in {late}"
         )
 
-    def defer(self, key: str, deferred: Deferred) -> None:
+    def defer(self, key: str, deferred: Deferral) -> None:
         """Note that somebody wants to decide later."""
         write_whole(self._place(key, DEFERRED), deferred.model_dump_json(indent=1).encode() + b"\n")
 
@@ -198,11 +198,11 @@ class ApprovalFiles:
         except (FileNotFoundError, ValidationError):
             return ()  # they decide nothing
 
-    def _read_deferral(self, request: ApprovalRequest) -> Deferred | None:
+    def _read_deferral(self, request: ApprovalRequest) -> Deferral | None:
         """The note that somebody decides later; None where there is none."""
         path = self._place(request.key, DEFERRED)
         try:
-            return Deferred.model_validate_json(path.read_bytes()) if path.is_file() else None
+            return Deferral.model_validate_json(path.read_bytes()) if path.is_file() else None
         except ValidationError:
             return None  # a note, and nothing is decided by it
 
@@ -248,7 +248,7 @@ def question_of(page: str | None) -> str | None:
     return Path(page).stem if page and Path(page).parent.name == FOLDER else None
 
 
-def find_unused_decision(campaign: Path) -> Decided | None:
+def find_unused_decision(campaign: Path) -> OpenDecision | None:
     """What was decided and not gone on with; None while a process works on it, and after its end.
 
     Raises UserError for a file that cannot be read.
@@ -259,7 +259,7 @@ def find_unused_decision(campaign: Path) -> Decided | None:
     return ApprovalFiles(campaign).find_unused_decision()
 
 
-def describe_unused(campaign: str, decided: Decided) -> str:
+def describe_unused(campaign: str, decided: OpenDecision) -> str:
     """One sentence: who decided what, and the command that goes on with it."""
     place = f" of round {decided.request.round}" if decided.request.round else ""
     return (

@@ -11,9 +11,9 @@ from typing import Literal
 from ridgeline.agent.campaign import folders as campaigns
 from ridgeline.agent.campaign.approvals import (
     ApprovalFiles,
-    Decided,
     DecidedAlready,
-    Deferred,
+    Deferral,
+    OpenDecision,
     Waits,
     describe_decision,
     find_unused_decision,
@@ -60,7 +60,7 @@ def open_questions(folders: Sequence[Path]) -> list[tuple[Path, Waits]]:
     return sorted(questions, key=lambda pair: pair[1].request.asked_at)
 
 
-def decided_questions(folders: Sequence[Path]) -> list[tuple[Path, Decided]]:
+def decided_questions(folders: Sequence[Path]) -> list[tuple[Path, OpenDecision]]:
     """Of all campaigns in these folders what was decided and not gone on with, oldest first."""
     where = sorted({campaign.resolve() for campaign in _campaigns(folders)})
     decisions = [(campaign, decision) for campaign in where if (decision := find_unused_decision(campaign)) is not None]
@@ -99,7 +99,7 @@ def store_decision(
     files, request, at = ApprovalFiles(campaign), question.request, datetime.now(UTC).isoformat(timespec="seconds")
     if answer.defer is not None:
         refuse_late(question)
-        files.defer(request.key, Deferred(reason=answer.defer, by=answer.by, at=at))
+        files.defer(request.key, Deferral(reason=answer.defer, by=answer.by, at=at))
         return "defer"
     if answer.reject is not None and not answer.reject.strip():
         raise UserError("--reject: needs a reason; the planner learns from it")
@@ -265,7 +265,7 @@ class Submission:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Stored:
+class StoredAnswer:
     """An accepted answer."""
 
     path: Path
@@ -273,7 +273,7 @@ class Stored:
     """Parts that the planner will leave out, each with its reason."""
 
 
-def store_answer(campaign: Path, request: MailboxRequest, submission: Submission) -> Stored:
+def store_answer(campaign: Path, request: MailboxRequest, submission: Submission) -> StoredAnswer:
     """Keep the answer. Raises UserError or UserErrors where it cannot be used: the request then stays open."""
     text = check_answer(submission.data, request, source=submission.source)
     dropped = _check_parts(text, request, submission.source)
@@ -281,7 +281,7 @@ def store_answer(campaign: Path, request: MailboxRequest, submission: Submission
     spent = counts if submission.tokens is None else submission.tokens
     author = plain(submission.by, limit=200)
     about = MailboxAnswer(digest=request.digest, text=text, author=author, tokens=spent, dollars=submission.dollars)
-    return Stored(path=Mailbox(campaign).store(request, about), dropped=dropped)
+    return StoredAnswer(path=Mailbox(campaign).store(request, about), dropped=dropped)
 
 
 def open_question(campaign: Path, *, replace: bool = False) -> MailboxRequest:

@@ -33,7 +33,7 @@ SENDMAIL = ("/usr/sbin", "/usr/lib")
 """Where it lies beside the search path."""
 
 
-class Undelivered(Exception):
+class DeliveryFailure(Exception):
     """Why; without the address, which may be a secret."""
 
 
@@ -78,11 +78,11 @@ def deliver(address: str, event: Mapping[str, Any]) -> None:
     try:
         send[kind](place, event)
     except HTTPError as error:
-        raise Undelivered(f"{hide_secret(address)} answered {error.code} {error.reason}") from None
+        raise DeliveryFailure(f"{hide_secret(address)} answered {error.code} {error.reason}") from None
     except URLError as error:
-        raise Undelivered(f"{hide_secret(address)} cannot be reached: {error.reason}") from None
+        raise DeliveryFailure(f"{hide_secret(address)} cannot be reached: {error.reason}") from None
     except (OSError, smtplib.SMTPException) as error:
-        raise Undelivered(f"{hide_secret(address)}: {error}") from None
+        raise DeliveryFailure(f"{hide_secret(address)}: {error}") from None
 
 
 def text_of(event: Mapping[str, Any]) -> str:
@@ -120,10 +120,12 @@ def _to_mail(place: str, event: Mapping[str, Any]) -> None:
     if not server:
         program = _sendmail()
         if program is None:
-            raise Undelivered(f"this machine has no sendmail; export {SMTP}")
+            raise DeliveryFailure(f"this machine has no sendmail; export {SMTP}")
         result = subprocess.run((program, "-t", "-i"), input=mail.as_bytes(), capture_output=True, check=False)
         if result.returncode:
-            raise Undelivered(f"sendmail left with {result.returncode}: {result.stderr.decode(errors='replace')[:200]}")
+            raise DeliveryFailure(
+                f"sendmail left with {result.returncode}: {result.stderr.decode(errors='replace')[:200]}"
+            )
         return
     url = urlsplit(server)
     kind = smtplib.SMTP_SSL if url.scheme == "smtps" else smtplib.SMTP
@@ -164,7 +166,7 @@ def main() -> None:
     """Deliver the event on standard input to the address in the environment."""
     try:
         deliver(os.environ[ADDRESS], json.load(sys.stdin))
-    except Undelivered as problem:
+    except DeliveryFailure as problem:
         sys.exit(str(problem))
 
 

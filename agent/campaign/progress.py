@@ -43,7 +43,7 @@ Status = Literal["running", "stopped", "concluded", "waiting", "decided", "inter
 """decided: a person answered what it waited for, and nobody has resumed it."""
 
 
-class Seen(Value):
+class Resolution(Value):
     """What the campaign's measurements can tell apart."""
 
     sigma: float
@@ -81,7 +81,7 @@ class Outcome(Value):
     """What was kept, how sure that is, what is not settled, and how to merge it; None before the first event."""
     report: str
     """Path of the final report."""
-    noise: Seen | None
+    noise: Resolution | None
     """None where identical versions were not timed against each other."""
     preset: str
     planner: str

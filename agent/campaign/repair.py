@@ -40,7 +40,7 @@ from ridgeline.sandbox.store.ledger import cut_torn_line, verify
 from ridgeline.sandbox.workspace.git import DIFF_WORDS, Git
 
 
-class Checked(Value):
+class CheckReport(Value):
     """The JSON object of `ridgeline fsck`."""
 
     campaign: str
@@ -302,7 +302,7 @@ def _render(campaign: Path, history: History, tell: Callable[[str], None]) -> No
         tell(f"{len(stale)} files rendered again from the ledger: {', '.join(stale[:3])}{', ...' if stale[3:] else ''}")
 
 
-def check(campaign: Path, say: Callable[[str], None], *, mend: bool) -> Checked:
+def check(campaign: Path, say: Callable[[str], None], *, mend: bool) -> CheckReport:
     """What is wrong, said first; with `mend` what can be mended is, and what is wrong still comes last."""
     damage = examine(campaign)
     for item in damage:
@@ -312,7 +312,7 @@ def check(campaign: Path, say: Callable[[str], None], *, mend: bool) -> Checked:
     for item in left if repaired else ():
         say(f"left: {item.describe(campaign)}")
     ledger = campaign / folders.LEDGER
-    return Checked(
+    return CheckReport(
         campaign=campaign.name,
         dir=str(campaign),
         whole=not left,

@@ -21,7 +21,7 @@ from langgraph.checkpoint.sqlite import SqliteSaver
 from ridgeline.agent.campaign.approvals import find_open_page
 from ridgeline.agent.campaign.notify import FILE as NOTIFIED
 from ridgeline.agent.campaign.notify import keep
-from ridgeline.agent.campaign.progress import NoView, Outcome, Progress, Seen, Status, StatusView
+from ridgeline.agent.campaign.progress import NoView, Outcome, Progress, Resolution, Status, StatusView
 from ridgeline.agent.campaign.state_files import BASE, Manifest, read_manifest, require_whole, write_manifest
 from ridgeline.agent.campaign.tape import Tape, TapeMiss, tape_port
 from ridgeline.agent.campaign.wiring import Place, connect
@@ -684,12 +684,12 @@ def outcome(place: Place, ports: Ports, *, status: Status) -> Outcome:
     )
 
 
-def _summarize_noise(history: History) -> Seen | None:
+def _summarize_noise(history: History) -> Resolution | None:
     """The measured noise as the outcome reports it; None before it is measured."""
     noise = folded_noise(history)
     if noise is None:
         return None
-    return Seen(
+    return Resolution(
         sigma=noise.sd,
         visible_gain=smallest_visible_gain(noise, history.limits),
         pairs=noise.pairs,
@@ -769,7 +769,7 @@ class Away:
         return ask
 
 
-class Remembered(Away):
+class LedgerDevice(Away):
     """The device, as the ledger knows it."""
 
     def __init__(self, machine: Any) -> None:
@@ -793,7 +793,9 @@ def plan_ahead(campaign_dir: Path) -> bool:
         return False
     try:
         with lease("running", wait_s=0, folder=campaign_dir), checkpoints(campaign_dir) as saver:
-            drive(saver, origin.request, _connect_without_device(origin, Remembered(history.opened.machine)), NoView())
+            drive(
+                saver, origin.request, _connect_without_device(origin, LedgerDevice(history.opened.machine)), NoView()
+            )
     except Waiting:
         return True
     except (NeedsDevice, DeviceBusy):
@@ -801,7 +803,7 @@ def plan_ahead(campaign_dir: Path) -> bool:
     return False
 
 
-def _connect_without_device(origin: Origin, device: Remembered) -> Ports:
+def _connect_without_device(origin: Origin, device: LedgerDevice) -> Ports:
     """The campaign's ports; those that measure answer from the tape or raise NeedsDevice."""
     model = elsewhere(origin.model, os.environ) if origin.model else None
     ports = connect(origin.place, origin.request.contract, origin.request.planner, origin.request.limits, model=model)

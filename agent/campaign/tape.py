@@ -21,7 +21,7 @@ from ridgeline.graph import ports as declared
 from ridgeline.graph.briefing import Briefing
 from ridgeline.graph.errors import MEND
 from ridgeline.graph.values import SCHEMA, Value
-from ridgeline.sandbox.store.durable import Unsynced, append_whole
+from ridgeline.sandbox.store.durable import UnsyncedFiles, append_whole
 from ridgeline.sandbox.store.json_file import NotJson, explain_first, parse_json
 
 Mode = Literal["live", "replay"]
@@ -52,7 +52,7 @@ class Tape:
     """Append-only JSONL of answers: `{schema, key, port, method, about, answer}`."""
 
     def __init__(
-        self, path: Path, *, mode: Mode = "live", machine: str | None = None, later: Unsynced | None = None
+        self, path: Path, *, mode: Mode = "live", machine: str | None = None, later: UnsyncedFiles | None = None
     ) -> None:
         """`machine`: fingerprint of the only machine whose recorded times may be answered; None means any.
 
@@ -163,7 +163,7 @@ def _find_fault(line: dict[str, Any]) -> str:
     return ""
 
 
-class Taped:
+class TapedPort:
     """A port whose calls go through the tape. Exceptions are never recorded: the world may be mended."""
 
     def __init__(self, name: str, inner: object | None, tape: Tape) -> None:
@@ -174,7 +174,7 @@ class Taped:
 
 def tape_port(name: str, inner: object | None, tape: Tape) -> Any:
     """Any port of `PROTOCOLS`; `inner` None is allowed in replay only."""
-    return Taped(name, inner, tape)
+    return TapedPort(name, inner, tape)
 
 
 def _wrap_method(port: str, method: str, call: Callable[..., Any] | None, tape: Tape) -> Callable[..., Any]:

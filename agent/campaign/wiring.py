@@ -35,10 +35,10 @@ from ridgeline.sandbox.isolation.process import HangWatchdog
 from ridgeline.sandbox.isolation.stopping import StepEnded
 from ridgeline.sandbox.profiles.profilers.cpu import CpuProfiler
 from ridgeline.sandbox.store.campaign_folder import ArtifactStore, CampaignFiles, StopFile, WorkClock
-from ridgeline.sandbox.store.durable import PROBE_BYTES, UNWRITABLE, Unsynced, require_room, write_whole
+from ridgeline.sandbox.store.durable import PROBE_BYTES, UNWRITABLE, UnsyncedFiles, require_room, write_whole
 from ridgeline.sandbox.store.ledger import JsonlLedger, LedgerHead
 from ridgeline.sandbox.timing.observation import TOTAL_S, list_busy_processes
-from ridgeline.sandbox.timing.timer import Bearing, ContractTimer
+from ridgeline.sandbox.timing.timer import BusyMachineRule, ContractTimer
 from ridgeline.sandbox.workspace.builder import ContractBuilder
 from ridgeline.sandbox.workspace.checker import ContractChecker
 from ridgeline.sandbox.workspace.checkouts import Trees
@@ -85,7 +85,7 @@ def connect(
     limits = limits or Limits()
     if planner not in PLANNERS and model is None and place.recording is None:
         raise UserError(f"--planner: {planner!r} is unknown; known: {', '.join(sorted(PLANNERS))}")
-    folder, later = place.campaign_dir, Unsynced()
+    folder, later = place.campaign_dir, UnsyncedFiles()
     artifacts = ArtifactStore(folder, later=later)
     workspace = GitWorkspace(
         repo_root=place.repository,
@@ -128,7 +128,7 @@ def connect(
     return on_tape(live, place, later)
 
 
-def _ledger(path: Path, later: Unsynced) -> JsonlLedger:
+def _ledger(path: Path, later: UnsyncedFiles) -> JsonlLedger:
     """Where commands can reach the campaign's folder, its head is kept elsewhere too."""
     head = None if has_own_table() else LedgerHead.of(path)
     return JsonlLedger(path, rests_on=later, alone=True, head=head)
@@ -160,7 +160,7 @@ def _timer(
         artifacts=artifacts,
         device=device,
         wait_s=limits.gpu_max_wait_s,
-        bearing=Bearing(dropped_limit=limits.dropped_blocks_limit, quiet_s=quiet_s(os.environ)),
+        bearing=BusyMachineRule(dropped_limit=limits.dropped_blocks_limit, quiet_s=quiet_s(os.environ)),
     )
 
 
@@ -213,7 +213,7 @@ def _planner(
     return FrugalPlanner(inner, cost_so_far=lambda: metered_model.answers_cost)
 
 
-def on_tape(live: Ports, place: Place, later: Unsynced) -> Ports:
+def on_tape(live: Ports, place: Place, later: UnsyncedFiles) -> Ports:
     """The same ports, asking the campaign's own tape first, or only the recording's."""
     recorded = place.recording
     if recorded:
@@ -361,7 +361,7 @@ def _is_failure(answer: object) -> bool:
 Port = TypeVar("Port")
 
 
-class Metered:
+class MeteredPort:
     """A port whose answers say the seconds that the gate's leases were held meanwhile."""
 
     def __init__(self, inner: Any, gate: CardGate) -> None:
@@ -429,4 +429,4 @@ def end_steps(port: Port, campaign_dir: Path) -> Port:
 
 def meter_port(port: Port, gate: CardGate | None) -> Port:
     """The same port; on a processor, where nothing is leased for long, the port itself."""
-    return port if gate is None else Metered(port, gate)  # type: ignore[return-value]
+    return port if gate is None else MeteredPort(port, gate)  # type: ignore[return-value]

@@ -12,7 +12,7 @@ from ridgeline.agent.campaign import folders as campaigns
 from ridgeline.agent.errors import UserError
 
 if TYPE_CHECKING:
-    from ridgeline.agent.campaign.decisions import Stored
+    from ridgeline.agent.campaign.decisions import StoredAnswer
     from ridgeline.agent.providers.mailbox import MailboxRequest
 
 Campaign = Annotated[str, typer.Argument(help="A campaign's directory or name.", autocompletion=campaigns.names)]
@@ -70,7 +70,7 @@ def _describe_dropped(dropped: tuple[str, ...]) -> str:
     return f" without {len(dropped)} of its directions ({'; '.join(dropped)})" if dropped else ""
 
 
-def _report_stored(campaign: Path, request: "MailboxRequest", stored: "Stored", *, as_json: bool) -> None:
+def _report_stored(campaign: Path, request: "MailboxRequest", stored: "StoredAnswer", *, as_json: bool) -> None:
     """What comes next: another question, or work for the machine."""
     from ridgeline.agent.campaign.decisions import following
 

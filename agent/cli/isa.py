@@ -11,7 +11,7 @@ from ridgeline.agent.errors import UserError
 
 if TYPE_CHECKING:
     from ridgeline.agent.isa.report import HotspotPlacement, Section
-    from ridgeline.sandbox.profiles.isa.report import Inspected
+    from ridgeline.sandbox.profiles.isa.report import Inspection
 
 File = Annotated[Path, typer.Argument(help="Kernel source, compiled code, or a folder with a contract.")]
 Kernel = Annotated[str | None, typer.Option(help="Only this kernel, where the file has several.")]
@@ -97,7 +97,7 @@ def _make_kernel_document(section: "Section") -> dict[str, object]:
     }
 
 
-def _make_hot_line(inspection: "Inspected", index: int, share: float) -> dict[str, object]:
+def _make_hot_line(inspection: "Inspection", index: int, share: float) -> dict[str, object]:
     """One hot instruction; `share`: of all samples of the trace."""
     instruction = inspection.code.instructions[index] if inspection.code else None
     text, source = (instruction.text, instruction.source) if instruction else ("", "")
@@ -137,7 +137,7 @@ def _print_section(section: "Section", *, with_listing: bool) -> None:
             _print_instructions(inspection, placed, with_listing=with_listing)
 
 
-def _print_instructions(inspection: "Inspected", placed: "HotspotPlacement | None", *, with_listing: bool) -> None:
+def _print_instructions(inspection: "Inspection", placed: "HotspotPlacement | None", *, with_listing: bool) -> None:
     """Every instruction, or those that the trace calls hot."""
     from ridgeline.agent.isa.report import listing
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from ridgeline.agent.errors import UserError
 from ridgeline.graph.kernel_profile import Hotspot
 from ridgeline.graph.values import Value
-from ridgeline.sandbox.profiles.isa.report import Inspected, compare_reports
+from ridgeline.sandbox.profiles.isa.report import Inspection, compare_reports
 from ridgeline.sandbox.profiles.isa.values import Code, IsaFinding, Kind, Loop, Report
 
 # Puts the hot instructions of a recorded trace on the lines of a listing.
@@ -66,7 +66,7 @@ def _plain(text: str) -> str:
 class Section(Value):
     """One kernel of a file."""
 
-    inspections: tuple[Inspected, ...]
+    inspections: tuple[Inspection, ...]
     """One for each target."""
     findings: tuple[IsaFinding, ...]
     """Differences to the earlier version."""
@@ -81,28 +81,28 @@ class Section(Value):
         return self.inspections[0].report.kernel
 
     @property
-    def placed(self) -> tuple[tuple[Inspected, HotspotPlacement | None], ...]:
+    def placed(self) -> tuple[tuple[Inspection, HotspotPlacement | None], ...]:
         """Each target's code with what is hot in it."""
         return tuple(zip(self.inspections, self.hot, strict=True))
 
 
 def sections(
-    kernels: Sequence[tuple[Inspected, ...]], before: Sequence[tuple[Inspected, ...]], spots: Sequence[Hotspot]
+    kernels: Sequence[tuple[Inspection, ...]], before: Sequence[tuple[Inspection, ...]], spots: Sequence[Hotspot]
 ) -> tuple[Section, ...]:
     """One for each kernel. Kernels of an earlier version are found by name; a single one whatever its name is now."""
     return tuple(_section(kernel, _earlier(kernel, kernels, before), spots) for kernel in kernels)
 
 
 def _earlier(
-    kernel: tuple[Inspected, ...], kernels: Sequence[tuple[Inspected, ...]], before: Sequence[tuple[Inspected, ...]]
-) -> tuple[Inspected, ...]:
+    kernel: tuple[Inspection, ...], kernels: Sequence[tuple[Inspection, ...]], before: Sequence[tuple[Inspection, ...]]
+) -> tuple[Inspection, ...]:
     """The same kernel in the earlier version, by name; empty where it was not there."""
     if len(kernels) == len(before) == 1:
         return before[0]
     return next((old for old in before if old[0].report.kernel == kernel[0].report.kernel), ())
 
 
-def _section(kernel: tuple[Inspected, ...], old: tuple[Inspected, ...], spots: Sequence[Hotspot]) -> Section:
+def _section(kernel: tuple[Inspection, ...], old: tuple[Inspection, ...], spots: Sequence[Hotspot]) -> Section:
     """One kernel against its earlier version, with what is hot in it."""
     then, now = ([inspected.report for inspected in version] for version in (old, kernel))
     return Section(
@@ -302,14 +302,14 @@ def _findings(findings: Sequence[IsaFinding]) -> str:
     return f"<h2>Against the other version</h2><table>{lines}</table>"
 
 
-def _notes(inspected: Inspected) -> str:
+def _notes(inspected: Inspection) -> str:
     notes = [inspected.report.compiler, *inspected.report.notes]
     if inspected.report.occupancy is not None:
         notes.append(f"waves: {inspected.report.occupancy.source}")
     return f"<h2>{escape(inspected.report.target.arch)}</h2><p>{'<br>'.join(escape(note) for note in notes)}</p>"
 
 
-def _listing(inspected: Inspected, hot: HotspotPlacement | None) -> str:
+def _listing(inspected: Inspection, hot: HotspotPlacement | None) -> str:
     if inspected.code is None or inspected.report.shape is None:
         return ""
     shares = dict(hot.shares) if hot else {}

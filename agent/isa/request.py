@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ridgeline.agent.errors import UserError
 from ridgeline.graph.values import Value
-from ridgeline.sandbox.profiles.isa.report import Inspected, inspect
+from ridgeline.sandbox.profiles.isa.report import Inspection, inspect
 from ridgeline.sandbox.profiles.isa.tools import is_compiled, is_flydsl
 from ridgeline.sandbox.profiles.isa.triton import (
     CALL,
@@ -228,7 +228,7 @@ MOST = 32
 """Kernels of one file that are reported without being asked for by name."""
 
 
-def inspect_kernels(request: InspectionRequest) -> tuple[tuple[Inspected, ...], ...]:
+def inspect_kernels(request: InspectionRequest) -> tuple[tuple[Inspection, ...], ...]:
     """Of each kernel what its code says for every target; the one that is named, or all.
 
     Raises:
@@ -238,7 +238,7 @@ def inspect_kernels(request: InspectionRequest) -> tuple[tuple[Inspected, ...], 
     return tuple(targets for single in list_kernel_requests(request) for targets in _split(single))
 
 
-def _split(request: InspectionRequest) -> Iterator[tuple[Inspected, ...]]:
+def _split(request: InspectionRequest) -> Iterator[tuple[Inspection, ...]]:
     """One kernel, or all that a file turns out to hold."""
     try:
         inspected = _inspect_kernel(request)
@@ -255,7 +255,7 @@ def _split(request: InspectionRequest) -> Iterator[tuple[Inspected, ...]]:
         yield _inspect_kernel(request.model_copy(update={"kernel": name}))
 
 
-def _inspect_kernel(request: InspectionRequest) -> tuple[Inspected, ...]:
+def _inspect_kernel(request: InspectionRequest) -> tuple[Inspection, ...]:
     what = resolve_targets(request)
     chosen = targets(request.model_copy(update={"file": what.file}))
     return inspect(what, chosen, python=request.interpreter, timeout_s=request.timeout)

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, ValidationError
 
 from ridgeline.agent.campaign import folders as campaigns
-from ridgeline.agent.campaign.approvals import Decided, Waits
+from ridgeline.agent.campaign.approvals import OpenDecision, Waits
 from ridgeline.agent.errors import UserError, Waiting
 from ridgeline.agent.providers.base import plain, redact, without_keys
 from ridgeline.graph.errors import CampaignError, WorldError
@@ -337,7 +337,7 @@ def _brief(campaign: Path) -> JsonObject:
     return status.model_dump(mode="json", include=set(fields))
 
 
-def _describe_decided(campaign: Path, decision: Decided) -> JsonObject:
+def _describe_decided(campaign: Path, decision: OpenDecision) -> JsonObject:
     from ridgeline.agent.campaign.approvals import describe_unused
 
     return {

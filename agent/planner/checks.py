@@ -24,7 +24,7 @@ Length = Callable[[str], int | None]
 """Path -> lines of a text that can be cited; None for what cannot."""
 
 
-class Tried(Value):
+class EarlierTry(Value):
     """An earlier round, as far as it says whether a direction is new."""
 
     round: int
@@ -49,7 +49,7 @@ class Checks(Value):
     """Path of a text file of the best version -> its lines."""
     more: bool = False
     """Whether other places can be cited, which only the campaign's own machine can look up."""
-    tried: tuple[Tried, ...] = ()
+    tried: tuple[EarlierTry, ...] = ()
     diagnose: bool = False
     """Whether a rollback came last, so that each direction owes what follows from it."""
     texts: tuple[tuple[str, str], ...] = ()
@@ -139,9 +139,9 @@ def explain_unknown_class(target_class: str, checks: Checks) -> str:
     )
 
 
-def summarize_round(closed: RoundClosed) -> Tried:
+def summarize_round(closed: RoundClosed) -> EarlierTry:
     """A closed round, without what was measured in it."""
-    return Tried(
+    return EarlierTry(
         round=closed.round,
         hypothesis=find_proposal(closed.judged).hypothesis,
         accepted=closed.accepted,
@@ -177,7 +177,7 @@ NO_DIRECTION = "no-direction"
 _FILLER = frozenset({"a", "an", "and", "as", "by", "for", "from", "in", "into", "of", "on", "the", "to", "use", "with"})
 
 
-def find_repetition(hypothesis: Hypothesis, rounds: Sequence[Tried]) -> str:
+def find_repetition(hypothesis: Hypothesis, rounds: Sequence[EarlierTry]) -> str:
     """Why a direction is not tried (again), or nothing. Knows only the rounds it is given: masked ones count nothing.
 
     What was accepted is in the sources already. What failed may come back once, when its code never ran, or when

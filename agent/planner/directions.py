@@ -119,7 +119,7 @@ class Directions(Answer):
     """Why nothing is left to try, when the list is empty."""
 
 
-class Chosen(Value):
+class CheckedDirections(Value):
     """What an answer leaves to try, best first, and what was dropped."""
 
     hypotheses: tuple[Hypothesis, ...]
@@ -127,7 +127,7 @@ class Chosen(Value):
     exhausted: str = ""
 
 
-def check_directions(answer: str, checks: Checks, unresolved: Unresolved) -> Chosen | Wrong:
+def check_directions(answer: str, checks: Checks, unresolved: Unresolved) -> CheckedDirections | Wrong:
     """The directions that may be tried. Wrong when there is none, and when nothing says that none is left."""
     document = json_of(answer)
     if isinstance(document, Wrong):
@@ -135,7 +135,7 @@ def check_directions(answer: str, checks: Checks, unresolved: Unresolved) -> Cho
     proposals, exhausted = _list_directions(document)
     if not proposals:
         if exhausted:
-            return Chosen(hypotheses=(), dropped=(), exhausted=exhausted)
+            return CheckedDirections(hypotheses=(), dropped=(), exhausted=exhausted)
         return Wrong(why="`directions` is missing or empty, and `exhausted` does not say why nothing is left")
     hypotheses: list[Hypothesis] = []
     dropped: list[str] = []
@@ -154,7 +154,7 @@ def check_directions(answer: str, checks: Checks, unresolved: Unresolved) -> Cho
             hypotheses.append(candidate)
     if not hypotheses:
         return Wrong(why="\n".join(("no direction can be used:", *dropped)))
-    return Chosen(hypotheses=tuple(hypotheses), dropped=tuple(dropped))
+    return CheckedDirections(hypotheses=tuple(hypotheses), dropped=tuple(dropped))
 
 
 def make_hypothesis(direction: Direction, classes: Sequence[str] = ()) -> Hypothesis:
@@ -457,7 +457,7 @@ def assess_answer(answer: str, checks: Checks, line: Line) -> AnswerCheck:
             return _explain_refusal(read_end(answer) or read_lessons(answer))
 
 
-def _list_dropped(chosen: Chosen) -> AnswerCheck:
+def _list_dropped(chosen: CheckedDirections) -> AnswerCheck:
     """The check of an answer that can be used, with what would be left out of it."""
     return AnswerCheck(dropped=chosen.dropped)
 

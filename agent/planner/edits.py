@@ -26,7 +26,7 @@ _MIDDLE = re.compile(r"^={5,9}\s*$")
 _REPLACE = re.compile(r"^>{5,9} ?REPLACE\s*$")
 
 
-class Edited(Value):
+class EditedFiles(Value):
     """What an answer makes of the files, and its own words."""
 
     edits: tuple[FileEdit, ...]
@@ -42,7 +42,7 @@ class Block:
     replace: tuple[str, ...]
 
 
-def apply_answer(answer: str, sources: Mapping[str, str], contract: Contract) -> Edited | Wrong:
+def apply_answer(answer: str, sources: Mapping[str, str], contract: Contract) -> EditedFiles | Wrong:
     """The files as the answer wants them, or everything that is wrong with it. Nothing is applied in part."""
     answer_text = without_thoughts(answer).replace("\r\n", "\n")
     wishes = blocks(answer_text, only=next(iter(sources)) if len(sources) == 1 else "")
@@ -64,7 +64,7 @@ def apply_answer(answer: str, sources: Mapping[str, str], contract: Contract) ->
     option = "" if contract.relaxed_math == "allowed" else find_new_option(sources, texts)
     if option:
         return Wrong(why=f"{option} changes what NaN, infinity, subnormals and rounding give; this contract refuses it")
-    return Edited(edits=edits, explanation=explanation(answer_text))
+    return EditedFiles(edits=edits, explanation=explanation(answer_text))
 
 
 def explanation(answer: str) -> str:

@@ -12,8 +12,8 @@ from ridgeline.agent.planner.catalog import reflection
 from ridgeline.agent.planner.checks import NO_DIRECTION, Checks, of_edits, of_planning
 from ridgeline.agent.planner.context import Context
 from ridgeline.agent.planner.conversation import ELIDED, Exchange, Question, Wrong, fence, talk
-from ridgeline.agent.planner.directions import Answer, Chosen, Directions, check_directions, none_usable
-from ridgeline.agent.planner.edits import WHOLE_LINES, Edited, apply_answer
+from ridgeline.agent.planner.directions import Answer, CheckedDirections, Directions, check_directions, none_usable
+from ridgeline.agent.planner.edits import WHOLE_LINES, EditedFiles, apply_answer
 from ridgeline.agent.planner.history import unusable_streak
 from ridgeline.agent.planner.tools import (
     TEMPLATE,
@@ -339,7 +339,7 @@ class ModelPlanner:
         tools = self._tools() if name == "draft" and ELIDED in variables["sources"] else ()
         question = self._add_tools(self._question(name, briefing, {**variables, "tools": bool(tools)}), briefing, tools)
         question = self._add_checks(question, lambda: of_edits(texts, contract))
-        exchange: Exchange[Edited | str] = talk(
+        exchange: Exchange[EditedFiles | str] = talk(
             self._model, question, lambda text: answers.read_end(text) or apply_answer(text, texts, contract)
         )
         prompts = self._wording.identities(name, tools=bool(tools))
@@ -358,7 +358,7 @@ class ModelPlanner:
         )
 
 
-def _proposal(exchange: Exchange[Chosen], round: int) -> Proposal:
+def _proposal(exchange: Exchange[CheckedDirections], round: int) -> Proposal:
     """A refusal is a round of its own, so that it is on record with what it cost."""
     chosen = exchange.value
     if isinstance(chosen, Wrong):

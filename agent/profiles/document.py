@@ -9,11 +9,11 @@ from typing import Literal
 from ridgeline.agent.errors import UserError
 from ridgeline.graph.kernel_profile import (
     Axes,
-    Bounded,
+    BoundExplanation,
     Hotspot,
     KernelCalls,
     KernelProfile,
-    Launched,
+    LaunchShape,
     Recording,
     StallShare,
     ThreadTrace,
@@ -56,7 +56,7 @@ class KernelRow(Value):
     lds_static_only: bool
     scratch_bytes: int | None
     corrected: str
-    variants: tuple[Launched, ...]
+    variants: tuple[LaunchShape, ...]
     metrics: dict[str, float]
 
 
@@ -114,7 +114,7 @@ class JudgedKernel(Value):
     """One kernel over all recordings, and what bounds it."""
 
     profile: KernelProfile
-    bound: Bounded
+    bound: BoundExplanation
 
 
 class Document(RecordingRow):
@@ -157,7 +157,9 @@ def recording_row(recording: Recording) -> RecordingRow:
 
 def kernel_row(kernel: KernelCalls) -> KernelRow:
     """A kernel as it is printed."""
-    last_call = {name: getattr(kernel.last, name) for name in Launched.model_fields if name in KernelRow.model_fields}
+    last_call = {
+        name: getattr(kernel.last, name) for name in LaunchShape.model_fields if name in KernelRow.model_fields
+    }
     totals = {name: getattr(kernel, name) for name in KernelCalls.model_fields if name in KernelRow.model_fields}
     return KernelRow(**{**last_call, **totals, "metrics": _by_name(kernel.metrics)})
 

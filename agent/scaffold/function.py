@@ -45,7 +45,7 @@ Ask = Callable[[str, str], str]
 """A question and the answer that stands if nothing else is typed -> what a person answers."""
 
 
-class Written(Value):
+class WrittenTask(Value):
     """What was written, and how it went."""
 
     contract: Path
@@ -68,7 +68,7 @@ def write(
     values: Sequence[str] = (),
     reference: Path | None = None,
     ask: Ask | None = None,
-) -> Written:
+) -> WrittenTask:
     """Write a harness and a contract for the function `name` of a file, or of a file below a folder.
 
     `shapes` and `values` as flags have them: `n=64,m=3`, `alpha=0.5`, `index=0:100`. Raises `UserError`.
@@ -93,7 +93,7 @@ def write(
     is_interpreted = signature.language in INTERPRETED
     trial = interpreted.try_out(plan, interpreted.find_python(root)) if is_interpreted else native.try_out(plan)
     contract.write_text(_contract(trial.plan), encoding="utf-8")
-    return Written(
+    return WrittenTask(
         contract=contract,
         folder=trial.plan.home,
         signature=trial.plan.signature,
@@ -360,7 +360,7 @@ def find_unjudgeable(signature: Signature) -> str:
     return ""
 
 
-def _write_task(signature: Signature, reference: Path, shapes: Sequence[str]) -> Written:
+def _write_task(signature: Signature, reference: Path, shapes: Sequence[str]) -> WrittenTask:
     """A `task.yaml` beside the function's file. Raises `UserError` where the judge cannot call it."""
     if why := find_unjudgeable(signature):
         raise UserError(f"--reference: {signature.name} cannot be judged by a task: {why}; leave --reference out")
@@ -378,7 +378,7 @@ def _write_task(signature: Signature, reference: Path, shapes: Sequence[str]) ->
     from ridgeline.sandbox.judge.task_file import load_task
 
     load_task(folder / "task.yaml")
-    return Written(contract=folder / FILE_NAME, folder=folder, signature=signature, shapes=plans,
+    return WrittenTask(contract=folder / FILE_NAME, folder=folder, signature=signature, shapes=plans,
                    notes=("task.yaml: Ridgeline owns test and benchmark; try it with `ridgeline judge test task.yaml`",),
                    gaps=(), problem="")  # fmt: skip
 

@@ -12,7 +12,14 @@ from pathlib import Path
 from typing import Generic, TypeVar
 
 from ridgeline.agent.campaign import folders as campaigns
-from ridgeline.agent.campaign.approvals import FOLDER, REQUEST, Decided, Waits, describe_decision, find_unused_decision
+from ridgeline.agent.campaign.approvals import (
+    FOLDER,
+    REQUEST,
+    OpenDecision,
+    Waits,
+    describe_decision,
+    find_unused_decision,
+)
 from ridgeline.agent.campaign.decisions import open_questions
 from ridgeline.agent.campaign.progress import Status
 from ridgeline.agent.campaign.status import state_of
@@ -229,9 +236,9 @@ class Catalogue:
                 questions += [(name, question) for question in self.waiting(path)]
         return sorted(questions, key=lambda pair: pair[1].request.asked_at)
 
-    def list_unused_decisions(self) -> list[tuple[str, Decided]]:
+    def list_unused_decisions(self) -> list[tuple[str, OpenDecision]]:
         """What was decided and not gone on with, with the id of its campaign, oldest first."""
-        decisions: list[tuple[str, Decided]] = []
+        decisions: list[tuple[str, OpenDecision]] = []
         for name, path in self.find_campaigns().items():
             with contextlib.suppress(UserError, ValueError):
                 if any((path / FOLDER).glob(f"*{REQUEST}")) and (decision := find_unused_decision(path)) is not None:

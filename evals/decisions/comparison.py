@@ -13,11 +13,11 @@ from ridgeline.agent.version import VERSION
 from ridgeline.evals.decisions.contest import (
     KINDS,
     Answers,
-    Asked,
     Contestant,
-    Given,
+    ContestantScores,
+    DecisionPoint,
     Point,
-    Scored,
+    RecordedAnswer,
     Situation,
     compare_scores,
     gather_points,
@@ -27,7 +27,7 @@ from ridgeline.evals.decisions.contest import (
     taken_up,
     write_request,
 )
-from ridgeline.evals.decisions.scores import DECIDES, METRICS, Compared, Difference
+from ridgeline.evals.decisions.scores import DECIDES, METRICS, ContestantComparison, Difference
 from ridgeline.graph.errors import install_command
 from ridgeline.graph.values import Value
 from ridgeline.knowledge.library import Library
@@ -62,8 +62,8 @@ class Report:
 
     points: int
     recordings: int
-    scored: tuple[Scored, ...]
-    compared: tuple[Compared, ...]
+    scored: tuple[ContestantScores, ...]
+    compared: tuple[ContestantComparison, ...]
     problems: tuple[str, ...]
     """Questions that got no answer, and why."""
     seconds: float
@@ -127,7 +127,7 @@ def _models(order: Order, answers: Answers) -> tuple[str, ...]:
 
 
 def _get_answers(
-    order: Order, points: Sequence[Asked], prompts: Sequence[str], *, model: str, answers: Answers
+    order: Order, points: Sequence[DecisionPoint], prompts: Sequence[str], *, model: str, answers: Answers
 ) -> list[str]:
     """Get what is missing; why something is still missing."""
     problems: list[str] = []
@@ -148,7 +148,7 @@ def _get_answers(
 
 
 def _ask_missing(
-    left: Sequence[Asked], prompt: str, kind: str, *, order: Order, model: str, answers: Answers
+    left: Sequence[DecisionPoint], prompt: str, kind: str, *, order: Order, model: str, answers: Answers
 ) -> tuple[str, ...]:
     """Ask the model at these points, note its answers, and return why some are missing."""
     if not left:
@@ -293,12 +293,12 @@ def page(report: "Report") -> str:
     )
 
 
-def _usable(scored: Scored, point: Point) -> str:
+def _usable(scored: ContestantScores, point: Point) -> str:
     """A contestant's usable share at a point as a cell; empty where it has no answer."""
     return _cell(scored.scores[point].usable) if point in scored.scores else ""
 
 
-def _headline(comparisons: tuple[Compared, ...]) -> str:
+def _headline(comparisons: tuple[ContestantComparison, ...]) -> str:
     """Each comparison's verdict in one sentence."""
     if not comparisons:
         return "Nothing to compare: no decision point was answered by two contestants."
@@ -314,7 +314,7 @@ def _words(verdict: str) -> str:
     return {"better": "better", "worse": "worse"}.get(verdict, "not shown to differ")
 
 
-def _comparison(comparison: Compared) -> dict[str, Any]:
+def _comparison(comparison: ContestantComparison) -> dict[str, Any]:
     """A comparison as its template takes it."""
     rows = [_row(difference) for difference in comparison.differences]
     return {**comparison.model_dump(), "rows": rows, "decides": DECIDES}
@@ -346,7 +346,7 @@ def _bar(difference: Difference) -> Bar | None:
     return Bar(low=round(min(low, high), 1), at=round(at, 1), high=round(max(low, high), 1))
 
 
-def _alone(scored: Scored, kind: str) -> list[str]:
+def _alone(scored: ContestantScores, kind: str) -> list[str]:
     """A contestant's scores of one kind as cells."""
     summary = scored.of(kind)
     scores = summary.model_dump() if summary else {}
@@ -365,8 +365,8 @@ EXTRA = f"asking a model needs Inspect AI: {install_command('inspect_ai', 'litel
 
 
 def ask(
-    points: Sequence[Asked], prompt: str, kind: str, *, model: str, logs: Path, client: Any = None
-) -> tuple[tuple[Given, ...], tuple[str, ...]]:
+    points: Sequence[DecisionPoint], prompt: str, kind: str, *, model: str, logs: Path, client: Any = None
+) -> tuple[tuple[RecordedAnswer, ...], tuple[str, ...]]:
     """Answers to these decision points, and why others have none. Inspect's log goes to `logs`.
 
     `client` answers instead of what the model's name reaches. Raises UserError where Inspect AI is not installed or
@@ -391,11 +391,11 @@ def ask(
     return answers, failed
 
 
-def _read_sample(sample: Any, situations: Mapping[str, Situation], prompt: str, model: str) -> Given:
+def _read_sample(sample: Any, situations: Mapping[str, Situation], prompt: str, model: str) -> RecordedAnswer:
     """The answer in a sample of Inspect's log."""
     situation, output = situations[str(sample.id)], sample.output
     metadata = output.metadata or {}
-    return Given(
+    return RecordedAnswer(
         point=situation.point,
         prompt=prompt,
         model=model,

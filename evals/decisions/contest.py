@@ -29,13 +29,13 @@ from ridgeline.agent.providers.choice import MAILBOX
 from ridgeline.agent.providers.tape import estimate_tokens
 from ridgeline.agent.scaffold.contract import compose
 from ridgeline.evals.decisions.points import Decision, Kind, decisions, task_of
-from ridgeline.evals.decisions.scores import Compared, Line, Score, Summary, compare, score, summary
+from ridgeline.evals.decisions.scores import ContestantComparison, Line, Score, Summary, compare, score, summary
 from ridgeline.evals.recordings.recording import LEDGER, TAPE, WORKSPACE, Folder
 from ridgeline.evals.recordings.replay import ToldWorkspace, perform, playing, wire_recorded
 from ridgeline.evals.task_folders import Parts
 from ridgeline.graph.briefing import Briefing, Draft, Proposal, Review
 from ridgeline.graph.limits import Limits
-from ridgeline.graph.ports import Applied, Planner
+from ridgeline.graph.ports import CandidateCommit, Planner
 from ridgeline.graph.record import Reflection
 from ridgeline.graph.trial import Broken, Built, Judged
 from ridgeline.graph.values import FileEdit, Value
@@ -164,7 +164,7 @@ class Situation:
     checks: Checks
 
 
-class _Heard(Exception):
+class _CapturedQuestion(Exception):
     """No error: it ends a question that nobody is to answer."""
 
     def __init__(self, ask: Ask) -> None:
@@ -179,13 +179,13 @@ class _Ear:
     tools = False
 
     def ask(self, ask: Ask) -> Never:
-        raise _Heard(ask)
+        raise _CapturedQuestion(ask)
 
     def count(self, text: str) -> int:
         return estimate_tokens(text)
 
 
-class Listening:
+class ListeningPlanner:
     """Port `Planner`: answers as the recording does, and notes what other prompts would ask in its place."""
 
     def __init__(
@@ -229,7 +229,7 @@ class Listening:
                 raise UserError(
                     f"--prompts: {prompt.name}: {error.message}: questions have no such part any more"
                 ) from error
-            except _Heard as heard:
+            except _CapturedQuestion as heard:
                 asks[prompt.name] = heard.ask.shorten(self._limits.answer_tokens)
                 checks = Checks.model_validate_json(heard.ask.checks)
         if asks:
@@ -267,7 +267,9 @@ def situations(path: Path, prompts: Sequence[Prompt]) -> tuple[Situation, ...]:
     folder = Folder(path)
     request, tape, lines = folder.request(), Tape(folder.file(TAPE), mode="replay"), folder.lines()
     answering = {name: tape_port(name, None, tape) for name in PROTOCOLS}
-    planner = Listening(folder.name, answering["planner"], request.limits, prompts, task=task_of(request.contract))
+    planner = ListeningPlanner(
+        folder.name, answering["planner"], request.limits, prompts, task=task_of(request.contract)
+    )
     git = ToldWorkspace(playing(Tape(folder.file(WORKSPACE), mode="replay")))
     with tempfile.TemporaryDirectory(prefix="ridgeline-asking-") as scratch:
         ledger = Path(scratch) / LEDGER
@@ -283,7 +285,7 @@ MARK = "<!-- question "
 """Ends a page, before the question's sha256: an answer belongs to the page that was read, not to that of today."""
 
 
-class Given(Value):
+class RecordedAnswer(Value):
     """One answer."""
 
     point: Point
@@ -310,10 +312,10 @@ class Answers:
         """Raises UserError for a line that is no answer."""
         self.folder = folder
         self._path = folder / FILE
-        self._by_key: dict[tuple[str, str, str], Given] = {}
+        self._by_key: dict[tuple[str, str, str], RecordedAnswer] = {}
         for number, line in enumerate(self._lines(), start=1):
             try:
-                answer = Given.model_validate_json(line)
+                answer = RecordedAnswer.model_validate_json(line)
             except ValidationError as error:
                 where = ".".join(map(str, error.errors()[0]["loc"])) or "the line"
                 why = error.errors()[0]["msg"]
@@ -322,7 +324,7 @@ class Answers:
                 ) from error
             self._by_key[answer.key] = answer
 
-    def find(self, prompt: str, model: str, point: Point) -> Given | None:
+    def find(self, prompt: str, model: str, point: Point) -> RecordedAnswer | None:
         """None where nobody answered yet."""
         return self._by_key.get((prompt, model, point.name))
 
@@ -336,7 +338,7 @@ class Answers:
         """Names of all wordings that were answered."""
         return tuple(dict.fromkeys(answer.prompt for answer in self._by_key.values()))
 
-    def add(self, answers: Iterable[Given]) -> int:
+    def add(self, answers: Iterable[RecordedAnswer]) -> int:
         """On the disk before it returns; how many."""
         new = [answer for answer in answers if self._by_key.get(answer.key) != answer]
         if new:
@@ -365,15 +367,17 @@ def write_request(answers: Answers, prompt: str, situation: Situation) -> Path:
     return path
 
 
-def taken_up(answers: Answers, prompt: str, situations: Iterable[Situation], *, model: str) -> tuple[Given, ...]:
+def taken_up(
+    answers: Answers, prompt: str, situations: Iterable[Situation], *, model: str
+) -> tuple[RecordedAnswer, ...]:
     """What lies answered beside the pages of this prompt. An empty file is no answer yet."""
-    answers_read: list[Given] = []
+    answers_read: list[RecordedAnswer] = []
     for situation in situations:
         path = page_of(answers, prompt, situation)
         answer = path.with_name(path.name.replace(".request.", ".answer."))
         if prompt in situation.asks and answer.is_file() and (text := answer.read_text(encoding="utf-8").strip()):
             ask = situation.asks[prompt]
-            record = Given(
+            record = RecordedAnswer(
                 point=situation.point,
                 prompt=prompt,
                 model=model,
@@ -400,7 +404,7 @@ KINDS = ("propose", "draft", "repair")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Asked:
+class DecisionPoint:
     """One decision point, with what was known of it later."""
 
     situation: Situation
@@ -423,7 +427,7 @@ class Contestant:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Scored:
+class ContestantScores:
     """A contestant at every point that it answered."""
 
     contestant: Contestant
@@ -431,7 +435,7 @@ class Scored:
     unanswered: tuple[Point, ...]
     stale: int
     """Answers to a question that this wording would put otherwise today."""
-    answers: Mapping[Point, Given]
+    answers: Mapping[Point, RecordedAnswer]
 
     def of(self, kind: str) -> Summary | None:
         """All answers of one kind; None without any."""
@@ -439,9 +443,11 @@ class Scored:
         return summary(scores) if scores else None
 
 
-def gather_points(recordings: Sequence[Path], prompts: Sequence[Prompt], kinds: Sequence[str]) -> tuple[Asked, ...]:
+def gather_points(
+    recordings: Sequence[Path], prompts: Sequence[Prompt], kinds: Sequence[str]
+) -> tuple[DecisionPoint, ...]:
     """The decision points of these kinds. Raises UserError for what is no recording."""
-    points: list[Asked] = []
+    points: list[DecisionPoint] = []
     for path in recordings:
         decision_by_place = {(entry.round, entry.kind, entry.attempt): entry for entry in decisions(path)}
         for situation in situations(path, prompts):
@@ -450,26 +456,28 @@ def gather_points(recordings: Sequence[Path], prompts: Sequence[Prompt], kinds: 
                 (point.round, "propose", 1)
             )
             if point.kind in kinds and decision is not None:
-                points.append(Asked(situation=situation, decision=decision.model_copy(update={"kind": point.kind})))
+                points.append(
+                    DecisionPoint(situation=situation, decision=decision.model_copy(update={"kind": point.kind}))
+                )
     return tuple(points)
 
 
-def repeat_points(points: Sequence[Asked], times: int) -> tuple[Asked, ...]:
+def repeat_points(points: Sequence[DecisionPoint], times: int) -> tuple[DecisionPoint, ...]:
     """The same points so many times over, each under a recording of its own: for measuring what scoring takes."""
     return tuple(_rename_recording(point, number) if number else point for number in range(times) for point in points)
 
 
-def _rename_recording(request: Asked, number: int) -> Asked:
+def _rename_recording(request: DecisionPoint, number: int) -> DecisionPoint:
     point = request.point.model_copy(update={"recording": f"{request.point.recording}+{number}"})
     return replace(request, situation=replace(request.situation, point=point))
 
 
 def score_contestant(
-    points: Sequence[Asked], contestant: Contestant, answers: Answers, *, line: Line, try_here: bool = False
-) -> Scored:
+    points: Sequence[DecisionPoint], contestant: Contestant, answers: Answers, *, line: Line, try_here: bool = False
+) -> ContestantScores:
     """Every answer of a contestant that is kept, by what was known later; `try_here`: built and tested too."""
     scores: dict[Point, Score] = {}
-    answer_at: dict[Point, Given] = {}
+    answer_at: dict[Point, RecordedAnswer] = {}
     missing: list[Point] = []
     stale = 0
     for case in points:
@@ -488,14 +496,18 @@ def score_contestant(
             result = result.model_copy(update={"compiles": ran.compiles, "correct": ran.correct})
         scores[case.point] = result
         answer_at[case.point] = answer
-    return Scored(contestant=contestant, scores=scores, unanswered=tuple(missing), stale=stale, answers=answer_at)
+    return ContestantScores(
+        contestant=contestant, scores=scores, unanswered=tuple(missing), stale=stale, answers=answer_at
+    )
 
 
-def compare_scores(reference: Scored, contender: Scored, kinds: Sequence[str] = KINDS) -> tuple[Compared, ...]:
+def compare_scores(
+    reference: ContestantScores, contender: ContestantScores, kinds: Sequence[str] = KINDS
+) -> tuple[ContestantComparison, ...]:
     """At the points that both answered, one comparison a kind of question."""
     names = str(reference.contestant), str(contender.contestant)
     both = [point for point in reference.scores if point in contender.scores]
-    comparisons: list[Compared] = []
+    comparisons: list[ContestantComparison] = []
     for kind in kinds:
         pairs = {
             (point.recording, point.name): (reference.scores[point], contender.scores[point])
@@ -516,7 +528,7 @@ TARGET = "sm_90"
 COMPILE_S = 120.0
 
 
-class Tried(Value):
+class EditTrial(Value):
     """What became of edits. None: not tried, because it cannot be here."""
 
     compiles: bool | None = None
@@ -524,27 +536,27 @@ class Tried(Value):
     detail: str = ""
 
 
-def try_answer(decision: Decision, answer: str, checks: Checks) -> Tried:
+def try_answer(decision: Decision, answer: str, checks: Checks) -> EditTrial:
     """Apply the answer's edits to the version it was asked about, build it, test it. Candidate code runs confined."""
     task = task_of(decision.contract)
     if task is None or decision.kind == "propose":
-        return Tried(detail="" if task else "the task does not ship")
+        return EditTrial(detail="" if task else "the task does not ship")
     texts = dict(checks.texts) if checks.texts else dict(decision.sources)
     application = apply_answer(answer, texts, decision.contract)
     if isinstance(application, Wrong):
-        return Tried(detail=application.why)
+        return EditTrial(detail=application.why)
     changed = {**texts, **{edit.path: edit.text for edit in application.edits if edit.text is not None}}
     return _run(task, json.dumps(changed, sort_keys=True))
 
 
 @lru_cache(maxsize=512)
-def _run(task: Parts, files: str) -> Tried:
+def _run(task: Parts, files: str) -> EditTrial:
     """The same version is built once, whoever drafted it."""
     with tempfile.TemporaryDirectory(prefix="ridgeline-try-") as scratch:
         return _verdict(Path(scratch), task, json.loads(files))
 
 
-def _verdict(scratch: Path, task: Parts, files: Mapping[str, str]) -> Tried:
+def _verdict(scratch: Path, task: Parts, files: Mapping[str, str]) -> EditTrial:
     repository = compose(task[0].name, task, scratch / "task")
     contract = load(repository).contract
     if contract.target_gpu != "cpu":
@@ -559,21 +571,21 @@ def _verdict(scratch: Path, task: Parts, files: Mapping[str, str]) -> Tried:
     base = workspace.open("none")
     edits = tuple(FileEdit(path=path, text=text) for path, text in files.items())
     applied = workspace.apply(round=2, parent=base.commit, edits=edits, at=AT)
-    if not isinstance(applied, Applied):
-        return Tried(compiles=False, correct=False, detail=str(applied))
+    if not isinstance(applied, CandidateCommit):
+        return EditTrial(compiles=False, correct=False, detail=str(applied))
     commands = Commands(contract=contract, trees=Trees(workspace), judge=judge_of(contract))
     builder = ContractBuilder(commands)
     built = builder.build(applied.commit)
     if not built.ok:
-        return Tried(compiles=False, correct=False, detail=built.exit.output if built.exit else "")
+        return EditTrial(compiles=False, correct=False, detail=built.exit.output if built.exit else "")
     tested = ContractChecker(commands, builder).check(applied.commit, purpose="try")
-    return Tried(compiles=True, correct=tested.passed, detail=tested.detail)
+    return EditTrial(compiles=True, correct=tested.passed, detail=tested.detail)
 
 
-def _ahead(folder: Path, files: Mapping[str, str]) -> Tried:
+def _ahead(folder: Path, files: Mapping[str, str]) -> EditTrial:
     """Compiled ahead of time for `TARGET` as the task's own call launches it; there is no card to test it on."""
     if find_spec("triton") is None:
-        return Tried(detail="its task needs a GPU, and there is no Triton here to compile it ahead of time")
+        return EditTrial(detail="its task needs a GPU, and there is no Triton here to compile it ahead of time")
     for path, text in files.items():
         (folder / path).write_text(text, encoding="utf-8")
     calls = {target["call"] for target in tomllib.loads((folder / "isa.toml").read_text(encoding="utf-8")).values()}
@@ -581,7 +593,7 @@ def _ahead(folder: Path, files: Mapping[str, str]) -> Tried:
         for call in sorted(calls):
             inspect_kernels(InspectionRequest(file=folder / "kernel.py", call=call, target=TARGET, timeout=COMPILE_S))
     except NotCompiled as error:
-        return Tried(compiles=False, detail=str(error))
+        return EditTrial(compiles=False, detail=str(error))
     except (UserError, CompilerMissing) as error:
-        return Tried(detail=f"could not be compiled ahead of time: {error}")
-    return Tried(compiles=True, detail=f"compiled for {TARGET}; its task needs a GPU")
+        return EditTrial(detail=f"could not be compiled ahead of time: {error}")
+    return EditTrial(compiles=True, detail=f"compiled for {TARGET}; its task needs a GPU")

@@ -31,7 +31,7 @@ from inspect_ai.tool import ToolChoice, ToolInfo
 from ridgeline.agent.providers.base import Ask, Client, Message
 from ridgeline.agent.providers.choice import Choice
 from ridgeline.agent.providers.client import LitellmModel
-from ridgeline.evals.decisions.contest import SHIPPED, Asked, gather_points, prompt
+from ridgeline.evals.decisions.contest import SHIPPED, DecisionPoint, gather_points, prompt
 from ridgeline.evals.decisions.scores import Score, score
 from ridgeline.knowledge.library import Library
 
@@ -83,7 +83,7 @@ def decisions(recordings: str = "", prompts: str = SHIPPED, kind: str = "propose
     return of(gather_points(paths, (prompt(prompts),), (kind,)), prompt(prompts).name, kind)
 
 
-def of(points: Sequence[Asked], prompt: str, kind: str) -> Task:
+def of(points: Sequence[DecisionPoint], prompt: str, kind: str) -> Task:
     """One wording at these decision points, which are all of that kind."""
     by_name = {case.point.name: case for case in points if case.point.kind == kind and prompt in case.situation.asks}
     samples = [
@@ -105,7 +105,7 @@ def of(points: Sequence[Asked], prompt: str, kind: str) -> Task:
 
 
 @scorer(metrics={"*": [mean(), stderr()]}, name="ridgeline")
-def _scorer(by_name: Mapping[str, Asked]) -> Scorer:
+def _scorer(by_name: Mapping[str, DecisionPoint]) -> Scorer:
     """Inspect's scorer, which scores an answer against the decision that its sample is named by."""
     line = Library(()).line
 

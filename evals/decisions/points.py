@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 from ridgeline.agent.campaign.tape import Tape
-from ridgeline.agent.planner.checks import Tried, match_class, summarize_round
+from ridgeline.agent.planner.checks import EarlierTry, match_class, summarize_round
 from ridgeline.agent.providers.base import Ask
 from ridgeline.agent.providers.tape import FILE, ModelTape
 from ridgeline.evals.recordings.recording import WORKSPACE, Folder
@@ -52,7 +52,7 @@ class Decision(Value):
     """Configuration classes of the benchmark."""
     sources: tuple[tuple[str, str], ...]
     """Path and text of the best version's editable files."""
-    tried: tuple[Tried, ...]
+    tried: tuple[EarlierTry, ...]
     """Rounds before this one that may influence planning."""
     outcome: Outcome | None
     """None for a round that was never closed."""
@@ -117,7 +117,7 @@ def _direction(closed: RoundClosed, classes: Sequence[str]) -> Hypothesis:
     return hypothesis.model_copy(update={"target_class": match_class(hypothesis.target_class, classes)})
 
 
-def _summarize_round(closed: RoundClosed, classes: Sequence[str]) -> Tried:
+def _summarize_round(closed: RoundClosed, classes: Sequence[str]) -> EarlierTry:
     return summarize_round(closed).model_copy(update={"hypothesis": _direction(closed, classes)})
 
 

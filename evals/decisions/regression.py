@@ -46,7 +46,7 @@ class Row(Value):
     scores: dict[str, float]
 
 
-class Written(Value):
+class ScoreFile(Value):
     """The file: what was true when it was written."""
 
     scores: tuple[Row, ...]
@@ -75,7 +75,7 @@ class Change(Value):
         return f"{way}: {self.prompt}, {self.kind}, {self.score}: {self.before:.3f} -> {self.now:.3f}"
 
 
-class Checked(Value):
+class ScoreCheck(Value):
     """What was found."""
 
     changes: tuple[Change, ...]
@@ -90,7 +90,7 @@ class Checked(Value):
         return not self.gone and not any(change.lower for change in self.changes)
 
 
-def measure_recordings(recordings: Sequence[Path], answers: Answers) -> Written:
+def measure_recordings(recordings: Sequence[Path], answers: Answers) -> ScoreFile:
     """Everything that is recorded, scored by the code of now."""
     line = Library(()).line
     names = answers.prompts
@@ -108,7 +108,7 @@ def measure_recordings(recordings: Sequence[Path], answers: Answers) -> Written:
             if point.kind == kind
         ]:
             rows.append(_row(RECORDED, kind, summary(scores).model_dump()))
-    return Written(scores=tuple(rows), asked_now=prompt(SHIPPED).made_of)
+    return ScoreFile(scores=tuple(rows), asked_now=prompt(SHIPPED).made_of)
 
 
 def _row(name: str, kind: str, totals: Mapping[str, object]) -> Row:
@@ -116,10 +116,10 @@ def _row(name: str, kind: str, totals: Mapping[str, object]) -> Row:
     return Row(prompt=name, kind=kind, answers=int(str(totals["answers"])), scores=scores)
 
 
-def read_scores(path: Path) -> Written:
+def read_scores(path: Path) -> ScoreFile:
     """Raises UserError for a file that cannot be used."""
     try:
-        return Written.model_validate_json(path.read_bytes())
+        return ScoreFile.model_validate_json(path.read_bytes())
     except FileNotFoundError as error:
         raise UserError(f"{path}: not found; write it with --write") from error
     except ValidationError as error:
@@ -127,12 +127,12 @@ def read_scores(path: Path) -> Written:
         raise UserError(f"{path}: {where}: {error.errors()[0]['msg']}; write it again with --write") from error
 
 
-def write(path: Path, written: Written) -> None:
+def write(path: Path, written: ScoreFile) -> None:
     """In lines, so that a change is seen as one."""
     path.write_text(json.dumps(written.model_dump(mode="json"), indent=1) + "\n", encoding="utf-8")
 
 
-def compare_scores(before: Written, now: Written) -> Checked:
+def compare_scores(before: ScoreFile, now: ScoreFile) -> ScoreCheck:
     """What differs, in the order of the file."""
     present = {(row.prompt, row.kind): row for row in now.scores}
     changes: list[Change] = []
@@ -148,4 +148,4 @@ def compare_scores(before: Written, now: Written) -> Checked:
                 changes.append(Change(prompt=row.prompt, kind=row.kind, score=key, before=value, now=fresh))
     wording_before = {name.partition("@")[0]: name for name in before.asked_now}
     other_words = [name for name in now.asked_now if wording_before.get(name.partition("@")[0]) != name]
-    return Checked(changes=tuple(changes), gone=tuple(gone), reworded=tuple(other_words))
+    return ScoreCheck(changes=tuple(changes), gone=tuple(gone), reworded=tuple(other_words))

@@ -286,7 +286,7 @@ class Difference(Value):
     """better, worse, differs, or no difference shown."""
 
 
-class Compared(Value):
+class ContestantComparison(Value):
     """Two contestants."""
 
     first: str
@@ -302,7 +302,7 @@ class Compared(Value):
 
 def compare(
     reference: str, contender: str, kind: str, pairs: Mapping[tuple[str, str], tuple[Score, Score]]
-) -> Compared | None:
+) -> ContestantComparison | None:
     """`pairs`: (recording, point) -> scores of both; None without any."""
     if not pairs:
         return None
@@ -325,7 +325,7 @@ def compare(
     decided = next(
         (difference.verdict for difference in differences if difference.metric == DECIDES), "no difference shown"
     )
-    return Compared(
+    return ContestantComparison(
         first=reference,
         second=contender,
         kind=kind,

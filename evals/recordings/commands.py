@@ -7,7 +7,7 @@ import typer
 
 if TYPE_CHECKING:
     from ridgeline.evals.recordings.export import Private
-    from ridgeline.evals.recordings.replay import Replayed
+    from ridgeline.evals.recordings.replay import ReplayResult
 
 Recordings = Annotated[list[Path], typer.Argument(metavar="RECORDING...", help="Folders of recorded campaigns.")]
 Campaign = Annotated[Path, typer.Argument(help="The campaign's folder; a recording, to have it written again.")]
@@ -53,7 +53,7 @@ def replay(recordings: Recordings, as_json: Json = False) -> None:
         raise typer.Exit(DIFFERENT)
 
 
-def describe_replay(result: "Replayed") -> str:
+def describe_replay(result: "ReplayResult") -> str:
     """What a replay found, for people."""
     rounds = f"{result.rounds} round{'' if result.rounds == 1 else 's'}"
     head = f"{result.recording}: {'equal' if result.equal else 'different'}, {rounds}, {result.seconds:.2f} s"

@@ -51,7 +51,7 @@ from ridgeline.graph.state import Request
 from ridgeline.graph.values import Artifact, Value
 from ridgeline.sandbox.profiles.readers.files import is_archive, members, rewritten
 from ridgeline.sandbox.store.campaign_folder import ArtifactStore
-from ridgeline.sandbox.store.durable import Unsynced
+from ridgeline.sandbox.store.durable import UnsyncedFiles
 from ridgeline.sandbox.store.ledger import JsonlLedger
 from ridgeline.sandbox.workspace.worktree import GitWorkspace
 
@@ -161,7 +161,7 @@ NOWHERE = Path("/kernels")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Exported:
+class ExportResult:
     """What an export did."""
 
     folder: Path
@@ -170,7 +170,7 @@ class Exported:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Heard:
+class _FirstPerformance:
     """The first performance."""
 
     answers: tuple[script.Spoken, ...]
@@ -178,7 +178,7 @@ class _Heard:
     """From the campaign's ledger, in words alone."""
 
 
-def export(campaign: Path, folder: Path, private: Private, *, licence: str, retold: bool = False) -> Exported:
+def export(campaign: Path, folder: Path, private: Private, *, licence: str, retold: bool = False) -> ExportResult:
     """Write a recording of `campaign` to `folder`, which must not exist. Raises UserError and leaves nothing behind.
 
     Refused: a campaign in which a key stands, and one that does not replay. `retold`: one that another version of
@@ -207,10 +207,10 @@ def export(campaign: Path, folder: Path, private: Private, *, licence: str, reto
         folder.parent.mkdir(parents=True, exist_ok=True)
         shutil.copytree(copy, folder)
     total = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
-    return Exported(folder=folder, card=card, bytes=total)
+    return ExportResult(folder=folder, card=card, bytes=total)
 
 
-def _hear_campaign(campaign: Path, request: Request, recorded: Sequence[bytes], *, retold: bool) -> _Heard:
+def _hear_campaign(campaign: Path, request: Request, recorded: Sequence[bytes], *, retold: bool) -> _FirstPerformance:
     """Every answer in the order of the questions. Raises UserError for a campaign that does not replay."""
     answers: list[script.Spoken] = []
     with tempfile.TemporaryDirectory(prefix="ridgeline-export-") as scratch:
@@ -231,7 +231,7 @@ def _hear_campaign(campaign: Path, request: Request, recorded: Sequence[bytes], 
             f" that ran the campaign; export it with that version ({request.version}), or with --retell where only words"
             f" differ\n{deviation.text}"
         )
-    return _Heard(answers=tuple(answers), difference=deviation)
+    return _FirstPerformance(answers=tuple(answers), difference=deviation)
 
 
 def _git(campaign: Path, work: Path, request: Request) -> Answer:
@@ -254,7 +254,7 @@ def _workspace(campaign: Path, work: Path, request: Request) -> GitWorkspace:
         contract_dir=path,
         campaign_dir=work,
         contract=request.contract,
-        artifacts=ArtifactStore(work, later=Unsynced()),
+        artifacts=ArtifactStore(work, later=UnsyncedFiles()),
     )
 
 
@@ -299,7 +299,7 @@ def _write(
     clean["repository"], clean["recording"] = str(NOWHERE / copy.name), None
     (copy / REQUEST).write_text(json.dumps(clean, indent=1) + "\n", encoding="utf-8")
     prompter = script.Prompter([replace(answer, answer=scrub.value(answer.answer)) for answer in answers])
-    later = Unsynced()
+    later = UnsyncedFiles()
     tape, git = Tape(copy / TAPE, later=later), Tape(copy / WORKSPACE, later=later)
     ports = {name: tape_port(name, prompter.port(name), tape) for name in PROTOCOLS}
     workspace = ToldWorkspace(recording(prompter.workspace, git))
@@ -315,7 +315,7 @@ def _clean(line: Line, scrub: Scrub) -> Line:
 
 
 def _artifacts(copy: Path, campaign: Path, cited: Sequence[Artifact], scrub: Scrub) -> None:
-    theirs, ours = ArtifactStore(campaign), ArtifactStore(copy, later=Unsynced())
+    theirs, ours = ArtifactStore(campaign), ArtifactStore(copy, later=UnsyncedFiles())
     for artifact in cited:
         before = theirs.get(artifact)
         stored = ours.put(artifact.name, scrub.data(before))

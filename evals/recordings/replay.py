@@ -29,11 +29,11 @@ from ridgeline.graph import ports as declared
 from ridgeline.graph.approval import ApprovalRequest, Decision
 from ridgeline.graph.briefing import Briefing
 from ridgeline.graph.loop.build import CHECKPOINTED
-from ridgeline.graph.ports import Applied, Base, Ports, Refused, Workspace
+from ridgeline.graph.ports import Base, CandidateCommit, EditRefusal, Ports, Workspace
 from ridgeline.graph.record import Extracted, Line, Opened, RoundClosed
 from ridgeline.graph.state import Request
 from ridgeline.graph.values import SCHEMA, Artifact, FileEdit, Value
-from ridgeline.sandbox.store.durable import Unsynced
+from ridgeline.sandbox.store.durable import UnsyncedFiles
 from ridgeline.sandbox.store.ledger import JsonlLedger
 
 # Drives the real graph on ports that only answer: no model, machine or repository; only a ledger is written.
@@ -57,7 +57,7 @@ class NoFiles:
         """Nothing is kept."""
 
 
-class Decided:
+class RecordedApprovals:
     """Port `Approvals`: what people decided stands in the ledger, in the order in which they were asked."""
 
     def __init__(self, lines: Sequence[Line]) -> None:
@@ -74,15 +74,15 @@ def wire_recorded(answering: Mapping[str, Any], workspace: Workspace, recorded: 
     opened = recorded[0].body
     tips = opened.tips if isinstance(opened, Opened) else None
     return Ports(
-        **{"approvals": Decided(recorded), **answering},
+        **{"approvals": RecordedApprovals(recorded), **answering},
         workspace=workspace,
-        ledger=JsonlLedger(ledger, rests_on=Unsynced()),
+        ledger=JsonlLedger(ledger, rests_on=UnsyncedFiles()),
         files=NoFiles(tips),
     )
 
 
 @dataclass(frozen=True, kw_only=True)
-class Played:
+class Performance:
     """What came of a performance."""
 
     lines: tuple[bytes, ...]
@@ -91,7 +91,7 @@ class Played:
     """The question that had no answer; empty when the campaign ran to its end."""
 
 
-def perform(request: Request, ports: Ports, ledger: Path) -> Played:
+def perform(request: Request, ports: Ports, ledger: Path) -> Performance:
     """Run the campaign from its beginning until it concludes or asks something that nobody answers.
 
     `ports.ledger` writes to `ledger`. Raises UserError where an answer leads to numbers that the graph cannot use.
@@ -109,7 +109,7 @@ def perform(request: Request, ports: Ports, ledger: Path) -> Played:
     finally:
         connection.close()
     written = ledger.read_bytes() if ledger.exists() else b""
-    return Played(lines=tuple(written.splitlines(keepends=True)), stopped=stopped)
+    return Performance(lines=tuple(written.splitlines(keepends=True)), stopped=stopped)
 
 
 @contextmanager
@@ -148,7 +148,7 @@ class ToldWorkspace:
     def snapshot(self, commit: str) -> tuple[Artifact, ...]:
         return self._ask("snapshot", commit=commit)  # type: ignore[no-any-return]
 
-    def apply(self, *, round: int, parent: str, edits: tuple[FileEdit, ...], at: str) -> Applied | Refused:
+    def apply(self, *, round: int, parent: str, edits: tuple[FileEdit, ...], at: str) -> CandidateCommit | EditRefusal:
         return self._ask("apply", round=round, parent=parent, edits=edits, at=at)  # type: ignore[no-any-return]
 
     def extract(self, commit: str) -> Extracted:
@@ -441,7 +441,7 @@ def _show_text(value: str | None) -> str:
     return "nothing" if value is None else value
 
 
-class Replayed(Value):
+class ReplayResult(Value):
     """What a replay found."""
 
     recording: str
@@ -492,7 +492,7 @@ class CountedTape(Tape):
         return super().answer(key)
 
 
-def replay(path: Path) -> Replayed:
+def replay(path: Path) -> ReplayResult:
     """Play a recording. Raises UserError for a folder that cannot be played, naming file and line."""
     began = time.perf_counter()
     folder = Folder(path)
@@ -505,7 +505,7 @@ def replay(path: Path) -> Replayed:
         played = perform(folder.request(), ports, ledger)
     difference = first_difference(recorded, played.lines)
     concluded = lines[-1].key == "concluded"
-    return Replayed(
+    return ReplayResult(
         recording=folder.name,
         equal=difference is None and not (concluded and played.stopped),
         rounds=_rounds(played),
@@ -520,5 +520,5 @@ def replay(path: Path) -> Replayed:
     )
 
 
-def _rounds(played: Played) -> int:
+def _rounds(played: Performance) -> int:
     return sum(b'"key":"round-' in line for line in played.lines)

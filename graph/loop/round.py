@@ -8,7 +8,7 @@ from typing import Literal, cast
 from langgraph.runtime import Runtime
 
 from ridgeline.graph.approval import Decision
-from ridgeline.graph.evidence import BuildResult, Measured, Printed, TestResult
+from ridgeline.graph.evidence import BuildResult, Measured, TestOutput, TestResult
 from ridgeline.graph.limits import Limits
 from ridgeline.graph.loop.context import (
     make_briefing,
@@ -18,8 +18,8 @@ from ridgeline.graph.loop.context import (
     read_standing,
     wait_for_decision,
 )
-from ridgeline.graph.ports import Applied as AppliedEdits
-from ridgeline.graph.ports import Ports, Refused
+from ridgeline.graph.ports import CandidateCommit as AppliedEdits
+from ridgeline.graph.ports import EditRefusal, Ports
 from ridgeline.graph.reports.approval import ask_about_change, ask_about_hypothesis
 from ridgeline.graph.rules import acceptance
 from ridgeline.graph.rules import history as fold
@@ -192,7 +192,7 @@ def apply(state: State, runtime: Runtime[Ports]) -> Update:
     edit = ports.workspace.apply(
         round=trial.proposed.round, parent=best.commit, edits=trial.edits, at=trial.proposed.opened_at
     )
-    if isinstance(edit, Refused):
+    if isinstance(edit, EditRefusal):
         return {"trial": Failed(reached=trial, reason="refused_edit", detail=edit.detail)}
     applied = _make_applied(trial, edit)
     if edit.tree == best.tree:
@@ -266,7 +266,7 @@ def sync_back(state: State, runtime: Runtime[Ports]) -> Update:
         return {"trial": trial}
     best, start = read_standing(ports), trial.drafted.proposed
     edit = ports.workspace.apply(round=start.round, parent=best.commit, edits=core, at=start.opened_at)
-    if isinstance(edit, Refused):
+    if isinstance(edit, EditRefusal):
         return {"trial": Failed(reached=trial, reason="refused_edit", detail=edit.detail)}
     synced = _make_applied(trial.drafted, edit).model_copy(update={"local": trial.local, "left": left})
     if edit.tree == best.tree:
@@ -377,7 +377,7 @@ def run_test(ports: Ports, commit: str, *, purpose: str) -> TestResult:
     )
 
 
-def _run_original_again(ports: Ports) -> tuple[Printed, ...]:
+def _run_original_again(ports: Ports) -> tuple[TestOutput, ...]:
     base = read_history(ports).opened.base_commit
     runs = (ports.checker.check(base, purpose=purpose) for purpose in ORIGINAL_AGAIN)
     return tuple(run.printed for run in runs if run.printed is not None)
@@ -544,7 +544,7 @@ def format_candidate(state: State, runtime: Runtime[Ports]) -> Update:
             edits=(*edits, *formatting.edits),
             at=applied.drafted.proposed.opened_at,
         )
-        if isinstance(formatted, Refused):
+        if isinstance(formatted, EditRefusal):
             note = f"not formatted: {formatted.detail}"
         else:
             applied = Applied(drafted=applied.drafted, **formatted.model_dump())

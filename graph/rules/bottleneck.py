@@ -13,7 +13,7 @@ from typing import Literal
 
 from ridgeline.graph.contract import Scoring
 from ridgeline.graph.evidence import Profiled, Row
-from ridgeline.graph.kernel_profile import Bound, Bounded, KernelProfile
+from ridgeline.graph.kernel_profile import Bound, BoundExplanation, KernelProfile
 from ridgeline.graph.record import ShapeRoof
 from ridgeline.graph.rules import bound
 from ridgeline.graph.rules.bound import Case
@@ -96,7 +96,7 @@ def _match_recording(kernel: KernelProfile) -> BottleneckMatch | str:
     return ("memory" if memory[1] > compute[1] else "compute"), chain
 
 
-def _chain(bounded: Bounded) -> str:
+def _chain(bounded: BoundExplanation) -> str:
     """Evidence, class, confidence and advice of a recording, as one chain."""
     bound_class = f"{bounded.bound}/{bounded.subclass}" if bounded.subclass else bounded.bound
     because = "; ".join(bounded.evidence[:MOST_EVIDENCE]) or "no number of it was recorded"

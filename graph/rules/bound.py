@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Literal
 
-from ridgeline.graph.kernel_profile import Bound, Bounded, KernelProfile, Stall
+from ridgeline.graph.kernel_profile import Bound, BoundExplanation, KernelProfile, Stall
 from ridgeline.graph.values import Value
 
 # One profile while it is classified: the thresholds, its numbers, and the chain of what was looked at.
@@ -103,12 +103,12 @@ LATENCY: tuple[tuple[str, tuple[Stall, ...]], ...] = (
 Confidence = Literal["high", "medium", "low"]
 
 
-def classify_bound(profile: KernelProfile, thresholds: Thresholds = THRESHOLDS) -> Bounded:
+def classify_bound(profile: KernelProfile, thresholds: Thresholds = THRESHOLDS) -> BoundExplanation:
     """The class of `profile`, its sub-class, how sure, on which evidence, and what to look at next."""
     case = Case(profile=profile, limits=thresholds)
     bound, subclass = next(match for rule in RULES if (match := rule(case)) is not None)
     flags = _flags(case, bound)
-    return Bounded(
+    return BoundExplanation(
         bound=bound,
         subclass=subclass,
         confidence=_confidence(case, bound, flags),

@@ -7,7 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from ridgeline.graph.evidence import Printed
+from ridgeline.graph.evidence import TestOutput
 
 RELIABLE = 20
 """Last lines that are required of an output too long to keep, where nothing before them can be counted."""
@@ -28,7 +28,7 @@ SILENT = (
 )
 
 
-def explain_early_end(originals: Sequence[Printed], candidate: Printed) -> str | None:
+def explain_early_end(originals: Sequence[TestOutput], candidate: TestOutput) -> str | None:
     """Why a run of a candidate is no pass although it ended with exit code 0, in one line; None when it is one.
 
     `originals`: passing runs of the unmodified code. Only what all of them printed is required, in any order; a line
@@ -50,17 +50,17 @@ def explain_early_end(originals: Sequence[Printed], candidate: Printed) -> str |
     )
 
 
-def note_silent_test(original: Printed | None) -> str:
+def note_silent_test(original: TestOutput | None) -> str:
     """What to say of a test by whose output an early end cannot be seen; empty where it can, or nothing is known."""
     return SILENT if original is not None and not original.lines else ""
 
 
-def _find_new_complaint(originals: Sequence[Printed], candidate: Printed) -> str:
+def _find_new_complaint(originals: Sequence[TestOutput], candidate: TestOutput) -> str:
     usual = {printed.line for run in originals for printed in run.lines if printed.complains}
     return next((printed.line for printed in candidate.lines if printed.complains and printed.line not in usual), "")
 
 
-def _count_missing_lines(originals: Sequence[Printed], candidate: Printed) -> dict[str, int]:
+def _count_missing_lines(originals: Sequence[TestOutput], candidate: TestOutput) -> dict[str, int]:
     """Lines that the candidate's run lacks, and how often, in the original's order."""
     there = _count_lines(candidate)
     if any(run.cut for run in (*originals, candidate)):
@@ -80,7 +80,7 @@ def _count_missing_lines(originals: Sequence[Printed], candidate: Printed) -> di
     return {} if _is_replaced(missing, tuple(required), spare, candidate) else missing
 
 
-def _is_replaced(missing: dict[str, int], order: Sequence[str], spare: Counter[str], candidate: Printed) -> bool:
+def _is_replaced(missing: dict[str, int], order: Sequence[str], spare: Counter[str], candidate: TestOutput) -> bool:
     """Whether one line alone is missing, another as often said stands for it, and the last line of `order` follows."""
     if len(missing) != 1:
         return False
@@ -123,7 +123,7 @@ def _denies_more(stand_in: str, line: str) -> bool:
     return len(DENIAL.findall(stand_in)) > len(DENIAL.findall(line))
 
 
-def _count_lines(run: Printed) -> Counter[str]:
+def _count_lines(run: TestOutput) -> Counter[str]:
     counts = Counter[str]()
     for printed in run.lines:
         counts[printed.line] += printed.times

@@ -12,7 +12,7 @@ from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING, TypeVar, cast
 
-from ridgeline.sandbox.audit.c_tokens import Macro, Pasting, Token, directives, join_lines, macros, quote, tokens
+from ridgeline.sandbox.audit.c_tokens import Macro, MacroPaster, Token, directives, join_lines, macros, quote, tokens
 
 if TYPE_CHECKING:
     from tree_sitter import Node, Parser
@@ -132,7 +132,7 @@ class CSource:
         self._spans = directives(written)
         self.macros = macros(written, self._spans)
         """Every `#define`."""
-        pasting = Pasting((*borrowed, *self.macros))
+        pasting = MacroPaster((*borrowed, *self.macros))
         self.tokens, self.unread = pasting.put_in(written, self._spans)
         """`unread`: lines where a name is put together that this reading cannot tell."""
         if self.tokens is not written:

@@ -142,7 +142,7 @@ def quote(token: Token) -> str:
 _COMMA = Token("op", ",", 0, 0, opens=False)
 
 
-class Pasting:
+class MacroPaster:
     """Puts in the macros of a file that paste names together, directly or through others; no other macro."""
 
     def __init__(self, definitions: Iterable[Macro]) -> None:

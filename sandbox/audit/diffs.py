@@ -22,7 +22,7 @@ class Hunk:
 
 
 @dataclass
-class Patched:
+class PatchedFile:
     """One file of a diff. None is no file, on that side."""
 
     old: str | None
@@ -40,14 +40,14 @@ def looks_like_diff(text: str) -> bool:
     return bool(re.search(r"^(?:diff --git |--- .*\n\+\+\+ )", text, re.MULTILINE)) and "@@" in text
 
 
-def parse(text: str) -> list[Patched]:
+def parse(text: str) -> list[PatchedFile]:
     """The files of a unified diff. Raises NoDiff where a piece does not have the lines that it announces."""
-    files: list[Patched] = []
+    files: list[PatchedFile] = []
     lines = _lines(text)
     at = 0
     while at < len(lines):
         if lines[at].startswith("--- ") and at + 1 < len(lines) and lines[at + 1].startswith("+++ "):
-            files.append(Patched(old=_path(lines[at][4:]), new=_path(lines[at + 1][4:])))
+            files.append(PatchedFile(old=_path(lines[at][4:]), new=_path(lines[at + 1][4:])))
             at += 2
         elif (match := HUNK.match(lines[at])) and files:
             at = _hunk(lines, at + 1, match, files[-1])
@@ -58,7 +58,7 @@ def parse(text: str) -> list[Patched]:
     return files
 
 
-def sides(patched: Patched, disk: Callable[[str], str | None]) -> tuple[str, str | None, int]:
+def sides(patched: PatchedFile, disk: Callable[[str], str | None]) -> tuple[str, str | None, int]:
     """Old text, new text, and what to add to a line number of the new text.
 
     `disk` gives the text of a path, None where there is none. A file there may be the old or the new one. Where it is
@@ -79,7 +79,7 @@ def sides(patched: Patched, disk: Callable[[str], str | None]) -> tuple[str, str
     return before, after, patched.hunks[0].start - 1 if len(patched.hunks) == 1 else 0
 
 
-def _hunk(lines: list[str], at: int, match: re.Match[str], file: Patched) -> int:
+def _hunk(lines: list[str], at: int, match: re.Match[str], file: PatchedFile) -> int:
     hunk = Hunk(old_line=int(match[1]), start=int(match[3]))
     left, right = int(match[2] or 1), int(match[4] or 1)
     while at < len(lines) and (left > 0 or right > 0):

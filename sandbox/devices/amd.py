@@ -12,7 +12,7 @@ from ridgeline.sandbox.devices.quantity import amount, integer, memory, number, 
 from ridgeline.sandbox.devices.values import (
     CardSample,
     GpuProcess,
-    Listed,
+    ListedProcess,
     Reading,
     ToolAnswer,
     Unreadable,
@@ -172,7 +172,9 @@ def read_amd_smi(document: object, source: str) -> ToolAnswer:
         cards.append(_card(str(index), values))
         if "process_list" in values:
             listing = True
-            listed += [Listed(owner=str(index), process=process) for process in _processes(values["process_list"])]
+            listed += [
+                ListedProcess(owner=str(index), process=process) for process in _processes(values["process_list"])
+            ]
     processes = tuple(listed) if listing else None
     return ToolAnswer(source=source, vendor="amd", cards=tuple(cards), processes=processes)
 
@@ -399,16 +401,16 @@ def _rocm_smi_card(index: str, values: Mapping[str, object]) -> CardSample:
     )
 
 
-def _process(key: str, value: object) -> Listed | None:
+def _process(key: str, value: object) -> ListedProcess | None:
     """`PID<n>`: name, number of cards, bytes of their memory, bytes copied, occupied compute units."""
     pid = PROCESS.fullmatch(key)
     if pid is None:
         return None
     words = [word.strip() for word in str(value).rsplit(",", 4)]
     if len(words) != 5:
-        return Listed(owner=None, process=GpuProcess(pid=int(pid[1]), name=str(value)[:80], bytes=None))
+        return ListedProcess(owner=None, process=GpuProcess(pid=int(pid[1]), name=str(value)[:80], bytes=None))
     process = GpuProcess(pid=int(pid[1]), name=words[0], bytes=memory(words[2]), cards=integer(words[1]))
-    return Listed(owner=None, process=process)
+    return ListedProcess(owner=None, process=process)
 
 
 # The first card as a machine's name: what does not change from day to day.

@@ -48,13 +48,13 @@ NAMES = {
 DTYPES = ("fp32", "tf32", "fp16", "bf16", "fp8", "int8")
 
 
-class Copied(Value):
+class CopyRate(Value):
     mib: int
     gbps: float = Field(gt=0)
     spread: float
 
 
-class Multiplied(Value):
+class ProductRate(Value):
     tflops: float = Field(gt=0)
     shape: tuple[int, int, int]
     """M, N, K."""
@@ -72,10 +72,10 @@ class CeilingResult(Value):
     samples: int
     seconds: float
     copy_gbps: float = Field(gt=0)
-    copies: tuple[Copied, ...] = Field(alias="copy")
+    copies: tuple[CopyRate, ...] = Field(alias="copy")
     read_gbps: float | None = None
     write_gbps: float | None = None
-    matmul: dict[str, Multiplied]
+    matmul: dict[str, ProductRate]
     skipped: dict[str, str]
 
 

@@ -18,7 +18,7 @@ ON = "nothing is lost: free a card and go on with `ridgeline resume`"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Bound:
+class LeasedCard:
     """The card that a command has to itself."""
 
     card: CardSample
@@ -26,7 +26,7 @@ class Bound:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Waiting:
+class IdleWait:
     """How long to look for an idle card, in seconds, and what time is."""
 
     retry_s: float = 600
@@ -59,7 +59,7 @@ class CardGate:
         vendor: Vendor,
         settings: GateSettings,
         choice: Choice,
-        waiting: Waiting,
+        waiting: IdleWait,
         say: Callable[[str], None],
         leases: Path | None = None,
     ) -> None:
@@ -72,7 +72,7 @@ class CardGate:
         self._say = say
         self._leases = leases
         self._used: tuple[str, float] | None = None
-        self._bound: Bound | None = None
+        self._bound: LeasedCard | None = None
         self.held_s = 0.0
         """Seconds that leases of cards were held in all, the looks under them included; those held now not yet."""
 
@@ -82,7 +82,7 @@ class CardGate:
         return self._bound.environment if self._bound else {}
 
     @contextlib.contextmanager
-    def hold(self) -> Iterator[Bound]:
+    def hold(self) -> Iterator[LeasedCard]:
         """An idle card for the `with` block, under its lease.
 
         Raises DeviceBusy when none became idle in time, StopAsked when a stop was asked for meanwhile, and DeviceLost
@@ -92,7 +92,7 @@ class CardGate:
             card = self._find_card(stack)
             if self._used and self._used[0] != card.key:
                 self._say(f"GPU gate: the card used before is busy; {_describe_card(card)} from now on")
-            self._bound = Bound(card=card, environment=binding(card))
+            self._bound = LeasedCard(card=card, environment=binding(card))
             try:
                 yield self._bound
             finally:
@@ -269,7 +269,7 @@ def gate_of(
     return _gate(
         vendor,
         target=contract.target_gpu,
-        waiting=Waiting(retry_s=retry_s, max_s=max_s, stopped=stopped),
+        waiting=IdleWait(retry_s=retry_s, max_s=max_s, stopped=stopped),
         say=say,
     )
 
@@ -283,10 +283,10 @@ def any_gate(*, retry_s: float, max_s: float, say: Callable[[str], None]) -> Car
     vendor = next((name for name in vendors if is_installed(name)), None)
     if vendor is None:
         raise DeviceLost("neither nvidia-smi nor amd-smi nor rocm-smi is on PATH, so no GPU can be known to be idle")
-    return _gate(vendor, target=None, waiting=Waiting(retry_s=retry_s, max_s=max_s), say=say)
+    return _gate(vendor, target=None, waiting=IdleWait(retry_s=retry_s, max_s=max_s), say=say)
 
 
-def _gate(vendor: Vendor, *, target: str | None, waiting: Waiting, say: Callable[[str], None]) -> CardGate:
+def _gate(vendor: Vendor, *, target: str | None, waiting: IdleWait, say: Callable[[str], None]) -> CardGate:
     settings = gate_settings()
     return CardGate(
         Cards(tools_of(vendor), settings=settings),

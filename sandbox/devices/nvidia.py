@@ -13,7 +13,7 @@ from ridgeline.sandbox.devices.quantity import amount, integer, memory, number, 
 from ridgeline.sandbox.devices.values import (
     CardSample,
     GpuProcess,
-    Listed,
+    ListedProcess,
     Reading,
     ToolAnswer,
     Unreadable,
@@ -172,12 +172,12 @@ def _cells(line: str, names: list[str], source: str, number: int) -> dict[str, s
     return dict(zip(names, cells, strict=True))
 
 
-def _process(row: Mapping[str, str], units: Mapping[str, str]) -> Listed:
+def _process(row: Mapping[str, str], units: Mapping[str, str]) -> ListedProcess:
     owner = text(row.get("gpu_uuid")) or pci(row.get("gpu_bus_id", row.get("pci.bus_id")))
     field = "used_gpu_memory" if "used_gpu_memory" in row else "used_memory"
     used_bytes = memory(row.get(field), unit=units.get(field, "MiB"))
     name = text(row.get("process_name", row.get("name"))) or ""
-    return Listed(owner=owner, process=GpuProcess(pid=integer(row.get("pid")), name=name, bytes=used_bytes))
+    return ListedProcess(owner=owner, process=GpuProcess(pid=integer(row.get("pid")), name=name, bytes=used_bytes))
 
 
 def _moments(rows: Iterable[Mapping[str, str]], units: Mapping[str, str]) -> list[tuple[CardSample, ...]]:
@@ -239,7 +239,7 @@ def read_table(output: str, source: str) -> tuple[ToolAnswer, ...]:
             cards.append(_row(card_line, lines[place + 1 : place + 3], source, place + 1))
         elif (match := PROCESS.match(line)) and "C" in match[3]:
             process = GpuProcess(pid=int(match[2]), name=match[4], bytes=memory(match[5]))
-            listed.append(Listed(owner=match[1], process=process))
+            listed.append(ListedProcess(owner=match[1], process=process))
     if not cards:
         raise Unreadable(source, line=1, why="no card in nvidia-smi's table")
     processes = tuple(listed) if listing and (listed or NONE in output) else None
@@ -313,13 +313,15 @@ def _power(gpu: ElementTree.Element, names: tuple[str, ...]) -> float | None:
     return next((value for value in values if value is not None), None)
 
 
-def _processes(gpu: ElementTree.Element, index: str) -> list[Listed]:
+def _processes(gpu: ElementTree.Element, index: str) -> list[ListedProcess]:
     processes = []
     for entry in gpu.iterfind("processes/process_info"):
         if "C" in (entry.findtext("type") or "C"):
             name, used_bytes = text(entry.findtext("process_name")) or "", memory(entry.findtext("used_memory"))
             processes.append(
-                Listed(owner=index, process=GpuProcess(pid=integer(entry.findtext("pid")), name=name, bytes=used_bytes))
+                ListedProcess(
+                    owner=index, process=GpuProcess(pid=integer(entry.findtext("pid")), name=name, bytes=used_bytes)
+                )
             )
     return processes
 

@@ -24,7 +24,7 @@ from ridgeline.sandbox.devices.values import (
     CardSample,
     GpuProcess,
     Kind,
-    Listed,
+    ListedProcess,
     Reading,
     ToolAnswer,
     Unreadable,
@@ -422,7 +422,7 @@ def _facts(answer: ToolAnswer) -> set[tuple[str, str]]:
 def _merge(moment: Iterable[ToolAnswer], facts: Sequence[CardSample]) -> tuple[CardSample, ...]:
     """One sample per card of the moment, with the processes that are on it or may be."""
     cards: list[CardSample] = [*facts]
-    listed: list[Listed] | None = None
+    listed: list[ListedProcess] | None = None
     for answer in moment:
         for card in answer.cards:
             _put(cards, card)
@@ -467,7 +467,7 @@ def _over(base: CardSample, second: CardSample) -> CardSample:
     return base.model_copy(update=facts)
 
 
-def _using(card: CardSample, cards: Sequence[CardSample], listed: Iterable[Listed]) -> CardSample:
+def _using(card: CardSample, cards: Sequence[CardSample], listed: Iterable[ListedProcess]) -> CardSample:
     mine: list[GpuProcess] = []
     for entry in listed:
         if entry.owner is None or not any(entry.owner in _names(candidate) for candidate in cards):

@@ -84,7 +84,7 @@ class CardSample(Value):
         return f"gpu-{self.pci or self.uuid or f'{self.vendor}-{self.index}'}"
 
 
-class Listed(Value):
+class ListedProcess(Value):
     """A process of a list, and the card it is on as the tool named that; None where it names none."""
 
     owner: str | None
@@ -97,7 +97,7 @@ class ToolAnswer(Value):
     source: str
     vendor: Vendor
     cards: tuple[CardSample, ...] = ()
-    processes: tuple[Listed, ...] | None = None
+    processes: tuple[ListedProcess, ...] | None = None
     """The whole list, empty when the tool says that there are none."""
 
 

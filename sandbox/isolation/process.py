@@ -133,7 +133,7 @@ class Options(TypedDict, total=False):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Captured:
+class CapturedOutput:
     """Everything a trusted tool said, unbounded; `returncode` None when it ran out of time."""
 
     returncode: int | None
@@ -186,7 +186,7 @@ def capture(
     timeout_s: float,
     env: Mapping[str, str] | None = None,
     stdin: bytes | None = None,
-) -> Captured:
+) -> CapturedOutput:
     """Run a trusted tool, such as git, whose output is data and must be whole: bytes, not confined, not bounded.
 
     Raises ProgramMissing when the tool cannot be started.
@@ -196,7 +196,7 @@ def capture(
         returncode = _execute(command, private=_tool_folder(), out=out, err=err).returncode
         out.seek(0)
         err.seek(0)
-        return Captured(returncode=returncode, stdout=out.read(), stderr=err.read().decode(errors="replace"))
+        return CapturedOutput(returncode=returncode, stdout=out.read(), stderr=err.read().decode(errors="replace"))
 
 
 @functools.cache

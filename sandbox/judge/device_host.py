@@ -60,7 +60,7 @@ LOST_WORDS = ("cuda error", "cudaerror", "cublas_status", "cudnn_status", "unspe
 
 
 @dataclass(kw_only=True)
-class Learned:
+class TaskMemory:
     """What copies hand on: of one task, by version or size. Nothing in it is a value of a call."""
 
     packed: dict[str, bytes] = field(default_factory=dict)
@@ -183,7 +183,7 @@ class TensorReference(Reference):
 class DeviceSetting:
     """One task on the device: its reference, where segments are made, and what was learned of it."""
 
-    def __init__(self, task: Task, folder: Path, place: str, learned: Learned) -> None:
+    def __init__(self, task: Task, folder: Path, place: str, learned: TaskMemory) -> None:
         """Raises Unjudgeable, ReferenceFailed and WorldError."""
         sessions = import_module("ridgeline.sandbox.judge.device_session")
         references = import_module("ridgeline.sandbox.judge.device_reference")
@@ -241,7 +241,7 @@ class DeviceSetting:
 class Holder:
     """Answers questions with the card in hand."""
 
-    def __init__(self, learned: dict[str, Learned]) -> None:
+    def __init__(self, learned: dict[str, TaskMemory]) -> None:
         self.learned = learned
         self._settings: dict[str, DeviceSetting] = {}
 
@@ -282,7 +282,7 @@ class Holder:
         key = f"{place} {folder} {content}"
         if key not in self._settings:
             self._settings.clear()
-            learned = self.learned.setdefault(f"{place} {content}", Learned())
+            learned = self.learned.setdefault(f"{place} {content}", TaskMemory())
             self._settings[key] = DeviceSetting(task, folder, place, learned)
         return self._settings[key]
 
@@ -303,7 +303,7 @@ def _describe_card_error(error: RuntimeError) -> str:
     return f"judging on the card failed at {Path(place.filename).name}:{place.lineno}: {type(error).__name__}: {text}"
 
 
-def _hold(line: Any, learned: dict[str, Learned], environment: Mapping[str, str]) -> None:
+def _hold(line: Any, learned: dict[str, TaskMemory], environment: Mapping[str, str]) -> None:
     """The copy: answer what comes, hand on what was learned, end when nothing comes."""
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     os.environ.update(environment)
@@ -331,7 +331,7 @@ class Host:
     """Makes copies that hold the card, one at a time, and keeps what they learned."""
 
     def __init__(self) -> None:
-        self._learned: dict[str, Learned] = {}
+        self._learned: dict[str, TaskMemory] = {}
         self._copy: Any = None
         self._line: Any = None
         self._environment: dict[str, str] = {}
@@ -376,7 +376,7 @@ class Host:
                 options = Options.model_validate(words["options"]).with_device(task)
             except (WorldError, ValueError):
                 return
-            loading = worker.Loading(
+            loading = worker.LoadRequest(
                 task=task,
                 sources=folder,
                 framework="torch",

@@ -27,7 +27,7 @@ from ridgeline.sandbox.judge.pool import POISON_KINDS
 from ridgeline.sandbox.judge.session import BrokenWorker, SealedCall, Session
 from ridgeline.sandbox.judge.shared_buffers import PLACEMENTS, BufferSpec, GuardBand, buffer_specs, guard_bands
 from ridgeline.sandbox.judge.shared_buffers import _lay_out as lay_out
-from ridgeline.sandbox.judge.worker import Device, Loading, WorkerLost
+from ridgeline.sandbox.judge.worker import Device, LoadRequest, WorkerLost
 
 torch: Any = import_module("torch")
 Tensor = Any
@@ -345,9 +345,9 @@ class DeviceSession(Session):
         if self._chance.device.type != "cpu":
             torch.cuda.synchronize()
 
-    def _loading(self) -> Loading:
+    def _loading(self) -> LoadRequest:
         loading = super()._loading()
-        return Loading(**{**vars(loading), "segments": True, "compiled": self.compiled})
+        return LoadRequest(**{**vars(loading), "segments": True, "compiled": self.compiled})
 
 
 class CardShort(WorldError):

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ridgeline.graph.formula import evaluate
-from ridgeline.graph.task import Drawn, Input, Shape, Task, Tensor
+from ridgeline.graph.task import DrawnSizes, Input, Shape, Task, Tensor
 from ridgeline.sandbox.judge.dtypes import SIGNIFICAND_BITS, STORAGE, Floats, Raw, from_float64, is_float
 
 LONGEST = 1 << 40
@@ -189,7 +189,7 @@ def _dims(task: Task, rule: Rule, rng: np.random.Generator) -> dict[str, int]:
     return {**base, **{name: _length(task.drawn, name, rule, rng) for name in task.drawn.ranges}}
 
 
-def _length(size_rules: Drawn, name: str, rule: Rule, rng: np.random.Generator) -> int:
+def _length(size_rules: DrawnSizes, name: str, rule: Rule, rng: np.random.Generator) -> int:
     """One dimension by the rule, moved to a multiple where one is asked for; the low end where none fits."""
     low, high = size_rules.ranges[name]
     step = size_rules.multiples.get(name, 1)

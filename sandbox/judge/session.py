@@ -53,7 +53,7 @@ from ridgeline.sandbox.judge.shared_buffers import (
 from ridgeline.sandbox.judge.worker import (
     Device,
     Framework,
-    Loading,
+    LoadRequest,
     LossReason,
     Memory,
     Worker,
@@ -354,8 +354,8 @@ class Session:
             self._broken = BrokenWorker(reason=why.reason, detail=why.detail)
         return self._broken
 
-    def _loading(self) -> Loading:
-        return Loading(
+    def _loading(self) -> LoadRequest:
+        return LoadRequest(
             task=self._task,
             sources=self._sources,
             framework=self.framework,

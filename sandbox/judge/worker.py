@@ -447,7 +447,7 @@ MOST_PRINTED_CHARS = 2000
 
 
 @dataclass(frozen=True, kw_only=True)
-class Loading:
+class LoadRequest:
     """What a worker is to load, and where it runs."""
 
     task: Task
@@ -472,7 +472,7 @@ class Worker:
     freezer: Freezer
     memory: Memory
 
-    def __init__(self, loading: Loading) -> None:
+    def __init__(self, loading: LoadRequest) -> None:
         """Build what must be built. Raises WorkerLost, and ProgramMissing where the compiler is not here."""
         self._loading = loading
         self._library = build_library(loading.task, loading.sources)
@@ -670,7 +670,7 @@ class Worker:
         }
 
 
-def _warm_modules(loading: Loading) -> tuple[str, ...]:
+def _warm_modules(loading: LoadRequest) -> tuple[str, ...]:
     """What workers' common ancestor imports, and functions that it calls once for all: nothing that touches a card.
 
     On a processor Triton is imported by each worker for itself: whether it interprets kernels is decided then.
@@ -680,7 +680,7 @@ def _warm_modules(loading: Loading) -> tuple[str, ...]:
     return ("torch", "triton", "triton.runtime.cache:triton_key")
 
 
-def _worker_settings(loading: Loading) -> dict[str, str]:
+def _worker_settings(loading: LoadRequest) -> dict[str, str]:
     """What the environment of a worker says beyond the usual."""
     threads = {
         name: str(loading.task.threads) for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")

@@ -13,13 +13,13 @@ from pathlib import Path
 from ridgeline.graph.errors import ArtifactLost, FilesConflict
 from ridgeline.graph.ports import Artifacts
 from ridgeline.graph.values import Artifact
-from ridgeline.sandbox.store.durable import Unsynced, append_whole, lock_file, overwrite, write_whole
+from ridgeline.sandbox.store.durable import UnsyncedFiles, append_whole, lock_file, overwrite, write_whole
 
 
 class ArtifactStore:
     """Port `Artifacts` on a campaign's folder: `<campaign>/artifacts/<first two digits>/<sha256>`."""
 
-    def __init__(self, campaign_dir: Path, *, later: Unsynced | None = None) -> None:
+    def __init__(self, campaign_dir: Path, *, later: UnsyncedFiles | None = None) -> None:
         """`later`: brings new blobs to the disk before a line of the ledger names them; without it each is synced."""
         self._root = campaign_dir / "artifacts"
         self._later = later

@@ -118,7 +118,7 @@ def _end_of(path: Path) -> tuple[int, bool]:
         return os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666), True
 
 
-class Unsynced:
+class UnsyncedFiles:
     """Files that were written and may still be on their way to the disk: all are there when `sync` returns.
 
     Together, before the ledger's line that rests on them, they cost about what one of them costs alone.

@@ -12,7 +12,7 @@ from ridgeline.graph.errors import LedgerCorrupt, SchemaMismatch
 from ridgeline.graph.record import Body, Line, key
 from ridgeline.graph.values import SCHEMA, Value
 from ridgeline.sandbox.store.durable import (
-    Unsynced,
+    UnsyncedFiles,
     append_whole,
     cache_folder,
     full_disk_named,
@@ -43,7 +43,12 @@ class JsonlLedger:
     """Port `Ledger` on a file. Appending is idempotent by the event's key and durable when it returns."""
 
     def __init__(
-        self, path: Path, *, rests_on: Unsynced | None = None, alone: bool = False, head: "LedgerHead | None" = None
+        self,
+        path: Path,
+        *,
+        rests_on: UnsyncedFiles | None = None,
+        alone: bool = False,
+        head: "LedgerHead | None" = None,
     ) -> None:
         """`rests_on`: what must be on the disk before a line that cites it.
 

@@ -15,7 +15,7 @@ from ridgeline.graph.contract import Argv, BenchmarkOutput, Contract
 from ridgeline.graph.evidence import BenchmarkFailed, Check, Exit, Row
 from ridgeline.graph.judgment import JudgeFailed, SizeTime
 from ridgeline.graph.values import Named, Value
-from ridgeline.sandbox.devices.gate import Bound
+from ridgeline.sandbox.devices.gate import LeasedCard
 from ridgeline.sandbox.devices.tools import CardWatch, smi_of
 from ridgeline.sandbox.devices.values import Conditions
 from ridgeline.sandbox.isolation.directory_pool import fresh_folder, read_left
@@ -319,7 +319,7 @@ class Stopwatch:
         )
 
     @contextlib.contextmanager
-    def _watching(self, bound: Bound | None) -> Iterator[CardWatch | None]:
+    def _watching(self, bound: LeasedCard | None) -> Iterator[CardWatch | None]:
         environment = select_variables(self.commands.contract.pass_environment)
         smi = smi_of(self.commands.kind, environment, card=bound.card if bound else None)
         if smi is None:

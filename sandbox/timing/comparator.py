@@ -53,7 +53,7 @@ class Unreadable(ValueError):
     """A command ended well and reported nothing that can be used. One line: what was wrong and the mend."""
 
 
-class Reported(Value):
+class RunReport(Value):
     """What one run said of itself, in its own unit."""
 
     numbers: tuple[tuple[str, float], ...]
@@ -65,7 +65,7 @@ class Reported(Value):
 class Reader(Protocol):
     """One way to find the numbers. Raises Unreadable."""
 
-    def parse(self, output: str, file: bytes | None) -> Reported:
+    def parse(self, output: str, file: bytes | None) -> RunReport:
         """`output`: standard output and error together; `file`: what the command wrote to `{csv}`."""
         ...
 
@@ -76,12 +76,12 @@ class ByRegex:
 
     pattern: re.Pattern[str]
 
-    def parse(self, output: str, file: bytes | None) -> Reported:
+    def parse(self, output: str, file: bytes | None) -> RunReport:
         matches: list[str] = self.pattern.findall(output)
         if len(matches) != 1:
             times = "nothing" if not matches else f"{len(matches)} places"
             raise Unreadable(f"--metric-regex matches {times} of what the command printed; make it match one")
-        return Reported(numbers=(("all", _number(matches[0], "--metric-regex")),))
+        return RunReport(numbers=(("all", _number(matches[0], "--metric-regex")),))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,7 +92,7 @@ class ByCsv:
     label: str | None = None
     """None: `label` where there is such a column, else the row's number."""
 
-    def parse(self, output: str, file: bytes | None) -> Reported:
+    def parse(self, output: str, file: bytes | None) -> RunReport:
         rows = _of_file(file, self.column) if file is not None else _of_output(output, self.column)
         header, body = rows[0], rows[1:]
         if not body:
@@ -104,7 +104,7 @@ class ByCsv:
             (name, _number(row[at], f"--csv {self.column}, row {name!r}"))
             for name, row in zip(names, body, strict=True)
         )
-        return Reported(numbers=numbers, engine=_engine(header, body))
+        return RunReport(numbers=numbers, engine=_engine(header, body))
 
     def _labels(self, header: Sequence[str], body: Sequence[Sequence[str]]) -> list[str]:
         name = self.label or DEFAULT_LABEL
@@ -302,7 +302,7 @@ class Runs:
             )
         return process.cpu_s
 
-    def _costs(self, name: str, report: Reported) -> tuple[tuple[str, float], ...]:
+    def _costs(self, name: str, report: RunReport) -> tuple[tuple[str, float], ...]:
         """Smaller is better: a rate stands as its inverse, whose ratio is the same."""
         labels = tuple(label for label, _ in report.numbers)
         if self._labels and sorted(labels) != sorted(self._labels):

@@ -58,7 +58,7 @@ class Span:
         return (self.label, self.block)
 
 
-class Disturbed(Value):
+class Disturbance(Value):
     """Why a block does not count."""
 
     label: str
@@ -128,7 +128,7 @@ class _Stretch:
         )
 
 
-def find_disturbed(spans: Sequence[Span], conditions: Sequence[Conditions], *, host: bool) -> tuple[Disturbed, ...]:
+def find_disturbed(spans: Sequence[Span], conditions: Sequence[Conditions], *, host: bool) -> tuple[Disturbance, ...]:
     """The blocks to drop, in the order they ran, each with its first cause.
 
     `host`: times were taken by the processor (engine wall), so what else it did counts. A device's own clock does not
@@ -169,21 +169,21 @@ def _monotonic(at_us: float | None, load: Load) -> float | None:
     return at_us if at_us is None or at_us >= load.began_us else load.began_us + at_us
 
 
-def _cause(name: Block, stretches: Sequence[_Stretch], *, host: bool) -> Disturbed | None:
+def _cause(name: Block, stretches: Sequence[_Stretch], *, host: bool) -> Disturbance | None:
     label, block = name
     cards = [stretch.conditions.card for stretch in stretches if stretch.conditions.card]
     if names := _foreign(cards):
-        return Disturbed(label=label, block=block, kind="foreign_process", names=names)
+        return Disturbance(label=label, block=block, kind="foreign_process", names=names)
     if names := _slowdowns(stretches):
-        return Disturbed(label=label, block=block, kind="throttled", names=names)
+        return Disturbance(label=label, block=block, kind="throttled", names=names)
     if (clock_difference := _clocks_apart(stretches)) > CLOCK_DIFFERENCE:
-        return Disturbed(label=label, block=block, kind="clock", amount=clock_difference)
+        return Disturbance(label=label, block=block, kind="clock", amount=clock_difference)
     loads = _loads(stretches) if host else ()
     if (share := _share(loads, "steal_s")) > STEAL_SHARE:
-        return Disturbed(label=label, block=block, kind="steal", amount=share)
+        return Disturbance(label=label, block=block, kind="steal", amount=share)
     alone = all(stretch.span.shared is False for stretch in stretches)
     if not alone and (share := _share(loads, "foreign_s")) > FOREIGN_SHARE:
-        return Disturbed(label=label, block=block, kind="foreign_load", amount=share)
+        return Disturbance(label=label, block=block, kind="foreign_load", amount=share)
     return None
 
 
@@ -251,7 +251,7 @@ def _clocks_apart(stretches: Sequence[_Stretch]) -> float:
 # What disturbed a measurement, in sentences for people: pure.
 
 
-def left_out(dropped: Sequence[Disturbed], timed_blocks: int) -> tuple[str, ...]:
+def left_out(dropped: Sequence[Disturbance], timed_blocks: int) -> tuple[str, ...]:
     """One sentence per kind of disturbance, with how many of the `timed_blocks` it cost."""
     counts = Counter(disturbance.kind for disturbance in dropped)
     return tuple(
@@ -260,7 +260,7 @@ def left_out(dropped: Sequence[Disturbed], timed_blocks: int) -> tuple[str, ...]
     )
 
 
-def cause(disturbances: Sequence[Disturbed]) -> str:
+def cause(disturbances: Sequence[Disturbance]) -> str:
     """What disturbed these blocks, which are of one kind: the median of the shares, each name once."""
     share = statistics.median(disturbance.amount for disturbance in disturbances)
     names = ", ".join(dict.fromkeys(name for disturbance in disturbances for name in disturbance.names))

@@ -26,7 +26,7 @@ from ridgeline.sandbox.timing.benchmark_csv import (
     table,
     unusable,
 )
-from ridgeline.sandbox.timing.disturbances import Block, Disturbed, Span, find_disturbed, left_out
+from ridgeline.sandbox.timing.disturbances import Block, Disturbance, Span, find_disturbed, left_out
 from ridgeline.sandbox.timing.observation import Quiet
 
 # Reads what a paired harness timed, and turns times into block log-ratios; pure.
@@ -247,7 +247,7 @@ class TimedPair(Value):
 
     pair: Pair
     processes: tuple[Process, ...]
-    disturbed: tuple[Disturbed, ...] = ()
+    disturbed: tuple[Disturbance, ...] = ()
     """Blocks to leave out, and why."""
     others: tuple["TimedPair", ...] = ()
     """Tries of the same pair that were disturbed more: kept for the record, never compared."""
@@ -472,7 +472,7 @@ class Steady:
         return best.model_copy(update={"others": tuple(timed_pair for timed_pair in tries if timed_pair is not best)})
 
 
-def find_disturbed_blocks(timed: TimedPair, *, host: bool) -> tuple[Disturbed, ...]:
+def find_disturbed_blocks(timed: TimedPair, *, host: bool) -> tuple[Disturbance, ...]:
     """The blocks that the machine disturbed. The times are taken out before the rules see anything."""
     spans = tuple(
         Span(
@@ -495,7 +495,7 @@ def fit(timed_pairs: Sequence[TimedPair], question: Question, *, limit: float) -
     are compared shape by shape.
     """
     pairs: list[Pair] = []
-    dropped: list[Disturbed] = []
+    dropped: list[Disturbance] = []
     for timed_pair in timed_pairs:
         disturbed_blocks = {
             (disturbance.label, disturbance.block): disturbance
@@ -516,7 +516,7 @@ def fit(timed_pairs: Sequence[TimedPair], question: Question, *, limit: float) -
     return BenchmarkFailed(commit=question.candidate, reason="unstable", detail=detail, seconds=seconds)
 
 
-def _time_again(blocks: Sequence[Block], disturbances: Sequence[Disturbed], limit: float) -> bool:
+def _time_again(blocks: Sequence[Block], disturbances: Sequence[Disturbance], limit: float) -> bool:
     return (
         len(disturbances) > limit * len(blocks)
         or _lost_pair(blocks, {(disturbance.label, disturbance.block) for disturbance in disturbances}) is not None
@@ -529,11 +529,11 @@ def _lost_pair(blocks: Sequence[Block], disturbed_blocks: Collection[Block]) -> 
     return next((label for label, _ in blocks if label not in labels_with_blocks), None)
 
 
-def _marks(pair: Pair) -> tuple[Disturbed, ...]:
-    return tuple(Disturbed(label=label, block=block, kind="harness") for label, block in pair.marked)
+def _marks(pair: Pair) -> tuple[Disturbance, ...]:
+    return tuple(Disturbance(label=label, block=block, kind="harness") for label, block in pair.marked)
 
 
-def _same(why: Disturbed, block: Block) -> Disturbed:
+def _same(why: Disturbance, block: Block) -> Disturbance:
     return why.model_copy(update={"label": block[0], "block": block[1]})
 
 

@@ -198,7 +198,7 @@ UNFIT_FOR_NAMES = re.compile(r"[^A-Za-z0-9._-]+")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Bearing:
+class BusyMachineRule:
     """How a machine that does other things too is borne."""
 
     dropped_limit: float = Limits().dropped_blocks_limit
@@ -207,11 +207,11 @@ class Bearing:
     """How long one comparison waits in all for a disturbed core to rest, in seconds."""
 
 
-BEARING = Bearing()
+BEARING = BusyMachineRule()
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Measured:
+class _GoodBenchmark:
     """One benchmark that ended well."""
 
     rows: tuple[Row, ...]
@@ -233,7 +233,7 @@ class ContractTimer:
         device: Device,
         wait_s: float = 3600,
         calibrations: Calibrations | None = None,
-        bearing: Bearing = BEARING,
+        bearing: BusyMachineRule = BEARING,
     ) -> None:
         """`wait_s`: how long to wait for a busy device before `DeviceBusy`, in seconds.
 
@@ -284,7 +284,7 @@ class ContractTimer:
 
     def _ask_judge(
         self, judge: Judge, commit: str, tree: Path, *, field: str, shapes: tuple[str, ...]
-    ) -> "_Measured | BenchmarkFailed":
+    ) -> "_GoodBenchmark | BenchmarkFailed":
         contract = self._commands.contract
         task_file, timeout_s = tree.absolute() / (contract.task_file or ""), contract.timeouts.benchmark_s
         run = self._stopwatch.ask(
@@ -296,11 +296,11 @@ class ContractTimer:
         rows = rows_of(run.answer, contract)
         if isinstance(rows, Problem):
             return unusable(rows, commit, who=field, seconds=run.seconds)
-        return _Measured(rows=rows, csv=csv_of(run.answer), log=None, seconds=run.seconds)
+        return _GoodBenchmark(rows=rows, csv=csv_of(run.answer), log=None, seconds=run.seconds)
 
     def _run_command(
         self, commit: str, tree: Path, *, field: str, command: Argv, shapes: tuple[str, ...]
-    ) -> "_Measured | BenchmarkFailed":
+    ) -> "_GoodBenchmark | BenchmarkFailed":
         run = self._stopwatch.run(field, command, values={"shapes": ",".join(shapes)}, commits=(commit,), cwd=tree)
         if failure := run.find_failure(commit, who=field, tolerated=SOME_FAILED):
             return failure
@@ -311,7 +311,7 @@ class ContractTimer:
         if not run.exit.ok and all(row.check == "PASS" for row in rows):
             detail = f"{field}: exit code {run.exit.returncode}, though every row says PASS"
             return BenchmarkFailed(commit=commit, reason="crash", detail=detail, seconds=run.exit.seconds)
-        return _Measured(rows=rows, csv=run.data or b"", log=run.exit.output.encode(), seconds=run.exit.seconds)
+        return _GoodBenchmark(rows=rows, csv=run.data or b"", log=run.exit.output.encode(), seconds=run.exit.seconds)
 
     def compare(
         self,

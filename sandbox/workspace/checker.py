@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from typing import Literal
 
 from ridgeline.graph.contract import Argv, Correctness
-from ridgeline.graph.evidence import Exit, Printed, PrintedLine, TestResult
+from ridgeline.graph.evidence import Exit, PrintedLine, TestOutput, TestResult
 from ridgeline.graph.judgment import JudgeFailed, Judgment
 from ridgeline.graph.ports import Judge
 from ridgeline.sandbox.isolation.directory_pool import fresh_folder, read_left
@@ -80,7 +80,7 @@ class ContractChecker:
         result = _result(kind, commit, detail, ran.exit.seconds)
         return result.model_copy(update={"printed": self._read_printed(ran.exit, data)}) if result.passed else result
 
-    def _read_printed(self, exit: Exit, data: bytes | None) -> Printed:
+    def _read_printed(self, exit: Exit, data: bytes | None) -> TestOutput:
         """Only of tests that passed: whether one of them ended early is for whoever knows the original's to say."""
         contract = self._commands.contract
         written = data.decode(errors="replace") if data else ""
@@ -247,7 +247,7 @@ FAILED = re.compile(r"(?<![\d.])[1-9]\d*\s+(?:tests?\s+)?(?:failed|failures?)\b"
 NONE_FAILED = re.compile(r"(?<![\d.])0+\s+(?:\w+\s+)?fail|\bfail\w*\s*[:=]\s*0+(?![\d.])", re.IGNORECASE)
 
 
-def read_printed(output: str, *, csv: str, is_editable: Callable[[str], bool], patterns: tuple[str, ...]) -> Printed:
+def read_printed(output: str, *, csv: str, is_editable: Callable[[str], bool], patterns: tuple[str, ...]) -> TestOutput:
     """The lines of a test's output and of the CSV it wrote, masked and counted, in the order of their last place.
 
     Left out is what depends on the candidate's own text and not on how far the test came: builds, warnings and lines
@@ -261,7 +261,7 @@ def read_printed(output: str, *, csv: str, is_editable: Callable[[str], bool], p
             counts[printed_line] = count + 1
     cut = len(counts) > MOST or LEFT_OUT.search(output) is not None
     latest = list(counts.items())[-MOST:]
-    return Printed(
+    return TestOutput(
         lines=tuple(printed_line.model_copy(update={"times": times}) for printed_line, times in latest), cut=cut
     )
 

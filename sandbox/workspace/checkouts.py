@@ -61,7 +61,7 @@ class Trees:
         self._stamps: dict[str, Stamp] = {}
         self._pristine: dict[Path, Pristine] = {}
         """By folder, for as long as what is checked out there stays."""
-        self._standing: dict[str, Standing] = {}
+        self._standing: dict[str, FolderNames] = {}
         """What stood in a slot when its version was sealed."""
         self._folders: dict[str, Path] = {}
         self.record = RecordFiles(workspace.campaign_dir)
@@ -154,9 +154,9 @@ class Trees:
         if slot is None:
             return
         top, file = self._dir / slot, self._dir / f"{slot}.files"
-        standing = None if just_built else Standing.load(top, file, content=content)
+        standing = None if just_built else FolderNames.load(top, file, content=content)
         if standing is None:
-            standing = Standing.of(top)
+            standing = FolderNames.of(top)
             standing.keep(file, content=content)
         self._standing[slot] = standing
 
@@ -294,7 +294,7 @@ FolderSigns = tuple[int, int]
 """Inode and change time in ns of a folder: an entry that comes or goes moves the second, which no process can set."""
 
 
-class Standing:
+class FolderNames:
     """The names below one folder, by the folder they are in; the top is the empty path."""
 
     def __init__(self, top: Path, folders: Mapping[str, Folder]) -> None:
@@ -304,7 +304,7 @@ class Standing:
         """Folders that held nothing else, by the signs they had."""
 
     @classmethod
-    def of(cls, top: Path) -> "Standing":
+    def of(cls, top: Path) -> "FolderNames":
         """What stands there now."""
         folders: dict[str, Folder] = {}
         for folder, inside, names in walk_tree(top):
@@ -312,7 +312,7 @@ class Standing:
         return cls(top, folders)
 
     @classmethod
-    def load(cls, top: Path, file: Path, *, content: str) -> "Standing | None":
+    def load(cls, top: Path, file: Path, *, content: str) -> "FolderNames | None":
         """What was kept there for that content; None when nothing was, or for another."""
         try:
             record = json.loads(file.read_text(encoding="utf-8"))

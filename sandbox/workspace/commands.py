@@ -11,7 +11,7 @@ from pathlib import Path
 from ridgeline.graph.contract import OURSELVES, Contract
 from ridgeline.graph.evidence import Exit
 from ridgeline.graph.ports import Judge
-from ridgeline.sandbox.devices.gate import Bound, CardGate
+from ridgeline.sandbox.devices.gate import CardGate, LeasedCard
 from ridgeline.sandbox.devices.idle import unbound
 from ridgeline.sandbox.devices.lease import lease
 from ridgeline.sandbox.devices.values import Kind, device_kind
@@ -66,7 +66,7 @@ class Commands:
     """Asked in place of the commands of a task's contract (`Contract.task_file`); None: they are run as written."""
 
     @contextlib.contextmanager
-    def device(self, *, wait_s: float) -> Iterator[Bound | None]:
+    def device(self, *, wait_s: float) -> Iterator[LeasedCard | None]:
         """The device to itself for the block: the processor's lease, or an idle card that the commands are bound to.
 
         `wait_s`: for the lease, where there is no gate, which has its own patience. Raises DeviceBusy.

@@ -12,7 +12,7 @@ from pathlib import Path, PurePosixPath
 
 from ridgeline.graph.errors import GitFailed, NoSuchBase
 from ridgeline.sandbox.isolation.directory_pool import read_left, remove_tree
-from ridgeline.sandbox.isolation.process import Captured, capture
+from ridgeline.sandbox.isolation.process import CapturedOutput, capture
 from ridgeline.sandbox.store.durable import require_room, write_whole
 
 logger = logging.getLogger(__name__)
@@ -118,7 +118,7 @@ class Git:
             raise GitFailed(f"{self.git_dir}: git {words[0]} failed: {_explain(process)}")
         return process.stdout
 
-    def attempt(self, *words: str, stdin: bytes | None = None, env: Mapping[str, str] | None = None) -> Captured:
+    def attempt(self, *words: str, stdin: bytes | None = None, env: Mapping[str, str] | None = None) -> CapturedOutput:
         """A git command that may fail."""
         place = [f"--git-dir={self.git_dir}"]
         if self.work_tree is not None:
@@ -225,7 +225,7 @@ class Git:
 LOCKED = re.compile(r"Unable to create '(.+\.lock)': File exists")
 
 
-def _explain(process: Captured) -> str:
+def _explain(process: CapturedOutput) -> str:
     """Why git failed, in a line; of a lock which file it is and since when, for git ends on advice."""
     lines = process.stderr.strip().splitlines() or [f"exit code {process.returncode}"]
     locked = LOCKED.search(process.stderr)
@@ -247,7 +247,7 @@ def _unknown(folder: Path, commit: str) -> NoSuchBase:
     return NoSuchBase(f"{folder}: has no commit {commit}; restore the campaign's folder from a copy")
 
 
-def git(*words: str, cwd: Path, stdin: bytes | None = None, env: Mapping[str, str] | None = None) -> Captured:
+def git(*words: str, cwd: Path, stdin: bytes | None = None, env: Mapping[str, str] | None = None) -> CapturedOutput:
     """Run git with our settings and none of the user's. Raises ProgramMissing when there is no git."""
     return capture(
         ("git", *SETTINGS, *words),

@@ -287,7 +287,7 @@ def revision(word: str, folder: Path) -> str | None:
     return process.stdout.decode().strip() if process.returncode == 0 else None
 
 
-class Gathering:
+class GatheringRepository:
     """A repository with a checkout, in a folder of its own, that fetches versions and never pushes."""
 
     def __init__(self, place: Path) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path, PurePosixPath
 from ridgeline.graph.contract import Contract
 from ridgeline.graph.errors import BranchTaken, NoSuchBase
 from ridgeline.graph.finding import Finding
-from ridgeline.graph.ports import Applied, Artifacts, Base, Refused
+from ridgeline.graph.ports import Artifacts, Base, CandidateCommit, EditRefusal
 from ridgeline.graph.record import Extracted
 from ridgeline.graph.values import Artifact, FileEdit
 from ridgeline.sandbox.audit.examine import find_added
@@ -139,7 +139,7 @@ class GitWorkspace:
         contents = self._holdings.contents(self.repository(), tuple(entry.oid for _, entry in chosen))
         return tuple(self._artifacts.put(path, data) for (path, _), data in zip(chosen, contents, strict=True))
 
-    def apply(self, *, round: int, parent: str, edits: tuple[FileEdit, ...], at: str) -> Applied | Refused:
+    def apply(self, *, round: int, parent: str, edits: tuple[FileEdit, ...], at: str) -> CandidateCommit | EditRefusal:
         """Commit edits on top of `parent`, touching no checkout; the same arguments give the same commit.
 
         The commit is kept under `refs/ridgeline/<campaign>/`. Raises NoSuchBase when the parent is not known.
@@ -147,11 +147,11 @@ class GitWorkspace:
         mirror = self.repository()
         present = self.files(parent)
         if problem := refusal(edits, self._contract, present):
-            return Refused(detail=problem)
+            return EditRefusal(detail=problem)
         changes = {edit.path: _change(edit, present.get(edit.path)) for edit in edits}
         new = self._grown(mirror, present, changes, round=round, parent=parent, at=at)
         files = self.files(new.commit)
-        return Applied(
+        return CandidateCommit(
             commit=new.commit,
             tree=new.tree,
             diff=self._artifacts.put("candidate.diff", mirror.run("diff", *DIFF_WORDS, parent, new.commit)),

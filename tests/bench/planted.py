@@ -9,7 +9,7 @@ from ridgeline.agent.contract_file import load
 from ridgeline.graph.contract import Contract
 from ridgeline.graph.limits import PRESETS
 from ridgeline.graph.loop.round import take_measurement
-from ridgeline.graph.ports import Ports, Refused
+from ridgeline.graph.ports import EditRefusal, Ports
 from ridgeline.graph.rules import acceptance
 from ridgeline.graph.rules.acceptance import choose_measurement
 from ridgeline.graph.rules.shapes import core_shapes
@@ -135,7 +135,7 @@ def _standing(ports: Ports, contract: Contract) -> Standing:
 def _measured(ports: Ports, best: Standing, source: str, *, number: int) -> Traced:
     edits = (FileEdit(path="kernel.c", text=source),)
     done = ports.workspace.apply(round=number, parent=best.commit, edits=edits, at=AT)
-    assert not isinstance(done, Refused), done
+    assert not isinstance(done, EditRefusal), done
     applied = Applied(drafted=Drafted(proposed=make_proposed(number), edits=edits), **done.model_dump())
     built = Built(applied=applied, build=ports.builder.build(done.commit))
     test = ports.checker.check(done.commit, purpose=f"round-{number}")

@@ -4,7 +4,7 @@ import os
 from collections.abc import Iterator
 from typing import Any
 
-from ridgeline.evals.research.noise.recordings import Recorded, load, recordings
+from ridgeline.evals.research.noise.recordings import KernelRecord, load, recordings
 from ridgeline.evals.research.noise.rejudge import Case, effect, tally
 from ridgeline.graph.limits import Limits
 
@@ -29,11 +29,11 @@ def run() -> Iterator[dict[str, Any]]:
                 yield from _rows(recorded, Limits(), required=False)
 
 
-def _large(recorded: Recorded) -> bool:
+def _large(recorded: KernelRecord) -> bool:
     return recorded.engine == "graph" and recorded.level_us > LARGE_US
 
 
-def _rows(recorded: Recorded, limits: Limits, *, required: bool) -> Iterator[dict[str, Any]]:
+def _rows(recorded: KernelRecord, limits: Limits, *, required: bool) -> Iterator[dict[str, Any]]:
     kernel, level = recorded.kernel.split("_8192")[0], recorded.level_us
     name = f"{kernel} {level:.{0 if level > LARGE_US else 1}f} us {recorded.engine} x{limits.blocks}"
     for what, case, within in ((*_three(recorded), 2), ("+1 % scaled", Case(best="A", candidate="B", gain=0.01), 4)):
@@ -48,7 +48,7 @@ def _rows(recorded: Recorded, limits: Limits, *, required: bool) -> Iterator[dic
         yield _never(f"{name}: more work kept", recorded, (SLOWER,), limits)
 
 
-def _three(recorded: Recorded) -> tuple[str, Case]:
+def _three(recorded: KernelRecord) -> tuple[str, Case]:
     """What was planted, or where nothing was, or launching hides it, the twin's samples scaled."""
     gain = effect(recorded, "C", "A")
     if recorded.planted and (gain > 0.02 or recorded.engine == "event"):
@@ -56,7 +56,7 @@ def _three(recorded: Recorded) -> tuple[str, Case]:
     return "+3 % scaled", Case(best="A", candidate="B", gain=0.03)
 
 
-def _never(what: str, recorded: Recorded, cases: tuple[Case, ...], limits: Limits) -> dict[str, Any]:
+def _never(what: str, recorded: KernelRecord, cases: tuple[Case, ...], limits: Limits) -> dict[str, Any]:
     """Largest share kept of versions that are no faster: none with engine graph, alpha with engine event."""
     share = max(tally(recorded, case, limits, orders=ORDERS).share("faster") for case in cases)
     bound = 0.0 if recorded.engine == "graph" else limits.alpha

@@ -5,7 +5,7 @@ from contextlib import ExitStack
 import pytest
 
 from ridgeline.graph.errors import DeviceBusy, DeviceLost
-from ridgeline.sandbox.devices.gate import CardGate, Choice, Waiting, card_for, gate_of
+from ridgeline.sandbox.devices.gate import CardGate, Choice, IdleWait, card_for, gate_of
 from ridgeline.sandbox.devices.idle import Cards, Floors
 from ridgeline.sandbox.devices.lease import lease
 from ridgeline.sandbox.devices.tools import AmdTools, NvidiaTools, watch
@@ -42,7 +42,7 @@ def make_gate(tmp_path, monkeypatch):
             vendor="nvidia",
             settings=settings,
             choice=Choice(**choice),
-            waiting=Waiting(clock=lambda: time.now, sleep=time.sleep),
+            waiting=IdleWait(clock=lambda: time.now, sleep=time.sleep),
             say=said.append,
             leases=tmp_path / "leases",
         )

@@ -3,7 +3,7 @@
 import pytest
 
 from ridgeline.graph.errors import DeviceBusy, StopAsked
-from ridgeline.sandbox.devices.gate import CardGate, Choice, Waiting
+from ridgeline.sandbox.devices.gate import CardGate, Choice, IdleWait
 from ridgeline.sandbox.devices.idle import Cards, Floors
 from ridgeline.sandbox.devices.lease import lease
 from ridgeline.sandbox.devices.values import GateSettings
@@ -30,7 +30,7 @@ def gate_at(tmp_path, monkeypatch):
             vendor="nvidia",
             settings=SETTINGS,
             choice=Choice(),
-            waiting=Waiting(clock=lambda: now[0], sleep=sleep, stopped=lambda: now[0] >= stop_at, step_s=step_s),
+            waiting=IdleWait(clock=lambda: now[0], sleep=sleep, stopped=lambda: now[0] >= stop_at, step_s=step_s),
             say=lambda _: None,
             leases=tmp_path / "leases",
         )

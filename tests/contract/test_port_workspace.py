@@ -5,7 +5,7 @@ from pathlib import PurePosixPath
 import pytest
 
 from ridgeline.graph.errors import NoSuchBase, WorldError
-from ridgeline.graph.ports import Applied, Refused, Workspace
+from ridgeline.graph.ports import CandidateCommit, EditRefusal, Workspace
 from ridgeline.graph.values import FileEdit
 from ridgeline.sandbox.store.campaign_folder import ArtifactStore
 from ridgeline.sandbox.workspace.worktree import GitWorkspace
@@ -36,9 +36,9 @@ def workspace(kind, tmp_path) -> Workspace:
     return make(kind, tmp_path)
 
 
-def applied(workspace: Workspace, parent: str, text: str, round: int = 2) -> Applied:
+def applied(workspace: Workspace, parent: str, text: str, round: int = 2) -> CandidateCommit:
     done = workspace.apply(round=round, parent=parent, edits=(FileEdit(path="kernel.c", text=text),), at=AT)
-    assert isinstance(done, Applied)
+    assert isinstance(done, CandidateCommit)
     return done
 
 
@@ -89,7 +89,7 @@ def test_an_edit_that_changes_nothing_keeps_the_tree(workspace):
 def test_deleting_a_file_is_an_edit(workspace):
     base = workspace.open("optimize/c1")
     done = workspace.apply(round=2, parent=base.commit, edits=(FileEdit(path="kernel.flags", text=None),), at=AT)
-    assert isinstance(done, Applied)
+    assert isinstance(done, CandidateCommit)
     assert done.changed == ("kernel.flags",)
     assert [file.path for file in workspace.sources(done.commit)] == ["kernel.c"]
 
@@ -102,7 +102,7 @@ def test_edits_outside_the_surface_are_refused(workspace, path):
     base = workspace.open("optimize/c1")
     edits = (FileEdit(path="kernel.c", text="int tile = 1;\n"), FileEdit(path=path, text="x"))
     done = workspace.apply(round=2, parent=base.commit, edits=edits, at=AT)
-    assert isinstance(done, Refused)
+    assert isinstance(done, EditRefusal)
     assert path in done.detail
 
 

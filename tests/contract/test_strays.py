@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ridgeline.sandbox.workspace.checkouts import Standing, Trees
+from ridgeline.sandbox.workspace.checkouts import FolderNames, Trees
 from ridgeline.sandbox.workspace.signatures import SETTLED_NS
 from tests.rooms import open_room, script_contract
 
@@ -84,11 +84,11 @@ def test_python_leaves_no_compiled_modules_in_a_tree(room):
     assert (result.kind, "__pycache__" in result.detail) == ("pass", False), result.detail
 
 
-def make(top: Path) -> Standing:
+def make(top: Path) -> FolderNames:
     for folder in ("a/b", "empty", "locked/in"):
         (top / folder).mkdir(parents=True)
     (top / "a/b/file").write_text("x")
-    return Standing.of(top)
+    return FolderNames.of(top)
 
 
 @pytest.mark.parametrize(
@@ -122,11 +122,11 @@ def test_a_quiet_folder_is_looked_at_again_when_it_changed(tmp_path):
 def test_what_was_kept_is_read_back_for_the_same_content_only(tmp_path):
     kept = tmp_path / "a.files"
     make(tmp_path / "top").keep(kept, content="one")
-    again = Standing.load(tmp_path / "top", kept, content="one")
+    again = FolderNames.load(tmp_path / "top", kept, content="one")
     assert again is not None
     (tmp_path / "top/new").write_text("x")
     assert again.clear() == ("new",)
-    assert Standing.load(tmp_path / "top", kept, content="two") is None
+    assert FolderNames.load(tmp_path / "top", kept, content="two") is None
     kept.write_text("[]")
-    assert Standing.load(tmp_path / "top", kept, content="one") is None
-    assert Standing.load(tmp_path / "top", tmp_path / "absent", content="one") is None
+    assert FolderNames.load(tmp_path / "top", kept, content="one") is None
+    assert FolderNames.load(tmp_path / "top", tmp_path / "absent", content="one") is None

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ridgeline.agent.campaign.approvals import ApprovalFiles, Deferred
+from ridgeline.agent.campaign.approvals import ApprovalFiles, Deferral
 from ridgeline.agent.campaign.tape import Tape
 from ridgeline.agent.errors import UserError, Waiting
 from ridgeline.graph.approval import ApprovalRequest, Decision
@@ -233,7 +233,7 @@ def test_a_campaign_that_is_killed_while_an_edit_waits_closes_both_rounds_or_non
 def test_what_is_deferred_stays_in_the_queue(tmp_path: Path) -> None:
     made, files = campaign(tmp_path, "change"), ApprovalFiles(tmp_path)
     request = waits(made, files)
-    files.defer(request.key, Deferred(reason="after lunch", by="Ada", at="2026-11-22T09:00:00+00:00"))
+    files.defer(request.key, Deferral(reason="after lunch", by="Ada", at="2026-11-22T09:00:00+00:00"))
     assert waits(made, files).key == request.key
     (one,) = files.waiting()
     assert one.deferred is not None

@@ -112,7 +112,7 @@ def folder(tmp_path: Path) -> Iterator[Path]:
 def answer_for(folder: Path, body: str) -> QuestionAnswer:
     (folder / "kernel.py").write_text(KERNEL + body)
     task, _ = load_task(folder / "task.yaml")
-    setting = device_host.DeviceSetting(task, folder, "cpu", device_host.Learned())
+    setting = device_host.DeviceSetting(task, folder, "cpu", device_host.TaskMemory())
     words = {"candidate": None, "against": None, "environment": {}, "until": time.monotonic() + 100}
     with setting.judgment(words, folder, Options(device="cpu")) as judgment:
         return judgment._own_work().answered

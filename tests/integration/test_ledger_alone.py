@@ -9,7 +9,7 @@ from ridgeline.graph.errors import LedgerCorrupt
 from ridgeline.graph.record import Restarted
 from ridgeline.graph.values import Cost
 from ridgeline.sandbox.store.campaign_folder import RecordFiles
-from ridgeline.sandbox.store.durable import Unsynced
+from ridgeline.sandbox.store.durable import UnsyncedFiles
 from ridgeline.sandbox.store.ledger import JsonlLedger, LedgerHead, verify
 
 
@@ -40,7 +40,7 @@ def path(tmp_path: Path) -> Path:
     ids=["forged", "emptied", "cut", "deleted", "changed", "overwritten"],
 )
 def test_what_another_program_makes_of_it_is_put_aside(path, deed):
-    ledger = JsonlLedger(path, rests_on=Unsynced(), alone=True)
+    ledger = JsonlLedger(path, rests_on=UnsyncedFiles(), alone=True)
     for number in (1, 2):
         ledger.append(body(number))
     deed(path)
@@ -64,7 +64,7 @@ def test_a_line_that_is_cut_short_is_no_other_programs(path):
 
 def opened(path: Path) -> JsonlLedger:
     """As a process opens it where commands can reach it."""
-    return JsonlLedger(path, rests_on=Unsynced(), alone=True, head=LedgerHead.of(path))
+    return JsonlLedger(path, rests_on=UnsyncedFiles(), alone=True, head=LedgerHead.of(path))
 
 
 def test_lines_that_were_forged_while_nobody_ran_are_named_when_it_is_opened(path):

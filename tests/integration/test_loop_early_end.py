@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from ridgeline.agent.campaign.tape import Tape, tape_port
-from ridgeline.graph.evidence import Printed, PrintedLine
+from ridgeline.graph.evidence import PrintedLine, TestOutput
 from ridgeline.graph.loop.round import ORIGINAL_AGAIN
 from tests.campaigns import make_campaign
 from tests.world import TextBuilder, TextChecker
@@ -32,7 +32,7 @@ class Printing(TextChecker):
             lines = lines[:-1]
         if self._lucky and purpose == "baseline":
             lines = (*lines, self._lucky)
-        printed = Printed(lines=tuple(PrintedLine(line=line) for line in lines))
+        printed = TestOutput(lines=tuple(PrintedLine(line=line) for line in lines))
         return found.model_copy(update={"printed": printed})
 
 

@@ -4,7 +4,7 @@ from pathlib import PurePosixPath
 
 import pytest
 
-from ridgeline.graph.ports import Applied
+from ridgeline.graph.ports import CandidateCommit
 from ridgeline.graph.values import FileEdit
 from ridgeline.sandbox.audit.examine import find_added
 from ridgeline.sandbox.audit.shared import find_shared
@@ -163,7 +163,7 @@ def test_a_campaigns_workspace_reads_the_protected_sources(tmp_path):
     def audit(text: str) -> list[str]:
         edits = (FileEdit(path="src/kernel.h", text=text),)
         done = workspace.apply(round=2, parent=base.commit, edits=edits, at=AT)
-        assert isinstance(done, Applied)
+        assert isinstance(done, CandidateCommit)
         return [one.rule for one in done.audit]
 
     assert audit(f"{HEADER}#define worst(g, w, n) 0.0f\n") == ["replaced-judge"]

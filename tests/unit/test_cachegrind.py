@@ -3,7 +3,7 @@
 import pytest
 
 from ridgeline.sandbox.profiles.profilers import cpu
-from ridgeline.sandbox.profiles.profilers.cpu import Malformed, last_level, parse_cachegrind, parse_printed
+from ridgeline.sandbox.profiles.profilers.cpu import MalformedFile, last_level, parse_cachegrind, parse_printed
 
 CACHEGRIND = """\
 desc: I1 cache:         32768 B, 64 B, 8-way associative
@@ -96,7 +96,7 @@ def test_trailing_zeros_that_were_not_written():
 
 @pytest.mark.parametrize("text", ["", "events: Ir\nfn=f\n1 2\n", "summary: 3\n"])
 def test_a_file_that_was_cut_off(text):
-    with pytest.raises(Malformed):
+    with pytest.raises(MalformedFile):
         parse_cachegrind(text)
 
 

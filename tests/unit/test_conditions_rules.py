@@ -6,7 +6,7 @@ import pytest
 
 from ridgeline.graph.values import Named
 from ridgeline.sandbox.devices.values import Card, Conditions, Load, Reading
-from ridgeline.sandbox.timing.disturbances import Disturbed, Span, find_disturbed, left_out
+from ridgeline.sandbox.timing.disturbances import Disturbance, Span, find_disturbed, left_out
 
 SECOND = 1e6
 BEGAN = 7 * SECOND
@@ -195,8 +195,10 @@ def test_clocks_of_the_two_versions(seen, kinds):
 
 
 def test_sentences():
-    load = [Disturbed(label="x", block=n, kind="foreign_load", amount=share) for n, share in enumerate((0.3, 0.4, 0.5))]
-    hot = Disturbed(label="x", block=9, kind="throttled", names=("hardware thermal slowdown",))
+    load = [
+        Disturbance(label="x", block=n, kind="foreign_load", amount=share) for n, share in enumerate((0.3, 0.4, 0.5))
+    ]
+    hot = Disturbance(label="x", block=9, kind="throttled", names=("hardware thermal slowdown",))
     assert left_out((*load, hot), 60) == (
         "3 of 60 blocks left out: other processes used 40% of the timed core",
         "1 of 60 blocks left out: the card was throttled (hardware thermal slowdown)",

@@ -13,7 +13,7 @@ from ridgeline.evals.decisions.contest import (
     SHIPPED,
     Answers,
     Contestant,
-    Given,
+    RecordedAnswer,
     compare_scores,
     gather_points,
     page_of,
@@ -127,9 +127,9 @@ def test_shipped_folders_are_wordings():
     assert all(prompt(name).name == name for name in shipped_folders())
 
 
-def given(situation, name, text, model="somebody") -> Given:
+def given(situation, name, text, model="somebody") -> RecordedAnswer:
     ask = situation.asks[name]
-    return Given(point=situation.point, prompt=name, model=model, question=ask.digest, text=text, tokens=9)
+    return RecordedAnswer(point=situation.point, prompt=name, model=model, question=ask.digest, text=text, tokens=9)
 
 
 def test_answers_are_kept_and_the_last_counts(tmp_path, heard):

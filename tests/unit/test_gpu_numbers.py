@@ -2,7 +2,7 @@
 
 import pytest
 
-from ridgeline.graph.kernel_profile import KernelProfile, Launched, Said, StallShare
+from ridgeline.graph.kernel_profile import KernelProfile, LaunchShape, ProfileNumber, StallShare
 from ridgeline.sandbox.profiles.isa.values import Occupancy, Report, Resources, Target
 from ridgeline.sandbox.profiles.profilers.gpu_fallback import collect_counters, complete_profile
 
@@ -11,8 +11,8 @@ def kernel(*numbers, grade="trace", stalls=()):
     """A kernel with numbers of (name, value, rung)."""
     return KernelProfile(
         vendor="amd", arch="gfx942", kernel="k", display="k", key="0", category="compute",
-        launched=Launched(calls=9), calls=9, grade=grade, stalls=stalls,
-        numbers=tuple(Said(name=name, value=value, source=f"s:{name}", rung=rung) for name, value, rung in numbers),
+        launched=LaunchShape(calls=9), calls=9, grade=grade, stalls=stalls,
+        numbers=tuple(ProfileNumber(name=name, value=value, source=f"s:{name}", rung=rung) for name, value, rung in numbers),
     )  # fmt: skip
 
 

@@ -15,7 +15,7 @@ from ridgeline.sandbox.isolation.directory_pool import (
     remove_tree,
     walk_tree,
 )
-from ridgeline.sandbox.workspace.checkouts import Standing, scratch_copy
+from ridgeline.sandbox.workspace.checkouts import FolderNames, scratch_copy
 
 NEST = "import os, sys\nos.chdir(sys.argv[1])\nfor _ in range(int(sys.argv[2])):\n    os.mkdir('d'); os.chdir('d')\n"
 
@@ -58,7 +58,7 @@ def test_listing_ends_where_no_build_goes_and_removes_what_lies_deeper(tmp_path)
     (tmp_path / "file").write_text("x")
     assert len(list(walk_tree(tmp_path))) == DEEPEST + 2
     assert list_files(tmp_path) == [tmp_path / "file"]
-    assert Standing.of(tmp_path).clear() == ()
+    assert FolderNames.of(tmp_path).clear() == ()
     with scratch_copy(tmp_path) as copy:
         assert (copy / "file").read_text() == "x"
 

@@ -3,7 +3,7 @@
 import pytest
 
 from ridgeline.sandbox.profiles.isa.report import compare_reports, counters, gate, read_assembled
-from ridgeline.sandbox.profiles.isa.values import Assembled, target_of
+from ridgeline.sandbox.profiles.isa.values import Assembly, target_of
 from tests.assembly import AMD, PTX, SASS
 from tests.builders import BASE, make_limits, make_profiled
 from tests.judging import by_gain, drive
@@ -15,7 +15,7 @@ SASS_CLEAN = "\n".join(line for line in SASS.splitlines() if "STL" not in line)
 
 def report(text, arch="gfx942", form="amdgcn", **fields):
     return read_assembled(
-        Assembled(target=target_of(arch), compiler="by hand", assembly=text, form=form, **fields)
+        Assembly(target=target_of(arch), compiler="by hand", assembly=text, form=form, **fields)
     ).report
 
 

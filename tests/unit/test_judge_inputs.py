@@ -6,7 +6,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from ridgeline.graph.task import Drawn, Input, Shape
+from ridgeline.graph.task import DrawnSizes, Input, Shape
 from ridgeline.sandbox.judge.correctness import LARGE_ELEMENTS, SMALL_ELEMENTS, list_mixes
 from ridgeline.sandbox.judge.dtypes import STORAGE, to_float64
 from ridgeline.sandbox.judge.inputs import (
@@ -256,7 +256,7 @@ def test_an_extent_is_a_whole_number_above_zero(extent):
 def test_drawn_sizes_are_unseen_in_range_and_awkward():
     task = make_task(
         [("x", ("m", "n"), "float32")], [("y", ("m", "n"), "float32")], DIMS,
-        drawn=Drawn(ranges={"m": (1, 100), "n": (1, 3000)}, count=8),
+        drawn=DrawnSizes(ranges={"m": (1, 100), "n": (1, 3000)}, count=8),
     )  # fmt: skip
     for seed in range(20):
         shapes = draw_sizes(task, np.random.default_rng(seed))
@@ -269,7 +269,7 @@ def test_drawn_sizes_are_unseen_in_range_and_awkward():
 
 
 def test_drawn_sizes_keep_multiples_and_end_where_the_range_does():
-    drawn = Drawn(ranges={"n": (10, 100)}, multiples={"n": 32}, count=6)
+    drawn = DrawnSizes(ranges={"n": (10, 100)}, multiples={"n": 32}, count=6)
     task = make_task([("x", ("m", "n"), "float32")], [("y", ("m", "n"), "float32")], DIMS, drawn=drawn)
     sizes = {shape.dims["n"] for shape in draw_sizes(task, np.random.default_rng(0))}
     assert sizes == {32, 96}  # 64 is the public one

@@ -4,14 +4,14 @@ import pytest
 
 from ridgeline.knowledge.claims import check_files
 from ridgeline.knowledge.quantities import quantities, quantity
-from ridgeline.knowledge.registered import Measured
+from ridgeline.knowledge.registered import MeasuredNumber
 from tests.knowledge_base import PRODUCT, write_base
 
 LINE = PRODUCT.splitlines().index("- bf16_dense: 1000 TFLOPS [src: acme-sheet, table 2]") + 1
 PEAK = f"- bf16_dense: 1000 TFLOPS <- knowledge/hardware/roadrunner-80.md:L{LINE}"
 RATE = f"- hbm_bandwidth: 4.0 TB/s <- knowledge/hardware/roadrunner-80.md:L{LINE + 2}"
 HERE = "- copy bandwidth: 23.545 GB/s <- measured here: cpu_ceiling.c, gcc -O3, copy of 128 MiB"
-LEDGER = (Measured(metric="copy bandwidth", value=23.5451, unit="GB/s"),)
+LEDGER = (MeasuredNumber(metric="copy bandwidth", value=23.5451, unit="GB/s"),)
 
 pytestmark = pytest.mark.feature("F068", "F070")
 

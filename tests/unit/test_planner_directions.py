@@ -7,7 +7,7 @@ import pytest
 from ridgeline.agent.planner.checks import find_repetition, is_same_direction, measured_names, of_planning
 from ridgeline.agent.planner.checks import summarize_round as known
 from ridgeline.agent.planner.conversation import Wrong
-from ridgeline.agent.planner.directions import Chosen, check_directions
+from ridgeline.agent.planner.directions import CheckedDirections, check_directions
 from ridgeline.agent.planner.tools import BriefedReader, Texts, resolver
 from ridgeline.graph.briefing import ShapeNow
 from ridgeline.graph.record import Spec
@@ -32,7 +32,7 @@ def choose(*found, briefing=BRIEF, answer=None):
 @pytest.mark.feature("F063")
 def test_a_direction_with_all_its_answers_becomes_a_hypothesis():
     found = choose(direction(id="Swap Loops!", diagnosis=""))
-    assert isinstance(found, Chosen)
+    assert isinstance(found, CheckedDirections)
     only = found.hypotheses[0]
     assert only.id == "swap-loops"
     assert only.evidence == (
@@ -98,7 +98,7 @@ def test_what_is_dropped_and_why(fields, why):
     "citation", ["kernel.c:13", "`kernel.c:1-13`", "./kernel.c:L3", "[knowledge/ops/gemm/notes.md:40]", "kernel.c:3: x"]
 )
 def test_citations_that_resolve(citation):
-    assert isinstance(choose(direction(citations=[citation])), Chosen)
+    assert isinstance(choose(direction(citations=[citation])), CheckedDirections)
 
 
 SHAPES = tuple(
@@ -130,7 +130,7 @@ def rests_on(name, briefing=SHAPED):
     ],
 )
 def test_measurements_that_count(name):
-    assert isinstance(rests_on(name), Chosen)
+    assert isinstance(rests_on(name), CheckedDirections)
 
 
 @pytest.mark.parametrize("name", ["round 8", "round 70", "decode5", "my feeling", "all", "roundabout 7"])
@@ -162,7 +162,7 @@ def test_every_kind_of_measurement_has_a_name():
 )
 def test_a_class_is_spelled_as_the_benchmark_spells_it(said, meant):
     found = choose(direction(target_class=said), briefing=SHAPED)
-    assert isinstance(found, Chosen)
+    assert isinstance(found, CheckedDirections)
     assert found.hypotheses[0].target_class == meant
 
 
@@ -177,7 +177,7 @@ def test_a_class_that_the_benchmark_does_not_have_is_refused_with_those_it_has(s
 def test_one_bad_direction_does_not_spoil_the_others():
     good = direction(id="pad-rows", change="pad each row", extra="ignored")
     found = choose(direction(bucket="W2"), {"id": "half"}, good, {**good, "id": "pad-every-row"})
-    assert isinstance(found, Chosen)
+    assert isinstance(found, CheckedDirections)
     assert [one.id for one in found.hypotheses] == ["pad-rows"]
     assert len(found.dropped) == 3
     assert found.dropped[0].startswith("swap-loops: bucket W2")
@@ -186,13 +186,13 @@ def test_one_bad_direction_does_not_spoil_the_others():
 
 @pytest.mark.parametrize("answer", [json.dumps([direction()]), json.dumps(direction())])
 def test_a_bare_list_and_a_bare_direction_are_understood(answer):
-    assert isinstance(choose(answer=answer), Chosen)
+    assert isinstance(choose(answer=answer), CheckedDirections)
 
 
 @pytest.mark.feature("F077")
 def test_nothing_left_is_an_answer_when_it_says_why():
     found = choose(answer='{"directions": [], "exhausted": "every lever was tried"}')
-    assert isinstance(found, Chosen)
+    assert isinstance(found, CheckedDirections)
     assert found.exhausted == "every lever was tried"
     assert isinstance(choose(answer='{"directions": []}'), Wrong)
     assert isinstance(choose(answer='{"directions": "none"}'), Wrong)
@@ -204,7 +204,7 @@ def test_after_a_rollback_the_diagnosis_is_owed():
     found = choose(direction(diagnosis=" "), briefing=briefing)
     assert isinstance(found, Wrong)
     assert "diagnosis" in found.why
-    assert isinstance(choose(direction(), briefing=briefing), Chosen)
+    assert isinstance(choose(direction(), briefing=briefing), CheckedDirections)
 
 
 def tried(reason, *, round=2, decision="rolled_back", **fields):
@@ -254,4 +254,4 @@ def test_other_numbers_words_or_classes_are_other_directions(fields, expected):
 @pytest.mark.feature("F084")
 def test_a_masked_round_does_not_count_as_tried():
     briefing = brief(naive("matmul_c"), profile=make_profiled())  # round 2 tried it and is masked: it is not here
-    assert isinstance(choose(direction(change="pad each row by 16"), briefing=briefing), Chosen)
+    assert isinstance(choose(direction(change="pad each row by 16"), briefing=briefing), CheckedDirections)

@@ -3,7 +3,7 @@
 import pytest
 
 from ridgeline.agent.planner.conversation import Wrong
-from ridgeline.agent.planner.edits import WHOLE_LINES, Edited, apply_answer
+from ridgeline.agent.planner.edits import WHOLE_LINES, EditedFiles, apply_answer
 from tests.builders import make_contract
 
 KERNEL = "int a = 1;\nint b = 2;\nfor (;;) {\n    work();\n}\nint a = 1;\n"
@@ -20,13 +20,13 @@ def apply(answer, sources=None):
 
 def text_of(answer, sources=None):
     found = apply(answer, sources)
-    assert isinstance(found, Edited), found
+    assert isinstance(found, EditedFiles), found
     return {edit.path: edit.text for edit in found.edits}
 
 
 def test_a_block_replaces_its_lines_and_the_words_before_it_explain():
     found = apply("**Why**: the loop was slow.\n\n" + block("kernel.c", "    work();", "    fast();"))
-    assert isinstance(found, Edited)
+    assert isinstance(found, EditedFiles)
     assert found.explanation == "Why: the loop was slow."
     assert found.edits[0].text == KERNEL.replace("work", "fast")
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ridgeline.graph.kernel_profile import KernelProfile, Launched, Said, StallShare
+from ridgeline.graph.kernel_profile import KernelProfile, LaunchShape, ProfileNumber, StallShare
 from ridgeline.graph.rules.bound import Thresholds, classify_bound
 
 
@@ -11,12 +11,12 @@ def profile(numbers=None, *, stalls=None, **changes):
     told = {"time.median_ns": 100_000, "occ.fill_waves": 4, **(numbers or {})}
     known = {
         "vendor": "nvidia", "arch": "sm_90", "kernel": "k", "display": "k", "key": "0", "category": "compute",
-        "launched": Launched(calls=9), "calls": 9, "grade": "trace",
+        "launched": LaunchShape(calls=9), "calls": 9, "grade": "trace",
     }  # fmt: skip
     return KernelProfile(
         **{**known, **changes},
         numbers=tuple(
-            Said(name=name, value=value, source="here", rung="counters")
+            ProfileNumber(name=name, value=value, source="here", rung="counters")
             for name, value in told.items()
             if value is not None
         ),

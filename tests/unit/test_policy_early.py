@@ -2,14 +2,14 @@
 
 import pytest
 
-from ridgeline.graph.evidence import Printed, PrintedLine
+from ridgeline.graph.evidence import PrintedLine, TestOutput
 from ridgeline.graph.rules.early_end import RELIABLE, explain_early_end, note_silent_test
 
 
-def said(*lines: str | tuple[str, int], cut: bool = False, bad: tuple[str, ...] = ()) -> Printed:
+def said(*lines: str | tuple[str, int], cut: bool = False, bad: tuple[str, ...] = ()) -> TestOutput:
     pairs = [(line, 1) if isinstance(line, str) else line for line in lines]
     kept = tuple(PrintedLine(line=line, times=times, complains=line in bad) for line, times in pairs)
-    return Printed(lines=kept, cut=cut)
+    return TestOutput(lines=kept, cut=cut)
 
 
 ORIGINAL = said("seed #", ("PASS n=#", 5), "all # shapes are right")

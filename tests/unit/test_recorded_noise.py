@@ -9,8 +9,8 @@ import pytest
 
 from ridgeline.evals.research.noise.recordings import (
     Block,
+    KernelRecord,
     Process,
-    Recorded,
     RecordingError,
     load,
     parse_recording,
@@ -26,16 +26,16 @@ OLD, SHORT, LONG = recordings()
 loaded = functools.cache(load)
 
 
-def recorded_in(path, kernel: str, engine: str) -> Recorded:
+def recorded_in(path, kernel: str, engine: str) -> KernelRecord:
     return next(item for item in loaded(path) if (item.kernel, item.engine) == (kernel, engine))
 
 
-def made(processes: int, *, ratio: float, captured: str = "AB", us: float = 100.0) -> Recorded:
+def made(processes: int, *, ratio: float, captured: str = "AB", us: float = 100.0) -> KernelRecord:
     """Blocks that alternate by a thousandth around `ratio` = ln(t_A / t_B)."""
     sides = [us * math.exp(ratio + wobble) for wobble in (-0.001, 0.001)]
     blocks = tuple(Block(order="ABBA", us=(side, us, us, side)) for side in (*sides, *sides, *sides))
     process = Process(captured=captured, blocks=blocks, seconds=2.0)
-    return Recorded(
+    return KernelRecord(
         name="made", kernel="k", engine="graph", machine="m", planted=False, processes=(process,) * processes, raw=RAW
     )
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ridgeline.graph.kernel_profile import KernelCalls, Launched, Recording, StallShare, ThreadTrace
+from ridgeline.graph.kernel_profile import KernelCalls, LaunchShape, Recording, StallShare, ThreadTrace
 from ridgeline.graph.values import Named
 from ridgeline.sandbox.profiles.readers.names import own_name
 from ridgeline.sandbox.profiles.readers.profiles import COUNTED, profile
@@ -11,7 +11,7 @@ from ridgeline.sandbox.profiles.readers.profiles import COUNTED, profile
 def kernel(name="k(int*)", **changes):
     known = {
         "display": name, "category": "compute", "calls": 9, "total_ns": 900e3, "mean_ns": 100e3, "median_ns": 100e3,
-        "last": Launched(calls=9, workgroup=(256, 1, 1), blocks=(1024, 1, 1), arch_vgpr=64, accum_vgpr=0),
+        "last": LaunchShape(calls=9, workgroup=(256, 1, 1), blocks=(1024, 1, 1), arch_vgpr=64, accum_vgpr=0),
     }  # fmt: skip
     return KernelCalls(name=name, **{**known, **changes})
 
@@ -125,7 +125,7 @@ def test_helpers_are_left_to_the_end_and_shown_only_alone():
 
 
 def test_launches_that_do_not_fill_the_gpu_are_limited_by_the_grid():
-    few = Launched(calls=9, workgroup=(256, 1, 1), blocks=(10, 1, 1), arch_vgpr=64, accum_vgpr=0)
+    few = LaunchShape(calls=9, workgroup=(256, 1, 1), blocks=(10, 1, 1), arch_vgpr=64, accum_vgpr=0)
     one = recording(kernel(last=few, vgpr_total=64), arch="gfx942", facts=counters(units=304))
     (found,) = profile([one])
     assert found.limiter == "grid"

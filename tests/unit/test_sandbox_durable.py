@@ -8,7 +8,7 @@ import pytest
 
 from ridgeline.graph.errors import DiskFull
 from ridgeline.sandbox.store import durable
-from ridgeline.sandbox.store.durable import Unsynced, append_whole, overwrite, write_whole
+from ridgeline.sandbox.store.durable import UnsyncedFiles, append_whole, overwrite, write_whole
 
 
 @pytest.fixture
@@ -26,7 +26,7 @@ def synced(monkeypatch) -> list[str]:
 
 
 def test_everything_is_there_when_sync_returns(tmp_path, synced):
-    later = Unsynced()
+    later = UnsyncedFiles()
     for name in ("x/one", "x/two", "y/three"):
         write_whole(tmp_path / name, b"1", synced=False)
         later.add(tmp_path / name)
@@ -38,7 +38,7 @@ def test_everything_is_there_when_sync_returns(tmp_path, synced):
 
 
 def test_the_folder_of_a_file_that_grows_is_brought_once(tmp_path, synced):
-    later = Unsynced()
+    later = UnsyncedFiles()
     for _ in range(3):
         append_whole(tmp_path / "tape", b"line\n", synced=False)
         later.add(tmp_path / "tape", grown=True)
@@ -47,7 +47,7 @@ def test_the_folder_of_a_file_that_grows_is_brought_once(tmp_path, synced):
 
 
 def test_a_full_disk_is_named_and_nothing_is_forgotten(tmp_path, monkeypatch):
-    later = Unsynced()
+    later = UnsyncedFiles()
     write_whole(tmp_path / "one", b"1", synced=False)
     later.add(tmp_path / "one")
 

@@ -4,13 +4,13 @@ import time
 
 import pytest
 
-from ridgeline.graph.evidence import Printed
+from ridgeline.graph.evidence import TestOutput
 from ridgeline.sandbox.workspace.checker import MOST, read_printed
 
 PATTERNS = ("mismatch", "AssertionError", "not close", "FAIL")
 
 
-def kept(output: str, csv: str = "") -> Printed:
+def kept(output: str, csv: str = "") -> TestOutput:
     return read_printed(output, csv=csv, is_editable=lambda path: path.startswith("src/"), patterns=PATTERNS)
 
 

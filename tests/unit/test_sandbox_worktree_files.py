@@ -3,7 +3,7 @@ from pathlib import PurePosixPath
 import pytest
 
 from ridgeline.graph.errors import NotAGitRepository
-from ridgeline.graph.ports import Applied
+from ridgeline.graph.ports import CandidateCommit
 from ridgeline.graph.values import FileEdit
 from ridgeline.sandbox.store.campaign_folder import ArtifactStore
 from ridgeline.sandbox.workspace.checkouts import Trees
@@ -32,7 +32,7 @@ def test_modes_links_and_binaries_are_respected(tmp_path):
     base = made.open(BRANCH)
     assert [file.path for file in made.sources(base.commit)] == ["kernel.c", "kernel.flags", "src/gen.sh"]
     done = made.apply(round=2, parent=base.commit, edits=(FileEdit(path="src/gen.sh", text="#!/bin/sh\n:\n"),), at=AT)
-    assert isinstance(done, Applied)
+    assert isinstance(done, CandidateCommit)
     assert (Trees(made).at(done.commit) / "src/gen.sh").stat().st_mode & 0o111
     assert "src/link.c" in (
         made.apply(round=2, parent=base.commit, edits=(FileEdit(path="src/link.c", text=""),), at=AT).detail

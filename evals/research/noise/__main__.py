@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from ridgeline.evals.research.noise.recordings import Recorded, load, recordings
+from ridgeline.evals.research.noise.recordings import KernelRecord, load, recordings
 from ridgeline.evals.research.noise.rejudge import Case, Tally, effect, noises, scatter_of, tally
 from ridgeline.graph.limits import Limits
 
@@ -32,7 +32,7 @@ def tables(path: Path, limits: Limits, *, orders: int) -> Iterator[str]:
     yield from (_judged_row(recorded, limits, orders) for recorded in kernels)
 
 
-def _noise_row(recorded: Recorded) -> str:
+def _noise_row(recorded: KernelRecord) -> str:
     scatter = scatter_of(recorded)
     return (
         f"| {recorded.kernel} | {recorded.engine} | {scatter.level_us:.1f} | {scatter.block_sd:.2%} "
@@ -41,7 +41,7 @@ def _noise_row(recorded: Recorded) -> str:
     )
 
 
-def _judged_row(recorded: Recorded, limits: Limits, orders: int) -> str:
+def _judged_row(recorded: KernelRecord, limits: Limits, orders: int) -> str:
     def of(case: Case) -> Tally:
         return tally(recorded, case, limits, orders=orders)
 

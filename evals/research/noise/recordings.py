@@ -61,7 +61,7 @@ class Process(Value):
         return 1 if self.captured.index(role) < self.captured.index(against) else -1
 
 
-class Recorded(Value):
+class KernelRecord(Value):
     """One kernel and one engine: every process, in the order in which they ran."""
 
     name: str
@@ -110,7 +110,7 @@ def recordings() -> tuple[Path, ...]:
     )
 
 
-def load(path: Path) -> tuple[Recorded, ...]:
+def load(path: Path) -> tuple[KernelRecord, ...]:
     """Every kernel with every engine of one file. Raises RecordingError when it is no recording."""
     try:
         content = gzip.decompress(path.read_bytes())
@@ -121,14 +121,14 @@ def load(path: Path) -> tuple[Recorded, ...]:
     return parse_recording(lines, raw=raw)
 
 
-def parse_recording(lines: Sequence[dict[str, Any]], *, raw: Artifact) -> tuple[Recorded, ...]:
+def parse_recording(lines: Sequence[dict[str, Any]], *, raw: Artifact) -> tuple[KernelRecord, ...]:
     """Parsed lines: a head with `schema` where there is one, then one process each. Raises RecordingError."""
     head = lines[0] if lines and "schema" in lines[0] else {}
     runs = list(lines[1:] if head else lines)
     if not runs or not all("kernels" in run for run in runs):
         raise RecordingError(f"{raw.name}: no process, or one without kernels")
     return tuple(
-        Recorded(
+        KernelRecord(
             name=raw.name.removesuffix(".jsonl.gz"),
             kernel=kernel,
             engine=engine,

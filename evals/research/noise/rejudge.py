@@ -6,7 +6,7 @@ import random
 import statistics
 from collections.abc import Sequence
 
-from ridgeline.evals.research.noise.recordings import Recorded, Role
+from ridgeline.evals.research.noise.recordings import KernelRecord, Role
 from ridgeline.graph.evidence import Comparison
 from ridgeline.graph.limits import Limits
 from ridgeline.graph.stats.noise import Noise, estimate_noise
@@ -67,7 +67,7 @@ def decide(pairs: Sequence[Comparison], noise: Noise | None, limits: Limits) -> 
     return Decision(stand=stand, pairs=pair_count)
 
 
-def tally(recorded: Recorded, case: Case, limits: Limits, *, orders: int, seed: int = SEED) -> Tally:
+def tally(recorded: KernelRecord, case: Case, limits: Limits, *, orders: int, seed: int = SEED) -> Tally:
     """Shuffles the processes `orders` times: the first ones calibrate with the twins, the next ones are judged."""
     twins = recorded.comparison("A", "B", blocks=limits.blocks)
     judged = recorded.comparison(case.best, case.candidate, blocks=limits.blocks, gain=case.gain)
@@ -79,7 +79,7 @@ def tally(recorded: Recorded, case: Case, limits: Limits, *, orders: int, seed: 
     )
 
 
-def noises(recorded: Recorded, limits: Limits, *, orders: int, seed: int = SEED) -> tuple[Noise, ...]:
+def noises(recorded: KernelRecord, limits: Limits, *, orders: int, seed: int = SEED) -> tuple[Noise, ...]:
     """The calibrations that `tally` judges by."""
     twins = recorded.comparison("A", "B", blocks=limits.blocks)
     estimates = [estimate_noise([pick(twins, ours)]) for ours, _ in _orders(recorded, limits, orders=orders, seed=seed)]
@@ -96,7 +96,7 @@ def pick(comparison: Comparison, chosen: Sequence[int]) -> Comparison:
     return comparison.model_copy(update=update)
 
 
-def _orders(recorded: Recorded, limits: Limits, *, orders: int, seed: int) -> list[tuple[list[int], list[int]]]:
+def _orders(recorded: KernelRecord, limits: Limits, *, orders: int, seed: int) -> list[tuple[list[int], list[int]]]:
     rng, count = random.Random(seed), limits.calibration_pairs
     shuffled = [rng.sample(range(len(recorded.processes)), count + limits.looks[-1]) for _ in range(orders)]
     return [(order[:count], order[count:]) for order in shuffled]
@@ -125,7 +125,7 @@ class Scatter(Value):
     order_error: float
 
 
-def scatter_of(recorded: Recorded) -> Scatter:
+def scatter_of(recorded: KernelRecord) -> Scatter:
     """Needs at least two processes of at least two blocks each."""
     ratios = [process.ratios("A", "B", blocks=len(process.blocks)) for process in recorded.processes]
     means = [statistics.fmean(blocks) for blocks in ratios]
@@ -145,7 +145,7 @@ def scatter_of(recorded: Recorded) -> Scatter:
     )
 
 
-def effect(recorded: Recorded, best: Role, candidate: Role) -> float:
+def effect(recorded: KernelRecord, best: Role, candidate: Role) -> float:
     """Gain of the candidate over every process recorded, as a share: the best estimate of what was planted."""
     means = [
         statistics.fmean(process.ratios(best, candidate, blocks=len(process.blocks))) for process in recorded.processes

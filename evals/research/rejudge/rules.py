@@ -64,7 +64,7 @@ def rules() -> tuple[Rule, ...]:
 def _by_policy(case: Case, limits: Limits) -> Ruling:
     try:
         trial = run_rules(case, limits)
-    except Exhausted as wanted:
+    except RecordExhausted as wanted:
         return Ruling(answer="unrecorded", why=f"wants {wanted}, which was not taken")
     verdict = decide_verdict(trial, case.standing, limits, best_profile=case.best_profile)
     if not verdict.accepted or verdict.gain is None:
@@ -144,7 +144,7 @@ def rank_test(smaller: Sequence[float], larger: Sequence[float]) -> float:
 # Answers what a rule wants measured from what was recorded, as the timer would, and says when nothing is left.
 
 
-class Exhausted(Exception):
+class RecordExhausted(Exception):
     """The rule wants more than was recorded."""
 
 
@@ -162,7 +162,7 @@ def read_pairs(case: Case, want: CompareWant) -> Measured:
     """Recorded pairs of these numbers."""
     chosen = case.comparisons[want.first_pair : want.first_pair + want.pairs]
     if len(chosen) < want.pairs:
-        raise Exhausted(f"pair {len(case.comparisons) + 1}")
+        raise RecordExhausted(f"pair {len(case.comparisons) + 1}")
     return merge_comparisons(chosen)
 
 
@@ -178,7 +178,7 @@ def run(case: Case, want: BenchmarkWant) -> Benchmark:
         return _label(case, case.bench, want)
     place = want.repeat - (0 if case.bench is None else 1)
     if not 0 <= place < len(case.processes):
-        raise Exhausted(f"run {want.repeat + 1} of the {want.which}")
+        raise RecordExhausted(f"run {want.repeat + 1} of the {want.which}")
     process = case.processes[place]
     scoring = case.standing.contract.scoring
     rows = tuple(_row(row, process, want.which, scoring, _supply_usual(case, row.label)) for row in reference.rows)

@@ -14,7 +14,7 @@ SURE = 2.33
 """Standard deviations of a one-sided bound at 1 %."""
 
 
-class Decided(Value):
+class CaseDecision(Value):
     """One case under one rule."""
 
     recording: str
@@ -51,7 +51,7 @@ class Tally(Value):
     twins_kept: int
     twins_claimed: float
     """Largest speedup that it would have reported of identical versions; 1.0 when it kept none."""
-    decisions: tuple[Decided, ...]
+    decisions: tuple[CaseDecision, ...]
 
     @property
     def inflation(self) -> float:
@@ -87,8 +87,8 @@ def _surely(case: Case) -> bool:
     return case.truth.theta > SURE * math.sqrt(case.truth.variance)
 
 
-def _decide(case: Case, ruling: Ruling) -> Decided:
-    return Decided(
+def _decide(case: Case, ruling: Ruling) -> CaseDecision:
+    return CaseDecision(
         recording=case.recording,
         round=case.round,
         recorded="kept" if case.recorded else "dropped",

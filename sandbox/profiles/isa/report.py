@@ -13,7 +13,7 @@ from ridgeline.sandbox.profiles.isa import amdgcn, nvidia, tools, triton
 from ridgeline.sandbox.profiles.isa.occupancy import occupancy
 from ridgeline.sandbox.profiles.isa.tools import Place
 from ridgeline.sandbox.profiles.isa.values import (
-    Assembled,
+    Assembly,
     Code,
     Count,
     Instruction,
@@ -32,7 +32,7 @@ from ridgeline.sandbox.profiles.isa.values import (
 TIMEOUT_S = 120.0
 
 
-class Inspected(Value):
+class Inspection(Value):
     """A report and the listing that it was read from."""
 
     report: Report
@@ -45,7 +45,7 @@ def inspect(
     *,
     python: str = sys.executable,
     timeout_s: float = TIMEOUT_S,
-) -> tuple[Inspected, ...]:
+) -> tuple[Inspection, ...]:
     """What the code of a kernel says, for each target in order; compiled here, or taken as given.
 
     `timeout_s`: of each process that is started. Nothing is written outside a folder that is removed again.
@@ -61,11 +61,11 @@ def inspect(
         )
 
 
-def read_assembled(assembled: Assembled) -> Inspected:
+def read_assembled(assembled: Assembly) -> Inspection:
     """Parse code and count. Raises `NotCompiled` where the text is not the kernel's code."""
     if assembled.assembly is None or assembled.form is None:
         resources = _resources_of(assembled, assembled.resources or Resources())
-        return Inspected(report=_report(assembled, assembled.kernel or "?", resources, None), code=None)
+        return Inspection(report=_report(assembled, assembled.kernel or "?", resources, None), code=None)
     try:
         code = _code(assembled)
     except NotReadable as error:
@@ -76,7 +76,7 @@ def read_assembled(assembled: Assembled) -> Inspected:
     elif assembled.form == "sass":
         stores = sum(1 for i in code.instructions if i.mnemonic.split(".")[0] == "STL")
         code_resources = code_resources.model_copy(update={"vgpr_spills": stores})
-    return Inspected(report=_report(assembled, code.kernel, _resources_of(assembled, code_resources), code), code=code)
+    return Inspection(report=_report(assembled, code.kernel, _resources_of(assembled, code_resources), code), code=code)
 
 
 def counters(report: Report) -> tuple[Named, ...]:
@@ -89,7 +89,7 @@ def counters(report: Report) -> tuple[Named, ...]:
     return tuple(numbers)
 
 
-def _assemble(request: triton.CompileRequest, targets: Sequence[Target], place: Place) -> tuple[Assembled, ...]:
+def _assemble(request: triton.CompileRequest, targets: Sequence[Target], place: Place) -> tuple[Assembly, ...]:
     path, kernel = request.file, request.kernel
     if tools.is_compiled(path):
         return (tools.read_compiled(path, kernel, targets, place),)
@@ -104,7 +104,7 @@ def _assemble(request: triton.CompileRequest, targets: Sequence[Target], place: 
     return triton.assemble(request, targets, place)
 
 
-def _with_launch(assembled: Assembled, request: triton.CompileRequest) -> Assembled:
+def _with_launch(assembled: Assembly, request: triton.CompileRequest) -> Assembly:
     """With the size of a block as it was asked for, where the code does not say it."""
     warps = dict(request.options).get("num_warps")
     if warps is None or assembled.threads is not None:
@@ -112,7 +112,7 @@ def _with_launch(assembled: Assembled, request: triton.CompileRequest) -> Assemb
     return assembled.model_copy(update={"threads": warps * assembled.target.wave})
 
 
-def _code(assembled: Assembled) -> Code:
+def _code(assembled: Assembly) -> Code:
     text = assembled.assembly or ""
     match assembled.form:
         case "amdgcn":
@@ -123,7 +123,7 @@ def _code(assembled: Assembled) -> Code:
             return nvidia.ptx(text, assembled.kernel)
 
 
-def _resources_of(assembled: Assembled, resources: Resources) -> Resources:
+def _resources_of(assembled: Assembly, resources: Resources) -> Resources:
     """What the launch adds: dynamic LDS is in no code object, and neither is the size of an NVIDIA block."""
     changes: dict[str, int] = {}
     if assembled.shared_bytes is not None:  # Triton's is all of it
@@ -133,7 +133,7 @@ def _resources_of(assembled: Assembled, resources: Resources) -> Resources:
     return resources.model_copy(update=changes)
 
 
-def _report(assembled: Assembled, kernel: str, resources: Resources, code: Code | None) -> Report:
+def _report(assembled: Assembly, kernel: str, resources: Resources, code: Code | None) -> Report:
     notes = list(assembled.notes)
     if assembled.shared_bytes is None:
         notes.append("LDS that the launch asks for is not in the code: what is said of LDS and waves leaves it out")

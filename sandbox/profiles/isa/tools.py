@@ -18,7 +18,7 @@ from ridgeline.sandbox.isolation.environment import select_variables
 from ridgeline.sandbox.isolation.process import OUTPUT_BYTES, run
 from ridgeline.sandbox.profiles.isa import amdgcn, nvidia
 from ridgeline.sandbox.profiles.isa.values import (
-    Assembled,
+    Assembly,
     CompilerMissing,
     NotCompiled,
     NotReadable,
@@ -122,7 +122,7 @@ HIP_SUFFIXES = (".hip", ".cpp", ".cc")
 FLYDSL_TARGETS = ("gfx942", "gfx950")
 
 
-def cuda(path: Path, kernel: str | None, target: Target, place: Place) -> Assembled:
+def cuda(path: Path, kernel: str | None, target: Target, place: Place) -> Assembly:
     """CUDA C++ through nvcc. Raises `CompilerMissing`, `NotCompiled`."""
     program = shutil.which("nvcc")
     if program is None:
@@ -135,11 +135,11 @@ def cuda(path: Path, kernel: str | None, target: Target, place: Place) -> Assemb
     process = run_tool(place, argv)
     if not process.ok:
         raise NotCompiled(path.name, f"nvcc for {target.arch} {explain_failure(process, place)}")
-    assembled = Assembled(target=target, compiler=_version(program, place), binary=contents(output), kernel=kernel)
+    assembled = Assembly(target=target, compiler=_version(program, place), binary=contents(output), kernel=kernel)
     return disassemble(assembled, place)
 
 
-def hip(path: Path, kernel: str | None, target: Target, place: Place) -> Assembled:
+def hip(path: Path, kernel: str | None, target: Target, place: Place) -> Assembly:
     """HIP through hipcc. Raises `CompilerMissing`, `NotCompiled`."""
     program = shutil.which("hipcc")
     if program is None:
@@ -152,7 +152,7 @@ def hip(path: Path, kernel: str | None, target: Target, place: Place) -> Assembl
     if not process.ok:
         raise NotCompiled(path.name, f"hipcc for {target.arch} {explain_failure(process, place)}")
     text = contents(output).decode("utf-8", errors="replace")
-    return Assembled(target=target, compiler=_version(program, place), assembly=text, form="amdgcn", kernel=kernel)
+    return Assembly(target=target, compiler=_version(program, place), assembly=text, form="amdgcn", kernel=kernel)
 
 
 def is_flydsl(path: Path) -> bool:
@@ -163,7 +163,7 @@ def is_flydsl(path: Path) -> bool:
     )
 
 
-def flydsl(path: Path, kernel: str | None, target: Target, place: Place) -> Assembled:
+def flydsl(path: Path, kernel: str | None, target: Target, place: Place) -> Assembly:
     """The last ISA that the file dumps when it is run as a script in compile-only mode (tensors on the CPU).
 
     Raises `CompilerMissing`, `NotCompiled`.
@@ -191,7 +191,7 @@ def flydsl(path: Path, kernel: str | None, target: Target, place: Place) -> Asse
         raise NotCompiled(
             path.name, "launched no FlyDSL kernel when it was run" if process.ok else explain_failure(process, place)
         )
-    return Assembled(target=target, compiler=name, assembly=_text(kernel_dumps[-1]), form="amdgcn", kernel=kernel)
+    return Assembly(target=target, compiler=name, assembly=_text(kernel_dumps[-1]), form="amdgcn", kernel=kernel)
 
 
 def _text(path: Path) -> str:
@@ -223,7 +223,7 @@ COUNTS_RESERVED = ("sm_90", "sm_100")
 OUTPUT_LIMIT = 32 * 1024 * 1024
 
 
-def disassemble(assembled: Assembled, place: Place) -> Assembled:
+def disassemble(assembled: Assembly, place: Place) -> Assembly:
     """The same with SASS and what its code object says of resources, where the tools are; else with a note."""
     if not assembled.binary:
         return assembled
@@ -283,7 +283,7 @@ def is_compiled(path: Path) -> bool:
     return path.suffix.lower() in SUFFIXES
 
 
-def read_compiled(path: Path, kernel: str | None, targets: Sequence[Target], place: Place) -> Assembled:
+def read_compiled(path: Path, kernel: str | None, targets: Sequence[Target], place: Place) -> Assembly:
     """The code in a file. `targets` is needed only where the file does not say what it is for.
 
     Raises:
@@ -308,25 +308,25 @@ def read_compiled(path: Path, kernel: str | None, targets: Sequence[Target], pla
     return assembled
 
 
-def _compiled_text(path: Path, data: bytes, kernel: str | None, targets: Sequence[Target]) -> Assembled:
+def _compiled_text(path: Path, data: bytes, kernel: str | None, targets: Sequence[Target]) -> Assembly:
     text = data.decode("utf-8", errors="replace")
     from_file = {"compiler": f"as given in {path.name}", "assembly": text, "kernel": kernel}
     if amdgcn.kernels(text):
         target = _target(amdgcn.architecture(text), targets, path)
-        return Assembled.model_validate({**from_file, "target": target, "form": "amdgcn"})
+        return Assembly.model_validate({**from_file, "target": target, "form": "amdgcn"})
     target = _target(nvidia.architecture(text), targets, path)
     form = "ptx" if ".entry" in text and ".version" in text else "sass"
-    return Assembled.model_validate({**from_file, "target": target, "form": form})
+    return Assembly.model_validate({**from_file, "target": target, "form": form})
 
 
-def _binary(path: Path, data: bytes, kernel: str | None, place: Place) -> Assembled:
+def _binary(path: Path, data: bytes, kernel: str | None, place: Place) -> Assembly:
     match amdgcn.machine(data):
         case amdgcn.AMDGPU:
             return _amd(path, data, kernel)
         case amdgcn.CUDA:
             flags = int.from_bytes(data[48:52], "little")
             target = target_of(f"sm_{_sm(flags)}")
-            assembled = Assembled(target=target, compiler=f"as given in {path.name}", binary=data, kernel=kernel)
+            assembled = Assembly(target=target, compiler=f"as given in {path.name}", binary=data, kernel=kernel)
             return disassemble(assembled, place)
         case _:
             raise NotCompiled(path.name, "is no code object of a GPU")
@@ -338,14 +338,14 @@ def _sm(flags: int) -> int:
     return low if f"sm_{low}" in ("sm_80", "sm_90", "sm_100") else high
 
 
-def _amd(path: Path, data: bytes, kernel: str | None) -> Assembled:
+def _amd(path: Path, data: bytes, kernel: str | None) -> Assembly:
     metadata = amdgcn.metadata(data)
     kernels = metadata.get("amdhsa.kernels")
     entries = [entry for entry in (kernels if isinstance(kernels, list) else []) if isinstance(entry, dict)]
     names = {str(entry.get(".name")): entry for entry in entries}
     name = choose_kernel(tuple(names), kernel)
     resources: Resources = amdgcn.from_metadata(amdgcn.numbers_of(names[name]), {})
-    return Assembled(
+    return Assembly(
         target=target_of(_arch(str(metadata.get("amdhsa.target", "")))),
         compiler=f"as given in {path.name}",
         kernel=name,

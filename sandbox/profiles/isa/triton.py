@@ -16,7 +16,7 @@ from pydantic import Field, ValidationError
 from ridgeline.graph.errors import install_command
 from ridgeline.graph.values import Value
 from ridgeline.sandbox.profiles.isa.tools import Place, disassemble, run_harness
-from ridgeline.sandbox.profiles.isa.values import Assembled, CompilerMissing, NotCompiled, Target
+from ridgeline.sandbox.profiles.isa.values import Assembly, CompilerMissing, NotCompiled, Target
 
 OPTIONS = frozenset({
     "num_warps", "num_stages", "num_ctas", "maxnreg", "waves_per_eu", "matrix_instr_nonkdim", "kpack",
@@ -67,7 +67,7 @@ class _CompiledCode(Value):
     name: str
 
 
-def assemble(request: CompileRequest, targets: Sequence[Target], place: Place) -> tuple[Assembled, ...]:
+def assemble(request: CompileRequest, targets: Sequence[Target], place: Place) -> tuple[Assembly, ...]:
     """The kernel's code for each target, in their order; `place.folder` receives everything that is written.
 
     Raises:
@@ -114,7 +114,7 @@ def _refusal(refused: dict[object, object]) -> CompilerMissing | NotCompiled:
     return NotCompiled(field, text, names)
 
 
-def _assemble(target: Target, lowered: _LoweredKernel, place: Place) -> Assembled:
+def _assemble(target: Target, lowered: _LoweredKernel, place: Place) -> Assembly:
     options = {name: value for name, value in lowered.options.items() if name in OPTIONS and value is not None}
     asking = {**_words(target), "ttir": lowered.lowered.get(target.arch, ""), "options": options}
     try:
@@ -122,7 +122,7 @@ def _assemble(target: Target, lowered: _LoweredKernel, place: Place) -> Assemble
     except NotCompiled as error:
         raise NotCompiled("FILE", f"does not compile for {target.arch}: {error.text}") from None
     notes = (f"launch: {lowered.signature}; {compiled.num_warps} warps, {compiled.num_stages} stages", *lowered.notes)
-    common = Assembled(
+    common = Assembly(
         target=target,
         compiler=f"triton {lowered.triton}",
         assembly=compiled.assembly,

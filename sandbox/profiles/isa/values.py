@@ -152,7 +152,7 @@ class Report(Value):
     notes: tuple[str, ...] = ()
 
 
-class Assembled(Value):
+class Assembly(Value):
     """What a compiler gave, or a file holds, for one target, before it is read."""
 
     target: Target

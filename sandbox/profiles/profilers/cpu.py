@@ -331,17 +331,17 @@ class Costs(Value):
         )
 
 
-class Malformed(ValueError):
+class MalformedFile(ValueError):
     """The text is not a complete file of either tool."""
 
 
 def parse_cachegrind(text: str) -> Costs:
-    """Read one output file. Raises `Malformed` when it has no events or no summary, as after a killed run."""
+    """Read one output file. Raises `MalformedFile` when it has no events or no summary, as after a killed run."""
     reader = _Reader()
     for line in text.splitlines():
         reader.take(line)
     if not reader.events or not reader.totals:
-        raise Malformed("no events or no summary: the run was cut off")
+        raise MalformedFile("no events or no summary: the run was cut off")
     totals = reader.totals + [0] * (len(reader.events) - len(reader.totals))  # trailing zeros are not written
     return Costs(
         totals=tuple(Named(name=e, value=v) for e, v in zip(reader.events, totals, strict=True)),
@@ -451,7 +451,7 @@ def _simulate(commands: Commands, tree: Tree, kernel: str | None) -> CounterRead
         report = read_left(out) or b""
     try:
         costs = parse_cachegrind(report.decode("utf-8", errors="replace"))
-    except Malformed as error:
+    except MalformedFile as error:
         return Unavailable(why=f"valgrind: {error}")
     notes = (f"simulated: {_scope(kernel)}; last-level cache {geometry or 'as valgrind guessed it'}", *_top(costs))
     counters = costs.counters() + _per_call(costs, kernel)

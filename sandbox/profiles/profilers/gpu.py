@@ -14,7 +14,7 @@ from pathlib import Path, PurePosixPath
 
 from ridgeline.graph.errors import ProgramMissing
 from ridgeline.graph.evidence import Exit
-from ridgeline.graph.kernel_profile import KernelCalls, Launched, Recording, Vendor
+from ridgeline.graph.kernel_profile import KernelCalls, LaunchShape, Recording, Vendor
 from ridgeline.sandbox.isolation.process import run
 from ridgeline.sandbox.profiles.profilers.cpu import parse_printed
 from ridgeline.sandbox.profiles.readers import ncu as ncu_reader
@@ -228,7 +228,7 @@ def _keep_output(session: Session, vendor: Vendor, output: str) -> None:
                     calls=calls,
                     total_ns=mean * calls,
                     mean_ns=mean,
-                    last=Launched(calls=calls),
+                    last=LaunchShape(calls=calls),
                 ),
             ),
             rows=1,

@@ -14,7 +14,7 @@ from pathlib import Path, PurePosixPath
 from ridgeline.graph.contract import Contract
 from ridgeline.graph.errors import ProgramMissing
 from ridgeline.graph.evidence import Exit, Machine, Origin, Profiled
-from ridgeline.graph.kernel_profile import KernelProfile, Recording, Rung, Said, Vendor
+from ridgeline.graph.kernel_profile import KernelProfile, ProfileNumber, Recording, Rung, Vendor
 from ridgeline.graph.ports import Artifacts, Device
 from ridgeline.graph.values import Artifact, Named, Value
 from ridgeline.sandbox.isolation.directory_pool import fresh_folder, list_files
@@ -47,7 +47,7 @@ from ridgeline.sandbox.workspace.globs import matches
 TOOLS = ("ncu", "rocprofv3")
 
 
-class Tampered(Exception):
+class FileTampering(Exception):
     """A run changed files that no run may change; `paths` are they."""
 
     def __init__(self, paths: tuple[str, ...]) -> None:
@@ -65,7 +65,7 @@ class GuardedSession(Session):
     spent_s: float = 0.0
 
     def run(self, argv: tuple[str, ...], *, times: float = 1.0) -> Exit | None:
-        """As `Session.run`; a run that the budget has no time for did not end in time. Raises `Tampered`."""
+        """As `Session.run`; a run that the budget has no time for did not end in time. Raises `FileTampering`."""
         left = self.budget_s - self.spent_s
         if left <= 0:
             self._note(f"the {self.budget_s:g} s for profiling one version (timeouts.profile_s) were used up")
@@ -87,7 +87,7 @@ class GuardedSession(Session):
             return None
         self.spent_s += ran.exit.seconds
         if ran.tampered:
-            raise Tampered(ran.tampered)
+            raise FileTampering(ran.tampered)
         return ran.exit
 
     def own_times(self) -> dict[str, float] | None:
@@ -243,7 +243,7 @@ def collect_counters(kernel: KernelProfile | None, report: Report | None) -> tup
     return tuple(counters)
 
 
-def resources(report: Report | None) -> tuple[Said, ...]:
+def resources(report: Report | None) -> tuple[ProfileNumber, ...]:
     """What the compiler says of registers, spills, shared memory and waves, under the names of a profile."""
     if report is None:
         return ()
@@ -255,7 +255,9 @@ def resources(report: Report | None) -> tuple[Said, ...]:
         ("shared.total_bytes", usage.lds_bytes),
         ("occ.theoretical", report.occupancy.share if report.occupancy else None),
     )
-    return tuple(Said(name=name, value=value, source=where, rung="isa") for name, value in numbers if value is not None)
+    return tuple(
+        ProfileNumber(name=name, value=value, source=where, rung="isa") for name, value in numbers if value is not None
+    )
 
 
 def complete_profile(kernel: KernelProfile, report: Report | None) -> KernelProfile:
@@ -269,20 +271,20 @@ def _counters_of(name: str, value: float, *, rung: Rung, source: str) -> Sourced
     return SourcedCounter(counter=Named(name=name, value=value), origin=Origin(name=name, rung=rung, source=source))
 
 
-def _list_counters(by_name: dict[str, Said]) -> Iterator[SourcedCounter]:
+def _list_counters(by_name: dict[str, ProfileNumber]) -> Iterator[SourcedCounter]:
     for name, number, factor in PLAIN:
         if (entry := by_name.get(number)) is not None:
             yield _counters_of(name, factor * entry.value, rung=entry.rung, source=entry.source)
 
 
-def _largest(name: str, numbers: Sequence[Said]) -> Iterator[SourcedCounter]:
+def _largest(name: str, numbers: Sequence[ProfileNumber]) -> Iterator[SourcedCounter]:
     if numbers:
         largest = max(numbers, key=lambda item: item.value)
         yield _counters_of(name, 100 * largest.value, rung=largest.rung, source=f"{largest.name}: {largest.source}")
 
 
 def _first_line(
-    name: str, by_name: dict[str, Said], numbers: Sequence[str], *, factor: float = 1.0
+    name: str, by_name: dict[str, ProfileNumber], numbers: Sequence[str], *, factor: float = 1.0
 ) -> Iterator[SourcedCounter]:
     entry = next((by_name[number] for number in numbers if number in by_name), None)
     if entry is not None:
@@ -303,7 +305,7 @@ def _instruction_mix(report: Report | None) -> Iterator[SourcedCounter]:
         yield _counters_of(name, report.shape.count(*kinds), rung="isa", source=where)
 
 
-def _time_counters(kernel: KernelProfile, by_name: dict[str, Said]) -> Iterator[SourcedCounter]:
+def _time_counters(kernel: KernelProfile, by_name: dict[str, ProfileNumber]) -> Iterator[SourcedCounter]:
     """The kernel's time, and how busy it kept the queue between two of its own launches.
 
     The share of a whole recording would count imports and compilation as the device's idleness.
@@ -400,7 +402,7 @@ class GpuProfiler:
         try:
             tree = self._builder.ensure_built(commit)
             recorded = self._record(commit, tree, machine)
-        except (BuildBroken, Tampered) as error:
+        except (BuildBroken, FileTampering) as error:
             return nothing.model_copy(update={"notes": (str(error),)})
         compiled = look(self._commands.contract, tree, machine)
         evidence = recorded.model_copy(
@@ -445,7 +447,7 @@ class GpuProfiler:
         return self._artifacts.put("profile.json", document.model_dump_json(indent=1).encode())
 
     def _record(self, commit: str, tree: Path, machine: Machine) -> RecordedProfile:
-        """Everything that needs the card, in one go under the gate. Raises `Tampered`."""
+        """Everything that needs the card, in one go under the gate. Raises `FileTampering`."""
         contract = self._commands.contract
         assert contract.profile is not None
         assert machine.kind != "cpu"

@@ -11,7 +11,7 @@ from statistics import median
 from ridgeline.graph.kernel_profile import (
     Hotspot,
     KernelCalls,
-    Launched,
+    LaunchShape,
     Recording,
     Stall,
     StallShare,
@@ -645,7 +645,7 @@ def _recording(parts: _Parts, path: Path, also: tuple[str, ...] = ()) -> Recordi
 
 def _trace_kernel(kernel: str) -> tuple[KernelCalls, ...]:
     """One traced dispatch, of which no time is known; nothing where the code has no label."""
-    once = Launched(calls=1)
+    once = LaunchShape(calls=1)
     calls = KernelCalls(name=kernel, display=names.display(kernel), category=names.category(kernel), calls=1, last=once)
     return (calls,) if kernel else ()
 

@@ -7,7 +7,7 @@ count quad-cycles, SQ_VALU_MFMA_BUSY_CYCLES and SQ_LDS_* cycles. What a counter 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from ridgeline.graph.kernel_profile import Said
+from ridgeline.graph.kernel_profile import ProfileNumber
 from ridgeline.graph.values import Named
 
 FLOP_PER_MOP = 512
@@ -23,7 +23,7 @@ BYTES_PER_CLOCK = 32
 
 def numbers(
     metrics: Sequence[Named], arch: str | None, facts: Sequence[Named], duration_ns: float | None
-) -> tuple[Said, ...]:
+) -> tuple[ProfileNumber, ...]:
     """All that the counters of one kernel tell, as `group.field` numbers of the profile.
 
     Args:
@@ -35,7 +35,7 @@ def numbers(
     counted = _KernelCounters(
         {item.name: item.value for item in metrics}, arch or "", {item.name: item.value for item in facts}, duration_ns
     )
-    by_name: dict[str, Said] = {}
+    by_name: dict[str, ProfileNumber] = {}
     for part in _PARTS:
         for number in part(counted):
             by_name.setdefault(number.name, number)
@@ -81,11 +81,11 @@ class _KernelCounters:
         return elapsed[0] * units, f"({elapsed[1]}) * {units:g} CU", elapsed[2]
 
 
-def _say(name: str, value: float, formula: str, corrected: str = "") -> Said:
-    return Said(name=name, value=value, source=f"counters: {formula}", rung="counters", corrected=corrected)
+def _say(name: str, value: float, formula: str, corrected: str = "") -> ProfileNumber:
+    return ProfileNumber(name=name, value=value, source=f"counters: {formula}", rung="counters", corrected=corrected)
 
 
-def _read_traffic(counted: _KernelCounters) -> Iterator[Said]:
+def _read_traffic(counted: _KernelCounters) -> Iterator[ProfileNumber]:
     e, arch = counted.reads, counted.arch
     requests, requests_32b = f"{e}RDREQ_sum", f"{e}RDREQ_32B_sum"
     name = "mem.read_bytes"
@@ -113,7 +113,7 @@ def _read_traffic(counted: _KernelCounters) -> Iterator[Said]:
         )
 
 
-def _derived_sizes(counted: _KernelCounters) -> Iterator[Said]:
+def _derived_sizes(counted: _KernelCounters) -> Iterator[ProfileNumber]:
     """FETCH_SIZE and WRITE_SIZE, in KiB, where the raw requests were not counted."""
     if (sizes := counted.get("FETCH_SIZE")) and not counted.arch.startswith("gfx95"):
         yield _say("mem.read_bytes", 1024 * sizes[0], "1024*FETCH_SIZE (KiB)")
@@ -121,7 +121,7 @@ def _derived_sizes(counted: _KernelCounters) -> Iterator[Said]:
         yield _say("mem.write_bytes", 1024 * sizes[0], "1024*WRITE_SIZE (KiB)")
 
 
-def _write(counted: _KernelCounters) -> Iterator[Said]:
+def _write(counted: _KernelCounters) -> Iterator[ProfileNumber]:
     requests, requests_64b = f"{counted.reads}WRREQ_sum", f"{counted.reads}WRREQ_64B_sum"
     if counted.arch and (counts := counted.get(requests, requests_64b)):
         yield _say(
@@ -131,7 +131,7 @@ def _write(counted: _KernelCounters) -> Iterator[Said]:
         )
 
 
-def _rates(counted: _KernelCounters) -> Iterator[Said]:
+def _rates(counted: _KernelCounters) -> Iterator[ProfileNumber]:
     by_name = {
         number.name: number.value
         for part in (_read_traffic, _write, _derived_sizes)
@@ -153,7 +153,7 @@ def _rates(counted: _KernelCounters) -> Iterator[Said]:
         yield _say("comp.intensity", flop / both, "MFMA FLOP / (read + written bytes)")
 
 
-def _cache(counted: _KernelCounters) -> Iterator[Said]:
+def _cache(counted: _KernelCounters) -> Iterator[ProfileNumber]:
     if (counts := counted.get("TCC_HIT_sum", "TCC_MISS_sum")) and sum(counts):
         yield _say("mem.l2_hit", counts[0] / sum(counts), "TCC_HIT / (TCC_HIT + TCC_MISS)")
     requests = f"{counted.reads}RDREQ_sum"
@@ -166,7 +166,7 @@ def _flop(counted: _KernelCounters) -> float | None:
     return FLOP_PER_MOP * sum(mops) if mops else None
 
 
-def _compute(counted: _KernelCounters) -> Iterator[Said]:
+def _compute(counted: _KernelCounters) -> Iterator[ProfileNumber]:
     flop = _flop(counted)
     if flop is not None:
         yield _say("comp.matrix_flop", flop, "512 * sum of SQ_INSTS_VALU_MFMA_MOPS_*")
@@ -188,7 +188,7 @@ def _compute(counted: _KernelCounters) -> Iterator[Said]:
     yield from _built_in(counted)
 
 
-def _built_in(counted: _KernelCounters) -> Iterator[Said]:
+def _built_in(counted: _KernelCounters) -> Iterator[ProfileNumber]:
     """The tool's own derived metrics, in per cent, where the raw counters are missing."""
     for name, metric in (
         ("comp.matrix_busy", "MfmaUtil"),
@@ -201,14 +201,14 @@ def _built_in(counted: _KernelCounters) -> Iterator[Said]:
             yield _say(name, percent[0] / 100, f"{metric} / 100")
 
 
-def _share(counted: _KernelCounters) -> Iterator[Said]:
+def _share(counted: _KernelCounters) -> Iterator[ProfileNumber]:
     if (counts := counted.get("SQ_LDS_BANK_CONFLICT", "SQ_LDS_IDX_ACTIVE")) and counts[1]:
         yield _say("shm.conflict_rate", counts[0] / counts[1], "SQ_LDS_BANK_CONFLICT / SQ_LDS_IDX_ACTIVE")
     if counts := counted.get("SQ_INSTS_LDS"):
         yield _say("shm.accesses", counts[0], "SQ_INSTS_LDS")
 
 
-def _waits(counted: _KernelCounters) -> Iterator[Said]:
+def _waits(counted: _KernelCounters) -> Iterator[ProfileNumber]:
     for name, counter in (
         ("issue.waiting", "SQ_WAIT_ANY"),
         ("issue.ready_not_issued", "SQ_WAIT_INST_ANY"),
@@ -219,6 +219,6 @@ def _waits(counted: _KernelCounters) -> Iterator[Said]:
             yield _say(name, counts[0] / counts[1], f"{counter} / SQ_WAVE_CYCLES")
 
 
-_PARTS: tuple[Callable[[_KernelCounters], Iterator[Said]], ...] = (
+_PARTS: tuple[Callable[[_KernelCounters], Iterator[ProfileNumber]], ...] = (
     _read_traffic, _write, _derived_sizes, _rates, _cache, _compute, _share, _waits,
 )  # fmt: skip

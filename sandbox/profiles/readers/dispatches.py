@@ -13,7 +13,7 @@ from math import sqrt
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ridgeline.graph.kernel_profile import Axes, KernelCalls, Launched, Recording
+from ridgeline.graph.kernel_profile import Axes, KernelCalls, LaunchShape, Recording
 from ridgeline.graph.values import Named
 from ridgeline.sandbox.profiles.readers.engine import Engine
 from ridgeline.sandbox.profiles.readers.files import Head, RecordingError, is_ended
@@ -614,18 +614,18 @@ class _RecordingBuilder:
             variants=tuple(self._build_launch(launch) for launch in kinds[:VARIANTS]),
         )
 
-    def _build_launch(self, at: int) -> Launched:
+    def _build_launch(self, at: int) -> LaunchShape:
         launch, sums = self.dispatches.launches[at][1], self.launches[at]
         return build_launch(launch, calls=sums.calls, total=sums.total, median=sums.median, static_lds=self.static_lds)
 
 
 def build_launch(
     launch: Sequence[int | None], *, calls: int, total: float | None, median: float | None, static_lds: bool
-) -> Launched:
+) -> LaunchShape:
     """One launch from its numbers in the order of `dispatches.LAUNCH`."""
     workgroup, grid = _axes(launch[0:3]), _axes(launch[3:6])
     vgpr, accum, sgpr, lds, scratch = launch[6:11]
-    return Launched(
+    return LaunchShape(
         calls=calls,
         grid=grid,
         workgroup=workgroup,

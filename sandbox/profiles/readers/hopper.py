@@ -7,7 +7,7 @@ of its own (`Section/Name [unit]`). The first that was recorded is taken. None o
 import re
 from collections.abc import Mapping, Sequence
 
-from ridgeline.graph.kernel_profile import Basis, Limiter, Said, Stall, StallShare
+from ridgeline.graph.kernel_profile import Basis, Limiter, ProfileNumber, Stall, StallShare
 from ridgeline.graph.values import Named
 
 ACTIVE, ELAPSED = ".avg.pct_of_peak_sustained_active", ".avg.pct_of_peak_sustained_elapsed"
@@ -106,7 +106,7 @@ REASONS: tuple[tuple[Basis, re.Pattern[str]], ...] = (
 """Where stalls are told, best first: per issued instruction, of warp time, by samples."""
 
 
-def numbers(metrics: Sequence[Named], *, tool: str, duration_ns: float | None = None) -> tuple[Said, ...]:
+def numbers(metrics: Sequence[Named], *, tool: str, duration_ns: float | None = None) -> tuple[ProfileNumber, ...]:
     """What the metrics of one kernel say. `tool` begins every source; `duration_ns` is that of an unprofiled run.
 
     Rates are bytes over `duration_ns` where it is given, else ncu's own, which stand for its clocks and flushed caches.
@@ -171,11 +171,11 @@ def _first_metric(values: Mapping[str, float], names: Sequence[str]) -> float | 
     return next((values[name] for name in names if name in values), None)
 
 
-def _say(name: str, value: float, source: str) -> Said:
-    return Said(name=name, value=value, source=source, rung="counters")
+def _say(name: str, value: float, source: str) -> ProfileNumber:
+    return ProfileNumber(name=name, value=value, source=source, rung="counters")
 
 
-def _list(values: Mapping[str, float], table: Mapping[str, tuple[str, ...]], factor: float) -> list[Said]:
+def _list(values: Mapping[str, float], table: Mapping[str, tuple[str, ...]], factor: float) -> list[ProfileNumber]:
     return [
         _say(field, values[name] * factor, name)
         for field, names in table.items()
@@ -183,7 +183,7 @@ def _list(values: Mapping[str, float], table: Mapping[str, tuple[str, ...]], fac
     ]
 
 
-def _ratios(values: Mapping[str, float]) -> list[Said]:
+def _ratios(values: Mapping[str, float]) -> list[ProfileNumber]:
     return [
         _say(field, values[top] / values[bottom], f"{top} / {bottom}")
         for field, top, bottom in RATIOS
@@ -191,21 +191,23 @@ def _ratios(values: Mapping[str, float]) -> list[Said]:
     ]
 
 
-def _busiest(values: Mapping[str, float]) -> list[Said]:
+def _busiest(values: Mapping[str, float]) -> list[ProfileNumber]:
     pipes = [(values[name], name) for name in VECTOR if name in values]
     return (
         [_say("comp.vector_busy", max(pipes)[0] * 0.01, f"{max(pipes)[1]}, the busiest of its kind")] if pipes else []
     )
 
 
-def _spills(values: Mapping[str, float]) -> list[Said]:
+def _spills(values: Mapping[str, float]) -> list[ProfileNumber]:
     for names in SPILLS:
         if all(name in values for name in names):
             return [_say("regs.spill_ops", sum(values[name] for name in names), " + ".join(names))]
     return []
 
 
-def _sums(values: Mapping[str, float], by_name: Mapping[str, Said], duration_ns: float | None) -> list[Said]:
+def _sums(
+    values: Mapping[str, float], by_name: Mapping[str, ProfileNumber], duration_ns: float | None
+) -> list[ProfileNumber]:
     sums = []
     for field, parts in (
         ("shared.total_bytes", ("shared.static_bytes", "shared.dynamic_bytes")),
@@ -220,7 +222,7 @@ def _sums(values: Mapping[str, float], by_name: Mapping[str, Said], duration_ns:
     return [*sums, *_rate(values, next((item for item in sums if item.name == "mem.bytes"), None), duration_ns)]
 
 
-def _rate(values: Mapping[str, float], traffic: Said | None, duration_ns: float | None) -> list[Said]:
+def _rate(values: Mapping[str, float], traffic: ProfileNumber | None, duration_ns: float | None) -> list[ProfileNumber]:
     if traffic is not None and duration_ns:
         return [_say("mem.gbps", traffic.value / duration_ns, f"({traffic.source}) / median of the timing run")]
     name = next((name for name in BYTES_PER_SECOND if name in values), None)

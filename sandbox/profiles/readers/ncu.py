@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from ridgeline.graph.kernel_profile import Axes, Hotspot, KernelCalls, Launched, Recording, Stall
+from ridgeline.graph.kernel_profile import Axes, Hotspot, KernelCalls, LaunchShape, Recording, Stall
 from ridgeline.graph.values import Named, Value
 from ridgeline.sandbox.profiles.readers import hopper
 from ridgeline.sandbox.profiles.readers.files import RecordingError
@@ -624,7 +624,7 @@ def _listed_kernel(listing: Listing) -> KernelCalls:
         display=display(listing.name),
         category=category(listing.name),
         calls=listing.sections,
-        last=Launched(calls=listing.sections),
+        last=LaunchShape(calls=listing.sections),
         metrics=tuple(totals),
     )
 
@@ -642,7 +642,7 @@ def _kernel(name: str, group: Sequence[Launch], all_kernels_ns: float) -> Kernel
     times = [time for launch in group if (time := hopper.duration(launch.metrics)) is not None]
     if len(times) < len(group):
         times = []  # a sum over some of the launches would be no sum
-    variants: dict[Launched, list[Launch]] = {}
+    variants: dict[LaunchShape, list[Launch]] = {}
     for launch in group:
         variants.setdefault(_read_launch(launch), []).append(launch)
     total = math.fsum(times) if times else None
@@ -668,10 +668,10 @@ def _kernel(name: str, group: Sequence[Launch], all_kernels_ns: float) -> Kernel
     )
 
 
-def _read_launch(launch: Launch) -> Launched:
+def _read_launch(launch: Launch) -> LaunchShape:
     by_name = {number.name: number.value for number in hopper.numbers(_name(launch.metrics), tool="ncu")}
     shared, registers = by_name.get("shared.total_bytes"), by_name.get("regs.total_per_thread")
-    return Launched(
+    return LaunchShape(
         calls=1,
         grid=launch.grid,
         workgroup=launch.block,

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from operator import itemgetter
 from pathlib import Path
 
-from ridgeline.graph.kernel_profile import Hotspot, KernelCalls, Launched, Recording, Stall, StallShare
+from ridgeline.graph.kernel_profile import Hotspot, KernelCalls, LaunchShape, Recording, Stall, StallShare
 from ridgeline.graph.values import Named
 from ridgeline.sandbox.profiles.readers import files, names
 from ridgeline.sandbox.profiles.readers.att import HOTSPOTS, RAW_NAMES, kind, stall, viewer_rows
@@ -160,7 +160,7 @@ def _viewer(folder: Path) -> Recording:
 
 def _sampled_kernel(name: str) -> KernelCalls:
     """A kernel in which samples fell, so one that ran at least once; no call was counted and no time taken."""
-    once = Launched(calls=1)
+    once = LaunchShape(calls=1)
     return KernelCalls(name=name, display=names.display(name), category=names.category(name), calls=1, last=once)
 
 

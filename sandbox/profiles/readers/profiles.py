@@ -12,11 +12,11 @@ from ridgeline.graph.kernel_profile import (
     Hotspot,
     KernelCalls,
     KernelProfile,
-    Launched,
+    LaunchShape,
     Limiter,
+    ProfileNumber,
     Recording,
     Rung,
-    Said,
     StallShare,
 )
 from ridgeline.graph.values import Named
@@ -130,7 +130,7 @@ def _list_seen(recording: Recording) -> list[RecordedKernel]:
 
 
 def _kernel_named(name: str) -> KernelCalls:
-    return KernelCalls(name=name, display=display(name), category=category(name), calls=1, last=Launched(calls=1))
+    return KernelCalls(name=name, display=display(name), category=category(name), calls=1, last=LaunchShape(calls=1))
 
 
 def _group(entries: Sequence[RecordedKernel]) -> list[list[RecordedKernel]]:
@@ -208,7 +208,7 @@ def _profile(group: Sequence[RecordedKernel], recordings: Sequence[Recording]) -
 
 def _numbers(
     group: Sequence[RecordedKernel], arch: str | None, facts: dict[str, float]
-) -> tuple[tuple[Said, ...], Limiter | None]:
+) -> tuple[tuple[ProfileNumber, ...], Limiter | None]:
     """All numbers, each name once: what was counted before what was computed from resources."""
     best = group[0]
     timed = best.recording.grade in DECIDES and best.kernel.median_ns is not None
@@ -224,7 +224,7 @@ def _numbers(
         *_trace_numbers(group, best),
         *computed,
     )
-    unique: dict[str, Said] = {}
+    unique: dict[str, ProfileNumber] = {}
     for number in numbers:
         unique.setdefault(number.name, number)
     return tuple(unique.values()), hopper.limiter(metrics) or limiter
@@ -241,7 +241,7 @@ def _counter_numbers(
     arch: str | None,
     facts: dict[str, float],
     duration_ns: float | None,
-) -> tuple[Said, ...]:
+) -> tuple[ProfileNumber, ...]:
     if not metrics:
         return ()
     if best.recording.vendor == "nvidia":
@@ -255,7 +255,7 @@ def _counter_numbers(
     )
 
 
-def _trace_numbers(group: Sequence[RecordedKernel], best: RecordedKernel) -> tuple[Said, ...]:
+def _trace_numbers(group: Sequence[RecordedKernel], best: RecordedKernel) -> tuple[ProfileNumber, ...]:
     for entry in group:
         trace = entry.recording.att
         if trace is not None and _is(trace.kernel, best):
@@ -265,7 +265,7 @@ def _trace_numbers(group: Sequence[RecordedKernel], best: RecordedKernel) -> tup
                 ("time.clock_mhz", trace.clock_mhz, ""),
             )
             return tuple(
-                Said(name=name, value=value, source=source, rung="trace", corrected=note)
+                ProfileNumber(name=name, value=value, source=source, rung="trace", corrected=note)
                 for name, value, note in rows
                 if value is not None
             )
@@ -324,36 +324,36 @@ HOST_SLOWED = "the profiler slows the host down: without it gaps are shorter"
 STATIC_ONLY = "static part only: dynamic shared memory is not in this recording"
 
 
-def times(kernel: KernelCalls, recording: Recording) -> tuple[Said, ...]:
+def times(kernel: KernelCalls, recording: Recording) -> tuple[ProfileNumber, ...]:
     """Durations and shares of `kernel`, as `recording` has them; its grade says what they may decide."""
     where = place(recording)
     rung = stands(recording)
-    numbers = [Said(name="time.calls", value=kernel.calls, source=f"{where}: calls", rung=rung)]
+    numbers = [ProfileNumber(name="time.calls", value=kernel.calls, source=f"{where}: calls", rung=rung)]
     for name, field in TIMES:
         if (value := getattr(kernel, field)) is not None:
             note = HOST_SLOWED if name == "time.gap_before_ns" and recording.tool == TORCH else ""
             source = f"{where}: {field} of {kernel.calls} calls"
-            numbers.append(Said(name=name, value=value, source=source, rung=rung, corrected=note))
+            numbers.append(ProfileNumber(name=name, value=value, source=source, rung=rung, corrected=note))
     if recording.span_ns and recording.busy_ns is not None:
         busy = recording.busy_ns / recording.span_ns
-        numbers.append(Said(name="time.busy_of_span", value=busy, source=f"{where}: busy / span", rung=rung))
+        numbers.append(ProfileNumber(name="time.busy_of_span", value=busy, source=f"{where}: busy / span", rung=rung))
         helpers = sum(helper.total_ns or 0.0 for helper in recording.kernels if helper.category != "compute")
         share = helpers / recording.span_ns
         numbers.append(
-            Said(name="time.helpers_of_span", value=share, source=f"{where}: helper kernels / span", rung=rung)
+            ProfileNumber(name="time.helpers_of_span", value=share, source=f"{where}: helper kernels / span", rung=rung)
         )
     return tuple(numbers)
 
 
-def resources(kernel: KernelCalls, recording: Recording) -> tuple[Said, ...]:
+def resources(kernel: KernelCalls, recording: Recording) -> tuple[ProfileNumber, ...]:
     """Registers, shared memory and scratch of the last launch."""
     launch, where = kernel.last, place(recording)
     rung = stands(recording)
     estimated = next((metric.value for metric in kernel.metrics if metric.name == ESTIMATED), None)
 
-    def number(name: str, value: float | None, note: str = "") -> Iterator[Said]:
+    def number(name: str, value: float | None, note: str = "") -> Iterator[ProfileNumber]:
         if value is not None:
-            yield Said(name=name, value=value, source=f"{where}: last launch", rung=rung, corrected=note)
+            yield ProfileNumber(name=name, value=value, source=f"{where}: last launch", rung=rung, corrected=note)
 
     amd = recording.vendor == "amd"
     return (
@@ -374,7 +374,9 @@ def resources(kernel: KernelCalls, recording: Recording) -> tuple[Said, ...]:
     )
 
 
-def residency(kernel: KernelCalls, arch: str | None, units: float | None) -> tuple[tuple[Said, ...], Limiter | None]:
+def residency(
+    kernel: KernelCalls, arch: str | None, units: float | None
+) -> tuple[tuple[ProfileNumber, ...], Limiter | None]:
     """Theoretical occupancy by the architecture's own constants, how often the grid fills the GPU, and the limiter.
 
     Nothing where the architecture, the registers or the block are not known.
@@ -385,7 +387,7 @@ def residency(kernel: KernelCalls, arch: str | None, units: float | None) -> tup
         return (), None
     note = "an upper bound: dynamic shared memory is not known" if launch.lds_static_only else ""
     numbers = [
-        Said(
+        ProfileNumber(
             name="occ.theoretical",
             value=fits.share,
             source=f"registers, shared memory and block; {fits.source}",
@@ -397,7 +399,7 @@ def residency(kernel: KernelCalls, arch: str | None, units: float | None) -> tup
     if launch.blocks and units and fits.blocks_per_unit:
         fill = prod(launch.blocks) / (units * fits.blocks_per_unit)
         source = f"blocks / ({units:g} units * {fits.blocks_per_unit} blocks per unit)"
-        numbers.append(Said(name="occ.fill_waves", value=fill, source=source, rung="analytic", corrected=note))
+        numbers.append(ProfileNumber(name="occ.fill_waves", value=fill, source=source, rung="analytic", corrected=note))
         limiter = "grid" if fill < 1 else limiter
     return tuple(numbers), limiter
 

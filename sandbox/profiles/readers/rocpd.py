@@ -115,12 +115,12 @@ class _Base:
         with target.open("w", encoding="utf-8", newline="") as stream:
             writer = csv.writer(stream, lineterminator="\n")
             writer.writerow(columns)
-            count = _Counting(before)
+            count = _CountedRows(before)
             writer.writerows(count)
         return count.rows
 
 
-class _Counting:
+class _CountedRows:
     def __init__(self, rows: sqlite3.Cursor) -> None:
         self._cursor, self.rows = rows, 0
 

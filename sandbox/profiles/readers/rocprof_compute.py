@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median, stdev
 
-from ridgeline.graph.kernel_profile import KernelCalls, Launched, Recording
+from ridgeline.graph.kernel_profile import KernelCalls, LaunchShape, Recording
 from ridgeline.graph.values import Named
 from ridgeline.sandbox.profiles.readers import files, names
 from ridgeline.sandbox.profiles.readers.agents import registers
@@ -31,8 +31,8 @@ class Kernel:
     """Running sums over one kernel's dispatches, so that memory does not grow with their number of counters."""
 
     name: str
-    last_launch: Launched = field(default_factory=lambda: Launched(calls=0))
-    launches: dict[Launched, Launched] = field(default_factory=dict)
+    last_launch: LaunchShape = field(default_factory=lambda: LaunchShape(calls=0))
+    launches: dict[LaunchShape, LaunchShape] = field(default_factory=dict)
     calls: int = 0
     times: list[float] = field(default_factory=list)
     ruined: int = 0
@@ -50,7 +50,7 @@ class Kernel:
         self.sums[counter] = self.sums.get(counter, 0.0) + value
         self.counts[counter] = self.counts.get(counter, 0) + 1
 
-    def launch(self, launched: Launched) -> None:
+    def launch(self, launched: LaunchShape) -> None:
         """Counts one call."""
         self.calls += 1
         calls = 1 + (self.launches[launched].calls if launched in self.launches else 0)
@@ -125,10 +125,10 @@ def duration(start: str, end: str) -> float:
     return max(0.0, float(end) - float(start))
 
 
-def read_launch(row: Mapping[str, str]) -> Launched:
+def read_launch(row: Mapping[str, str]) -> LaunchShape:
     """How a dispatch was launched; sizes are products over axes."""
     grid, group = read_integer(row.get("grid_size")), read_integer(row.get("workgroup_size"))
-    return Launched(
+    return LaunchShape(
         calls=1,
         grid_items=grid,
         workgroup_items=group,
@@ -444,12 +444,12 @@ def _database_kernel(name: str, times: list[float], all_kernels_ns: float, metri
     )  # fmt: skip
 
 
-def _launch_of(calls: int, metrics: Mapping[str, float]) -> Launched:
+def _launch_of(calls: int, metrics: Mapping[str, float]) -> LaunchShape:
     """From the metrics of the wavefront's launch, where every dispatch had the same."""
     place = "Wavefront / Wavefront Launch Stats"
     values = {name: metrics.get(f"{place} / {metric} [Avg] ({unit})") for name, (metric, unit) in LAUNCH.items()}
     integers = {name: int(value) for name, value in values.items() if value is not None and value.is_integer()}
-    return Launched.model_validate({"calls": calls, **integers})
+    return LaunchShape.model_validate({"calls": calls, **integers})
 
 
 # Cells of rocprof-compute's tables: which columns are counters, which zeros mean that nothing was collected.

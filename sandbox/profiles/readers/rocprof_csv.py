@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ridgeline.graph.kernel_profile import KernelCalls, Launched, Recording
+from ridgeline.graph.kernel_profile import KernelCalls, LaunchShape, Recording
 from ridgeline.graph.values import Named
 from ridgeline.sandbox.profiles.readers import agents
 from ridgeline.sandbox.profiles.readers.agents import on_device
@@ -106,7 +106,7 @@ def _kernel(row: _Row, total: float) -> KernelCalls:
         max_ns=row.most,
         stdev_ns=row.deviation,
         share=row.total / total,
-        last=Launched(calls=row.calls, total_ns=row.total),
+        last=LaunchShape(calls=row.calls, total_ns=row.total),
     )
 
 
@@ -359,7 +359,7 @@ def _counted_kernel(
         min_ns=times[1] if times else None,
         max_ns=times[2] if times else None,
         share=times[0] / total if times and total else None,
-        last=Launched(
+        last=LaunchShape(
             calls=most.calls,
             grid_items=grid,
             workgroup_items=workgroup,

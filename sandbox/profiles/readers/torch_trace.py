@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ridgeline.graph.kernel_profile import KernelCalls, Launched, Recording, Vendor
+from ridgeline.graph.kernel_profile import KernelCalls, LaunchShape, Recording, Vendor
 from ridgeline.graph.values import Named
 from ridgeline.sandbox.profiles.readers import dispatches
 from ridgeline.sandbox.profiles.readers.dispatches import Key, load, recordings
@@ -216,5 +216,5 @@ def _kernel(trace: _Trace, device: str, kernel: KernelCalls, vendor: Vendor) -> 
     )
 
 
-def _in_blocks(launch: Launched) -> Launched:
+def _in_blocks(launch: LaunchShape) -> LaunchShape:
     return launch.model_copy(update={"grid": launch.blocks})

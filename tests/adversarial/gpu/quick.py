@@ -192,7 +192,7 @@ def run_own() -> None:
         task, folder = task_file.load_task(path)
         small = task.shapes[0].model_copy(update={"dims": {"rows": 512, "cols": 1024}})
         for title, sized in (("small", task.model_copy(update={"shapes": (small,)})), ("large", task)):
-            setting = device_host.DeviceSetting(sized, folder, "cuda", device_host.Learned())
+            setting = device_host.DeviceSetting(sized, folder, "cuda", device_host.TaskMemory())
             words = {"candidate": None, "against": None, "environment": {}, "until": time.monotonic() + 200}
             with setting.judgment(words, folder, Options(device="cuda")) as judgment:
                 began = time.monotonic()
