@@ -11,16 +11,19 @@ from ridgeline.knowledge.excerpt import excerpt, tokens_of
 from ridgeline.knowledge.index import Entry, Index, open_index
 from ridgeline.knowledge.library import Library
 from ridgeline.knowledge.specs import normal
-from ridgeline.knowledge.vocabulary import Concept, concepts, operators, vocabulary
+from ridgeline.knowledge.vocabulary import SAME, Concept, concepts, operators, vocabulary
 
 WEIGHTS = (4.0, 2.0, 1.5, 1.0)
 """Worth of a word in the heading, in what the document is about, in its tags, in the text."""
 OP, GPU, LANG, PHASED = 2.0, 1.2, 1.3, 1.1
 """Factor for a document that is expressly about the operator, GPU or language that was asked for; for the phase."""
-ELSEWHERE = 0.65
-"""Factor for a document about one operator, GPU or language where none was asked for."""
+ELSEWHERE, HINTED, OTHER = 0.65, 1.2, 0.45
+"""Factor for a document about one operator, GPU or language where none was asked for; where the question's own words name
+it, without a route; and where they name another."""
 PLAIN = 0.4
 """Worth of a word that is no term of the trade and stands in no heading, title or tag."""
+COVERED = 0.5
+"""Share of a question below which its unknown words leave it without an answer."""
 BUDGET, EACH = 2400, 480
 """Tokens of all excerpts together and of one."""
 FLOOR = 1e-6
@@ -79,16 +82,27 @@ class Search:
         the route: overviews first.
         """
         excluded = frozenset(used)
-        gate = self.gate(route or Route())
-        query = self._unrouted_concepts(concepts(question), gate)
-        open_to = {
-            number: factor
-            for number, entry in self._index.entries.items()
-            if entry.id not in excluded and (factor := gate.factor(entry))
-        }
-        scores = self._scores(query, open_to) if query else self._order(open_to)
+        query, open_to = self._prepare(question, route or Route(), excluded)
+        weights = self._weigh(query, open_to)
+        scores = {number: score for number, (score, _) in weights.items()} if query else self._order(open_to)
         best = sorted(scores, key=lambda number: (-scores[number], number))[:limit]
         return tuple(self._hits(best, scores, query, budget))
+
+    def uncovered_words(self, question: str, route: Route | None = None) -> tuple[str, ...]:
+        """Words that nothing here has, where they are what the question is about: then it is not covered.
+
+        They are if they name a subject (`subjects` of the vocabulary), or if no row has most of the rest either. Numbers
+        say nothing of what a question is about.
+        """
+        query, open_to = self._prepare(question, route or Route())
+        total = len(self._index.entries)
+        unknown = tuple(
+            concept.spellings[0][0]
+            for concept in query
+            if not concept.spellings[0][0].isdigit() and not self._strengths(concept, total)
+        )
+        best = max((share for _, share in self._weigh(query, open_to).values()), default=0.0)
+        return unknown if best < COVERED else tuple(word for word in unknown if word in vocabulary().subjects)
 
     def close(self) -> None:
         """Release the index."""
@@ -100,16 +114,43 @@ class Search:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def gate(self, route: Route) -> "Gate":
-        """The route in the words of the index: MI300X is the product mi300x of architecture gfx942."""
+    def gate(self, route: Route, question: tuple[Concept, ...] = ()) -> "Gate":
+        """The route in the words of the index: MI300X is the product mi300x of architecture gfx942; with it what the
+        question names without a route."""
         product, arch = self._index.products.get(normal(route.gpu), ("", route.gpu.lower())) if route.gpu else ("", "")
+        words = frozenset(
+            word
+            for concept in question
+            for spelling, worth in concept.spellings
+            if worth >= SAME
+            for word in (spelling, *(spelling.split() if worth == 1.0 else ()))
+        )
+        terms = vocabulary()
         return Gate(
             ops=operators(route.op) if route.op else None,
             arch=arch or None,
             product=product or None,
             lang=route.lang.lower() if route.lang else None,
             phase=route.phase,
+            hinted_ops=frozenset(terms.ops[word] for word in words if word in terms.ops),
+            hinted_gpus=frozenset(
+                self._index.products[normal(word)][1] for word in words if normal(word) in self._index.products
+            ),
+            hinted_langs=frozenset(terms.langs[word] for word in words if word in terms.langs),
         )
+
+    def _prepare(
+        self, question: str, route: Route, excluded: frozenset[str] = frozenset()
+    ) -> tuple[tuple[Concept, ...], dict[int, float]]:
+        """What is looked up, and the rows that are open to it with their factors."""
+        asked = concepts(question)
+        gate = self.gate(route, asked)
+        open_to = {
+            number: factor
+            for number, entry in self._index.entries.items()
+            if entry.id not in excluded and (factor := gate.factor(entry))
+        }
+        return self._unrouted_concepts(asked, gate), open_to
 
     def _unrouted_concepts(self, query: tuple[Concept, ...], gate: "Gate") -> tuple[Concept, ...]:
         """What the route does not say already: a GPU or an operator that was routed to is no longer looked for."""
@@ -124,8 +165,9 @@ class Search:
 
         return tuple(concept for concept in query if not is_routed(concept)) or query
 
-    def _scores(self, query: tuple[Concept, ...], open_to: dict[int, float]) -> dict[int, float]:
-        """Sum over the concepts, more for a row that has all of them than for one that repeats some."""
+    def _weigh(self, query: tuple[Concept, ...], open_to: dict[int, float]) -> dict[int, tuple[float, float]]:
+        """Score and share of each row: the score sums over the concepts, more for a row that has all of them than for
+        one that repeats some; the share is how much of what was asked the row speaks of, by rarity, 0 to 1."""
         total = len(self._index.entries)
         sums: dict[int, float] = {}
         coverage: dict[int, float] = {}
@@ -138,15 +180,17 @@ class Search:
             for number, strength in strengths.items():
                 sums[number] = sums.get(number, 0.0) + rarity * strength
                 coverage[number] = coverage.get(number, 0.0) + rarity * min(1.0, strength)
+        shares = {number: coverage[number] / total_rarity for number in sums}
         return {
-            number: value * (0.5 + 0.5 * coverage[number] / total_rarity) * open_to[number]
+            number: (value * (0.5 + 0.5 * shares[number]) * open_to[number], shares[number])
             for number, value in sums.items()
             if number in open_to
         }
 
     def _is_title_word(self, concept: Concept) -> bool:
-        """Whether a heading, a title or a tag has the word."""
-        return self._index.names(concept.spellings[0][0])
+        """Whether a heading, a title or a tag has the word; numbers and letters stand there by chance."""
+        word = concept.spellings[0][0]
+        return len(word) > 1 and not word.isdigit() and self._index.names(word)
 
     def _strengths(self, concept: Concept, total: int) -> dict[int, float]:
         """How much each row speaks of a concept, in its best spelling; how rare the spelling is does not count."""
@@ -193,6 +237,10 @@ class Gate:
     product: str | None
     lang: str | None
     phase: str | None
+    hinted_ops: frozenset[str] = frozenset()
+    """What the question itself names; it prefers where nothing is routed, and excludes nothing."""
+    hinted_gpus: frozenset[str] = frozenset()
+    hinted_langs: frozenset[str] = frozenset()
 
     def factor(self, entry: Entry) -> float:
         """Weight of an entry; 0 for one that is about something else."""
@@ -202,17 +250,18 @@ class Gate:
             return 0.0
         about = frozenset(name for op in entry.ops for name in operators(op))
         criteria = (
-            (about, self.ops, OP),
-            (frozenset(entry.gpus), frozenset({self.arch}) if self.arch else None, GPU),
-            (frozenset(entry.langs), frozenset({self.lang}) if self.lang else None, LANG),
+            (about, self.ops, OP, self.hinted_ops),
+            (frozenset(entry.gpus), frozenset({self.arch}) if self.arch else None, GPU, self.hinted_gpus),
+            (frozenset(entry.langs), frozenset({self.lang}) if self.lang else None, LANG, self.hinted_langs),
         )
         factor = 1.0
-        for has, wants, worth in criteria:
+        for has, wants, worth, hinted in criteria:
             if not has:
                 continue
             if wants and not has & wants:
                 return 0.0
-            factor *= worth if wants else ELSEWHERE
+            unrouted = ELSEWHERE if not hinted else HINTED if has & hinted else OTHER
+            factor *= worth if wants else unrouted
         return factor * (PHASED if self.phase in entry.phase else 1.0)
 
 

@@ -32,7 +32,9 @@ class Vocabulary:
     see: dict[tuple[str, ...], tuple[str, ...]]
     ops: dict[str, str]
     also: dict[str, str]
+    langs: dict[str, str]
     stop: frozenset[str]
+    subjects: frozenset[str]
 
 
 @cache
@@ -43,8 +45,10 @@ def vocabulary() -> Vocabulary:
         same={_key(term): tuple(group) for group in tables["same"] for term in group},
         see={_key(term): tuple(related) for term, related in tables["see"].items()},
         stop=frozenset(tables["stop"].split()),
+        subjects=frozenset(tables["subjects"].split()),
         ops={word: name for name, words in tables["ops"].items() for word in (name, *words)},
         also={word: name for name, words in tables["also"].items() for word in words},
+        langs={word: name for name, words in tables["langs"].items() for word in words},
     )
 
 

@@ -77,6 +77,9 @@ class NoBooks:
     def find(self, question, briefing, *, phase, limit, budget):
         return ()
 
+    def uncovered_words(self, question, briefing):
+        return ()
+
     def levers(self, briefing, scope=None):
         return ()
 

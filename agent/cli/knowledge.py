@@ -67,6 +67,10 @@ def search(
         raise UserError(f"--{error}") from error
     with Search(open_index(_library(wiki), cache_folder("knowledge"))) as base:
         hits = base.find(query, route, limit=limit, budget=budget, used=exclude or ())
+        unknown = base.uncovered_words(query, route)
+    if unknown:
+        nearest = "; the nearest is below" if hits else ""
+        console.note(f"not covered: nothing here speaks of {', '.join(unknown)}{nearest}")
     if as_json:
         console.emit([{name: getattr(hit, name) for name in hit.__slots__} for hit in hits])
         return
@@ -75,7 +79,7 @@ def search(
         for line in hit.excerpt.splitlines():
             console.say(f"    {line}".rstrip())
         console.say()
-    if not hits:
+    if not hits and not unknown:
         console.note("nothing found; ask in other words, or leave out --op, --gpu or --lang")
 
 

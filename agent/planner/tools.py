@@ -73,6 +73,7 @@ class Books(Protocol):
     """The knowledge base."""
 
     def find(self, question: str, briefing: Briefing, *, phase: str, limit: int, budget: int) -> tuple[Hit, ...]: ...
+    def uncovered_words(self, question: str, briefing: Briefing) -> tuple[str, ...]: ...
     def levers(self, briefing: Briefing, scope: Scope | None = None) -> tuple[Card, ...]: ...
     def line(self, path: str, number: int) -> str | None: ...
 
@@ -177,7 +178,9 @@ class Toolbox:
         """Excerpts of the knowledge for a question, each with the place to cite."""
         results = self._books.find(question, self._briefing, phase="propose", limit=5, budget=self._tokens)
         hits = for_machine(results, self._briefing)
-        return "\n\n".join(cite(hit) for hit in hits) or "nothing found; ask in other words"
+        unknown = self._books.uncovered_words(question, self._briefing)
+        note = [f"not covered: nothing here speaks of {', '.join(unknown)}"] if unknown else []
+        return "\n\n".join([*note, *(cite(hit) for hit in hits)]) or "nothing found; ask in other words"
 
     def _read_profile(self) -> str:
         """Counters, notes and the profiler's own report of the best version."""
@@ -265,10 +268,7 @@ class ShippedBooks:
 
     def find(self, question: str, briefing: Briefing, *, phase: str, limit: int, budget: int) -> tuple[Hit, ...]:
         """Excerpts for the target, best first, within `budget` tokens."""
-        search, target = self._search(), briefing.target
-        product = search.gate(Route(gpu=target.platform)).product
-        gpu = target.platform if product else target.target_gpu
-        route = Route(op=target.target_op, gpu=gpu, lang=target.target_lang, phase=phase)
+        search, route = self._search(), self._route(briefing, phase)
         if briefing.consecutive_rollbacks < STALLED:
             return search.find(question, route, limit=limit, budget=budget)
         source_lists = [hypothesis_of(closed).sources for closed in briefing.rounds if not closed.accepted]
@@ -276,6 +276,17 @@ class ShippedBooks:
         order = search.find(question, route, limit=limit * SPARE, budget=limit * SPARE * LONG)
         used = [hit.id for hit in order if any(_inside(place, hit) for place in cited_places)]
         return search.find(question, route, limit=limit, budget=budget, used=used)
+
+    def uncovered_words(self, question: str, briefing: Briefing) -> tuple[str, ...]:
+        """What a question is about that no document has."""
+        return self._search().uncovered_words(question, self._route(briefing, "propose"))
+
+    def _route(self, briefing: Briefing, phase: str) -> Route:
+        """Operator, device and language of the campaign; the product where it is known, else its architecture."""
+        target = briefing.target
+        product = self._search().gate(Route(gpu=target.platform)).product
+        gpu = target.platform if product else target.target_gpu
+        return Route(op=target.target_op, gpu=gpu, lang=target.target_lang, phase=phase)
 
     def levers(self, briefing: Briefing, scope: Scope | None = None) -> tuple[Card, ...]:
         """Cards that the campaign's machine and operator allow and no round has settled, the most promising first."""

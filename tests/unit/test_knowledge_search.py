@@ -1,6 +1,8 @@
 """Search: routed, overview first, within a budget, without what was read before; and as good as the labels ask."""
 
 import sqlite3
+import tomllib
+from pathlib import Path
 from statistics import fmean
 
 import pytest
@@ -188,3 +190,50 @@ def test_ninety_five_of_a_hundred_questions_are_answered(shipped):
     assert fmean(bool(question.relevant & set(names)) for question, names in ids) >= 0.95
     assert fmean(recall(names, question.relevant) for question, names in ids) >= 0.80
     assert fmean(ndcg(names, question.relevant) for question, names in ids) >= 0.75
+
+
+def engineers_questions():
+    path = Path(__file__).parents[1] / "data" / "knowledge" / "questions.toml"
+    return tomllib.loads(path.read_text(encoding="utf-8"))["question"]
+
+
+def test_of_thirty_questions_without_a_route_those_with_an_answer_have_it_among_the_first_three(shipped):
+    asked = engineers_questions()
+    assert len(asked) == 30
+    names = {name_of(entry).removeprefix("knowledge/") for entry in shipped.entries}
+    assert {place for one in asked for place in one.get("answered", ())} <= names
+    lost = []
+    for one in asked:
+        hits = {name_of(entry).removeprefix("knowledge/") for entry in list_first_entries(shipped, one["asks"])}
+        uncovered = shipped.uncovered_words(one["asks"])
+        if uncovered != ((one["uncovered"],) if "uncovered" in one else ()) or (
+            "answered" in one and not hits & set(one["answered"])
+        ):
+            lost.append(one["asks"])
+    assert lost == []
+
+
+def list_first_entries(base, question):
+    """Entries of the first three hits."""
+    by_id = {entry.id: entry for entry in base.entries}
+    return [by_id[hit.id] for hit in base.find(question, limit=3)]
+
+
+@pytest.mark.parametrize(
+    ("question", "words"),
+    [
+        ("convolution with implicit gemm and NHWC layout", ("convolution", "implicit", "nhwc")),
+        ("FFT of length 4096 in shared memory", ("fft",)),
+        ("sycl sub-group shuffles on Intel Xe", ("sycl", "intel", "xe")),
+        ("NCCL all-reduce overlapped with compute", ("nccl",)),
+        ("how do I get 16384 threads to reduce one row", ()),
+        ("layer norm backward: sum dgamma over all rows without atomics", ()),
+    ],
+)
+def test_a_subject_that_no_document_has_is_not_covered(shipped, question, words):
+    assert shipped.uncovered_words(question) == words
+
+
+def test_what_the_question_names_comes_before_what_it_does_not(base):
+    assert paths(base.find("bank conflicts in a triton kernel"))[0] == "backends/triton/notes.md"
+    assert paths(base.find("bank conflicts in hip on gfx942"))[0] != "backends/triton/notes.md"

@@ -153,9 +153,19 @@ def test_a_decode_with_too_few_blocks_is_shown_how_the_work_is_split():
     assert not [card.id for card in levers(CARDS, triton_brief("x")) if "triton" not in card.langs]
 
 
+def test_a_selection_is_shown_how_to_select_and_nothing_of_cuda_alone():
+    books = ShippedBooks()
+    now = triton_brief("topk_f32", bottleneck="compute", bottleneck_evidence="comp.pct_of_peak 0.9 -> compute_bound")
+    found = books.levers(now)
+    assert {card.id for card in found[:2]} == {"topk-keep-running-best", "topk-radix-threshold"}
+    assert [card.id for card in found if "triton" not in card.langs] == []
+    context = Context(now, budget=24_000, count=len, books=books, reader=BriefedReader(now))
+    assert "lever topk-" in context.planning(without_tools=True)["knowledge"]
+
+
 def test_an_operator_without_a_card_is_said_not_to_be_covered():
     books = ShippedBooks()
-    for op, covered in (("topk_f32", False), ("softmax_f32", True)):
+    for op, covered in (("fft_f32", False), ("softmax_f32", True), ("topk_f32", True)):
         now = triton_brief(op)
         context = Context(now, budget=24_000, count=len, books=books, reader=BriefedReader(now))
         text = context.planning(without_tools=True)["knowledge"]
