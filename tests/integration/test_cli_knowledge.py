@@ -51,7 +51,7 @@ def test_search_leaves_out_what_was_read(ask):
 def test_nothing_found_is_said(ask):
     assert ask("search", "wolpertinger")[1:] == (
         "",
-        "nothing found; ask in other words, or leave out --op, --gpu or --lang\n",
+        "not covered: nothing here speaks of wolpertinger\n",
     )
     assert ask("search", "wolpertinger", "--json")[1].strip() == "[]"
 
