@@ -6,9 +6,14 @@ import logging
 import os
 import re
 import sys
-from collections.abc import Sequence
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TextIO
 
+QUIET_S = 2.0
+"""Seconds without a word; what takes longer is told."""
+REMIND_S = 15.0
 CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 """All but tab and newline; with them what turns the direction of text around on a terminal."""
 
@@ -79,6 +84,38 @@ class Process:
     """When this command began, in seconds since 1970; None where Ridgeline is called from another program."""
 
     began: float | None = None
+
+
+class Progress:
+    """Says which step is under way once it takes more than two seconds, and again now and then."""
+
+    def __init__(self, say_line: Callable[[str], None]) -> None:
+        self.tell = say_line
+
+    @contextlib.contextmanager
+    def __call__(self, step: str) -> Iterator[None]:
+        """Around one step."""
+        ended = threading.Event()
+
+        def watch() -> None:
+            began = time.monotonic()
+            if ended.wait(QUIET_S):
+                return
+            self.tell(f"{step} ...")
+            while not ended.wait(REMIND_S):
+                self.tell(f"{step} ... {time.monotonic() - began:.0f} s")
+
+        watcher = threading.Thread(target=watch, daemon=True)
+        watcher.start()
+        try:
+            yield
+        finally:
+            ended.set()
+            watcher.join()
+
+
+silent = Progress(lambda line: None)
+"""For those who want to hear nothing."""
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:

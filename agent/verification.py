@@ -12,6 +12,7 @@ from pathlib import Path
 
 from ridgeline.agent.contract_file import FILE_NAME, LoadedContract, load
 from ridgeline.agent.errors import UserError
+from ridgeline.agent.formats.reading import open_candidate
 from ridgeline.graph.finding import Finding, Simulation
 from ridgeline.graph.formula import evaluate
 from ridgeline.graph.judgment import Judgment, SizeTime, TimedCall
@@ -29,7 +30,7 @@ from ridgeline.sandbox.judge.lint import LintFinding, find_known_defects, lint_t
 from ridgeline.sandbox.judge.options import DEFENCES, Options, answer_unverified
 from ridgeline.sandbox.judge.session import framework_of
 from ridgeline.sandbox.judge.task_file import TaskError, load_task
-from ridgeline.sandbox.judge.task_judge import HERE, CallUnknown, replay_call
+from ridgeline.sandbox.judge.task_judge import HERE, CallUnknown, judge_correctness, replay_call
 from ridgeline.sandbox.judge.worker import HARNESS, WorkerLost, build_library
 from ridgeline.sandbox.timing.benchmark_csv import csv_of
 from ridgeline.sandbox.workspace.edits import CONTRACT_FILE
@@ -54,14 +55,23 @@ def judge_candidate(
 ) -> Judgment:
     """The whole judgement. Where the task has a known hole nothing is accepted, unless `anyway`."""
     holes = () if anyway else find_task_defects(task_file, options)
-    return withhold_acceptance(judge(task_file, candidate=candidate, against=against, options=options), holes)
+    with open_candidate(task_file, candidate) as new, open_candidate(task_file, against) as old:
+        return withhold_acceptance(judge(task_file, candidate=new, against=old, options=options), holes)
+
+
+def check_candidate(task_file: Path, candidate: Path | None, options: Options) -> Judgment:
+    """Correctness and own work alone."""
+    open_task(task_file)
+    with open_candidate(task_file, candidate) as new:
+        return judge_correctness(task_file, new, options, HERE)
 
 
 def replay_named(task_file: Path, candidate: Path | None, call: str, options: Options) -> tuple[str, ...]:
     """What is wrong with that call when it is made again; empty where nothing is. Raises UserError for no such call."""
     open_task(task_file)
     try:
-        return replay_call(task_file, candidate, call, options, HERE)
+        with open_candidate(task_file, candidate) as new:
+            return replay_call(task_file, new, call, options, HERE)
     except CallUnknown as error:
         raise UserError(str(error)) from None
 
@@ -146,7 +156,11 @@ def profile_calls(task_file: Path, candidate: Path | None, label: str, *, calls:
     shapes = {shape.label: shape for shape in task.shapes}
     if label not in shapes:
         raise UserError(f"--shape: {label!r}: no size of the task; it has {', '.join(shapes)}")
-    with freeze_sources(task, candidate or folder) as version, tempfile.TemporaryDirectory() as private:
+    with (
+        open_candidate(task_file, candidate) as sources,
+        freeze_sources(task, sources or folder) as version,
+        tempfile.TemporaryDirectory() as private,
+    ):
         spec = Path(private) / "spec.json"
         try:
             library = build_library(task, version.folder)

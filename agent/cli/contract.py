@@ -12,6 +12,7 @@ from ridgeline.agent.errors import UserError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from ridgeline.agent.formats.problem import Format
     from ridgeline.agent.scaffold.rehearsal import Rehearsal
 
 Contract = Annotated[Path, typer.Argument(help="A ridgeline.yaml, or its folder.")]
@@ -21,6 +22,16 @@ Test = Annotated[str | None, typer.Option("--test-command", help="The correctnes
 Bench = Annotated[str | None, typer.Option("--benchmark-command", help="The benchmark; {csv} is added if absent.")]
 Torch = Annotated[Path | None, typer.Option("--from-pytorch", help="Make a task of a PyTorch file with get_inputs().")]
 Kernelbench = Annotated[Path | None, typer.Option("--from-kernelbench", help="Make a task of a KernelBench problem.")]
+Flashinfer = Annotated[
+    Path | None,
+    typer.Option(
+        "--from-flashinfer", help="Make a task of a definition of FlashInfer Trace or SOL-ExecBench, in JSON."
+    ),
+]
+Gpumode = Annotated[Path | None, typer.Option("--from-gpumode", help="Make a task of a task.yml of GPU MODE.")]
+Processor = Annotated[
+    bool, typer.Option("--processor", help="With --from-...: sizes and a contract for this machine's processor.")
+]
 Entry = Annotated[str | None, typer.Option(help="Function or module of that file; default: Model, or the only one.")]
 Anyway = Annotated[bool, typer.Option("--anyway", help="Take a task in which a wrong kernel may be called right.")]
 Function = Annotated[str | None, typer.Option(help="Write test, benchmark and contract for this function of PATH.")]
@@ -53,6 +64,9 @@ def init(
     benchmark: Bench = None,
     from_pytorch: Torch = None,
     from_kernelbench: Kernelbench = None,
+    from_flashinfer: Flashinfer = None,
+    from_gpumode: Gpumode = None,
+    processor: Processor = False,
     entry: Entry = None,
     anyway: Anyway = False,
     function: Function = None,
@@ -66,7 +80,13 @@ def init(
 
     Exit code 1 where a task was written in which a wrong kernel may be called right.
     """
-    _require_at_most_one(task=task, from_pytorch=from_pytorch, from_kernelbench=from_kernelbench, function=function)
+    sources: dict[Format, Path | None] = {
+        "pytorch": from_pytorch,
+        "kernelbench": from_kernelbench,
+        "flashinfer": from_flashinfer,
+        "gpumode": from_gpumode,
+    }
+    _require_at_most_one(task=task, **{f"from_{name}": path for name, path in sources.items()}, function=function)
     if function is not None:
         _write_harness(path, function, shapes=shape or (), values=value or (), reference=reference)
         return
@@ -74,9 +94,11 @@ def init(
         (name for name, text in (("shape", shape), ("value", value), ("reference", reference)) if text), ""
     ):
         raise UserError(f"--{orphan}: is for --function NAME; name the function")
-    if (source := from_pytorch or from_kernelbench) is not None:
-        _make_task(path, source, entry=entry, kernelbench=from_kernelbench is not None, anyway=anyway)
+    if (chosen := next(((name, source) for name, source in sources.items() if source is not None), None)) is not None:
+        _make_task(path, *chosen, entry=entry, processor=processor, anyway=anyway)
         return
+    if processor:
+        raise UserError("--processor: is for --from-..., which makes a task of a problem; name one")
     if task is not None:
         from ridgeline.agent.scaffold.contract import copy
 
@@ -89,11 +111,17 @@ def init(
     console.say(f"{file}: written; fill in the commands, commit it, then `ridgeline check {quote(str(path))}`")
 
 
-def _make_task(path: Path, source: Path, *, entry: str | None, kernelbench: bool, anyway: bool) -> None:
-    """Write a task of a PyTorch file, and leave with 1 where a wrong kernel may pass its test."""
+def _make_task(path: Path, kind: "Format", source: Path, *, entry: str | None, processor: bool, anyway: bool) -> None:
+    """Write a task of a problem of another format, and leave with 1 where a wrong kernel may pass its test."""
+    from ridgeline.agent.formats.reading import open_problem
+    from ridgeline.agent.scaffold.pytorch import Request
     from ridgeline.agent.scaffold.pytorch import write as write_task
 
-    written = write_task(path, source, entry=entry, kernelbench=kernelbench)
+    problem, file = open_problem(source, kind)
+    if entry is not None:
+        problem = problem.model_copy(update={"entry": entry})
+    request = Request(processor=processor, progress=console.Progress(console.note))
+    written = write_task(path, problem, request, file=file)
     console.say(f"{written.folder}: task made of {source}; look at task.yaml, commit it, then `ridgeline check`")
     for note in written.notes:
         console.say(f"note: {note}")

@@ -16,7 +16,13 @@ TaskFile = Annotated[Path, typer.Argument(metavar="TASK", help="A task.yaml; its
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output.")]
 Csv = Annotated[Path, typer.Option(help="Where to write the rows.")]
 Shapes = Annotated[str, typer.Option(help="Labels of timed sizes, separated by commas; default: all.")]
-Candidate = Annotated[Path | None, typer.Option(help="Folder with the task's sources; default: the task's own.")]
+Candidate = Annotated[
+    Path | None,
+    typer.Option(
+        help="Folder with the task's sources, or one file: an answer in the format that the task was made from"
+        " (ModelNew, submission.py, a solution in JSON); default: the task's own."
+    ),
+]
 Against = Annotated[Path | None, typer.Option(help="Folder with the version to beat; default: the task's own.")]
 Device = Annotated[
     str, typer.Option(help="cpu, cuda (AMD too) or auto: a card where the language is of cards and there is one.")
@@ -74,10 +80,9 @@ def candidate(
 
 def check(task: TaskFile, candidate: Candidate = None, without: Without = None, as_json: Json = False) -> None:
     """Correct? Every call on fresh values, on public sizes and on drawn ones. Exit code 1 for MISMATCH."""
-    from ridgeline.agent.verification import WRONG
-    from ridgeline.sandbox.judge.task_judge import HERE, judge_correctness
+    from ridgeline.agent.verification import WRONG, check_candidate
 
-    judgment = judge_correctness(task, candidate, _options(without), HERE)
+    judgment = check_candidate(task, candidate, _options(without))
     if as_json:
         console.emit(judgment)
     else:

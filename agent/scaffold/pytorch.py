@@ -7,12 +7,18 @@ import re
 import tempfile
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, get_args
 
+import psutil
+
+from ridgeline.agent.console import Progress, silent
 from ridgeline.agent.errors import UserError
+from ridgeline.agent.formats.problem import ORIGIN_FILE, Origin, OriginArray, Problem, Sizes
+from ridgeline.graph.formula import evaluate
 from ridgeline.graph.task import NAME, DType
+from ridgeline.sandbox.judge.options import has_card
 from ridgeline.sandbox.judge.task_file import RESERVED
 from ridgeline.sandbox.judge.torch_source import (
     InferredSizes,
@@ -29,7 +35,7 @@ from ridgeline.sandbox.judge.torch_source import (
 
 # The files of a task that was made from a PyTorch file, as text.
 
-FILES = ("task.yaml", "reference.py", "kernel.py", "ridgeline.yaml", "README.md")
+FILES = ("task.yaml", "reference.py", "kernel.py", "ridgeline.yaml", "README.md", ORIGIN_FILE)
 SIMPLE = re.compile(r"[A-Za-z_]\w*|\d+")
 ITEM_BYTES = {
     "float64": 8, "float32": 4, "float16": 2, "bfloat16": 2, "int64": 8, "int32": 4, "int16": 2, "int8": 1, "uint8": 1,
@@ -55,6 +61,19 @@ class Argument:
     """Dotted name of the parameter or buffer that it stands for."""
     partly: bool = False
     """Whether a call may read only a part of it."""
+    place: str = ""
+    """Where it stands in the arguments of the file's own function."""
+    blank: bool = False
+    """Whether it is only memory for the result, which reference and kernel make themselves."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlannedShape:
+    """A size of the task."""
+
+    label: str
+    dims: Mapping[str, int]
+    timed: bool
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,6 +85,8 @@ class Plan:
     entry: str
     is_module: bool
     training: bool
+    call: str
+    """The arguments as Python, with `<3>` for the input of that number."""
     arguments: tuple[Argument, ...]
     outputs: tuple[Argument, ...]
     dims: Mapping[str, int]
@@ -74,18 +95,19 @@ class Plan:
     has_init: bool
     random_parts: bool
     """Whether a module is made with random tensors that are no parameters and no buffers."""
-    small: Mapping[str, int]
-    """A second size for correctness alone; empty where there is none."""
+    shapes: tuple[PlannedShape, ...]
     ranges: Mapping[str, tuple[int, int]]
     step: Mapping[str, int]
     bytes: str | None
     flops: str | None
     notes: tuple[str, ...]
+    processor: bool = False
+    """Whether the task is for this machine's processor."""
 
     @property
     def inputs(self) -> tuple[Argument, ...]:
         """Arrays that a kernel reads."""
-        return tuple(argument for argument in self.arguments if argument.literal is None)
+        return tuple(argument for argument in self.arguments if argument.literal is None and not argument.blank)
 
     @property
     def function(self) -> str:
@@ -93,17 +115,35 @@ class Plan:
         return "run" if self.entry != "run" else "run_kernel"
 
 
-def texts(plan: Plan, source: str) -> dict[str, str]:
+def texts(plan: Plan, problem: Problem) -> dict[str, str]:
     """All files by name."""
-    text = source.rstrip() + "\n"
+    text = problem.text.rstrip() + "\n"
     return {
+        ORIGIN_FILE: _origin(plan, problem).model_dump_json(indent=1) + "\n",
         "task.yaml": _task(plan),
-        "reference.py": text
-        + _write_call(plan, "reference", "The outputs for these inputs; asked by the judge alone."),
-        "kernel.py": text + _write_call(plan, plan.function, "The version to beat: PyTorch, as it was given."),
+        "reference.py": text + _write_reference(plan),
+        "kernel.py": text + _write_kernel(plan),
         "ridgeline.yaml": _contract(plan),
         "README.md": _readme(plan),
     }
+
+
+def _origin(plan: Plan, problem: Problem) -> Origin:
+    """What the folder remembers of the problem."""
+    return Origin(
+        format=problem.format,
+        name=problem.name,
+        entry=plan.entry,
+        text=problem.text,
+        original=problem.original,
+        answer=_write_answer(plan, problem),
+        answer_out=_write_answer(plan, problem, passes_outputs=True) if problem.format == "flashinfer" else "",
+        arrays=tuple(
+            OriginArray(name=argument.name, place=argument.place, state=argument.state or "")
+            for argument in plan.inputs
+        ),
+        sizes=problem.sizes,
+    )
 
 
 def _task(plan: Plan) -> str:
@@ -112,7 +152,8 @@ def _task(plan: Plan) -> str:
         f"# Made from {plan.file} by `ridgeline init`. Try it: `ridgeline judge test task.yaml`.",
         "task: 1",
         f"name: {plan.name}",
-        "language: triton            # or python, cuda, hip, c: with another source and, if needed, another entry",
+        f"language: {'python' if plan.processor else 'triton'}            # or "
+        f"{'triton' if plan.processor else 'python'}, cuda, hip, c: with another source and, if needed, another entry",
         "source: [kernel.py]",
         f"entry: {plan.function}",
         "reference: reference.py",
@@ -122,10 +163,11 @@ def _task(plan: Plan) -> str:
         "outputs:",
         *(f"  - {_array(argument)}" for argument in plan.outputs),
         "shapes:",
-        f"  - {{label: given, dims: {_mapping(plan.dims)}}}",
+        *(
+            f"  - {{label: {shape.label}, dims: {_mapping(shape.dims)}{'' if shape.timed else ', timed: false'}}}"
+            for shape in plan.shapes
+        ),
     ]
-    if plan.small:
-        lines.append(f"  - {{label: small, dims: {_mapping(plan.small)}, timed: false}}")
     if plan.ranges:
         steps = {name: step for name, step in plan.step.items() if step > 1 and name in plan.ranges}
         ranges = ", ".join(f"{name}: [{low}, {high}]" for name, (low, high) in plan.ranges.items())
@@ -156,20 +198,164 @@ def _mapping(numbers: Mapping[str, int]) -> str:
     return f"{{{', '.join(f'{name}: {number}' for name, number in numbers.items())}}}"
 
 
-def _write_call(plan: Plan, name: str, meaning: str) -> str:
-    """The end of a source: one function of the inputs, by names that the source itself is unlikely to use."""
-    body = "\n".join(_module_call(plan) if plan.is_module else _plain_call(plan))
-    head = _making(plan) if plan.is_module else f"_given = {plan.entry}\n"
+def _write_reference(plan: Plan) -> str:
+    """The end of reference.py: one function of the arrays."""
+    if plan.is_module:
+        state = [f'    "{argument.state}": {argument.name},' for argument in plan.arguments if argument.state]
+        inputs = _write_arguments(plan)
+        body = [
+            f"module = {_write_making(plan)}",
+            *(("state = {", *state, "}") if state else ("state = {}",)),
+            f"result = _torch.func.functional_call(module, state, ({inputs}{'' if ', ' in inputs else ','}))",
+        ]
+    else:
+        body = [f"result = _original({_write_arguments(plan)})"]
+    head = _making(plan) if plan.is_module else f"_original = {plan.entry}\n"
     needs = "import functools as _functools\n" if plan.is_module else ""
     parameters = ", ".join(argument.name for argument in plan.inputs)
     return (
         f"\n\n# Added by `ridgeline init`: the same as a function of arrays alone.\n"
         f"{needs}import torch as _torch\n\n{head}\n\n"
-        f"def {name}({parameters}):\n"
-        f'    """{meaning}"""\n'
-        f"    with _torch.no_grad():\n{textwrap.indent(body, ' ' * 8)}\n"
+        f"def reference({parameters}):\n"
+        f'    """The outputs for these inputs; asked by the judge alone."""\n'
+        f"    with _torch.no_grad():\n{textwrap.indent(chr(10).join(body), ' ' * 8)}\n"
         f"    return {_write_return(plan)}\n"
     )
+
+
+REBUILT = '''
+def _rebuild(module, arrays, copies):
+    """The module with other arrays in the places of its parameters and buffers, by the ids of those; shares the rest."""
+    if id(module) in copies:
+        return copies[id(module)]
+    copies[id(module)] = rebuilt = object.__new__(type(module))
+    vars(rebuilt).update(
+        {
+            name: [arrays.get(id(one), one) for one in value] if type(value) is list else value
+            for name, value in vars(module).items()
+        }
+    )
+    for kind in ("_parameters", "_buffers"):
+        tensors = {name: arrays.get(id(one), one) for name, one in vars(module)[kind].items()}
+        vars(rebuilt)[kind] = tensors
+    vars(rebuilt)["_modules"] = {
+        name: one and _rebuild(one, arrays, copies) for name, one in vars(module)["_modules"].items()
+    }
+    return rebuilt
+
+'''
+
+
+def _write_kernel(plan: Plan) -> str:
+    """The end of kernel.py: the same function, with as little around the original as can be.
+
+    A module is made and given its parameters once for each set of them; a call only looks it up: what stands around the
+    original here would be gained by leaving it away.
+    """
+    parameters = ", ".join(argument.name for argument in plan.inputs)
+    lines = ["", "", "# Added by `ridgeline init`: the same as a function of arrays alone."]
+    lines += ["import functools as _functools"] if plan.is_module else []
+    lines += ["import torch as _torch", "", "_torch.set_grad_enabled(False)"]
+    if plan.is_module:
+        return "\n".join(lines) + f"\n{_making(plan)}\n{_write_binding(plan)}{_write_bound_call(plan)}"
+    lines += [f"_original = {plan.entry}", "", "", f"def {plan.function}({parameters}):"]
+    lines += [f'    """{MEANING}"""', f"    result = _original({_write_arguments(plan)})"]
+    return "\n".join((*lines, f"    return {_write_return(plan)}", ""))
+
+
+MEANING = "The version to beat: PyTorch, as it was given."
+
+
+def _write_binding(plan: Plan, *, match: bool = False) -> str:
+    """Text of `_bind`, which gives the module of a call its parameters and buffers; `match`: under other names too."""
+    parameters = ", ".join(argument.name for argument in plan.inputs)
+    state = [argument for argument in plan.inputs if argument.state]
+    pairs = ", ".join(f'"{argument.state}": {argument.name}' for argument in state)
+    return f'''{REBUILT if state else ""}
+_bound = {{}}
+
+
+def _bind(key, {parameters}):
+    """The module that a call with these arrays asks, and what its key stands for, which must live as long."""
+    module = {_write_making(plan)}
+    state = {{{pairs}}}
+    if state:
+        tensors = {{**dict(module.named_parameters()), **dict(module.named_buffers())}}
+{"        tensors = _match(tensors, state)" + chr(10) if match else ""}\
+        module = _rebuild(module, {{id(tensors[name]): array for name, array in state.items()}}, {{}})
+    if len(_bound) >= 64:
+        _bound.clear()
+    _bound[key] = module, state
+    return _bound[key]
+
+
+'''
+
+
+def _write_bound_call(plan: Plan) -> str:
+    """Text of the kernel's function, which calls a module that `_bind` has made."""
+    state = [argument for argument in plan.inputs if argument.state]
+    parameters = ", ".join(argument.name for argument in plan.inputs)
+    words = [f"id({argument.name})" for argument in state] + [_locate_size(plan, name) for name in plan.made_with]
+    key = f"({', '.join(words)}{',' if len(words) == 1 else ''})"
+    return (
+        f"def {plan.function}({parameters}):\n"
+        f'    """{MEANING}"""\n'
+        f"    key = {key}\n"
+        f"    module, _ = _bound.get(key) or _bind(key, {parameters})\n"
+        f"    result = module({_write_arguments(plan)})\n"
+        f"    return {_write_return(plan)}\n"
+    )
+
+
+MATCHED = '''
+def _match(tensors, state):
+    """Tensors of the answer's module by the names of the task's: those of the same names, else the next of that shape."""
+    if state.keys() <= tensors.keys():
+        return tensors
+    shapes = [tuple(array.shape) for array in state.values()]
+    others = [tensor for tensor in tensors.values() if tensor.is_floating_point()]
+    if [tuple(tensor.shape) for tensor in others] != shapes:
+        raise TypeError(
+            "ModelNew has other parameters than Model: "
+            + ", ".join(f"{name} {list(tensor.shape)}" for name, tensor in tensors.items())
+            + "; give it those of Model, in its order: "
+            + ", ".join(f"{name} {list(array.shape)}" for name, array in state.items())
+        )
+    return dict(zip(state, others))
+
+'''
+ADDED_TO_ANSWER = "# Added by `ridgeline judge`: the answer as a function of arrays alone."
+
+
+def _write_answer(plan: Plan, problem: Problem, *, passes_outputs: bool = False) -> str:
+    """What makes a candidate of an answer in the problem's own format, put behind its text."""
+    head = f"\n\n{ADDED_TO_ANSWER}\n"
+    parameters = ", ".join(argument.name for argument in plan.inputs)
+    match problem.format:
+        case "kernelbench":
+            answer = replace(plan, entry="ModelNew")
+            imports = "import functools as _functools\nimport torch as _torch\n\n_torch.set_grad_enabled(False)\n"
+            binding = f"{_making(answer)}\n{MATCHED}{_write_binding(answer, match=True)}"
+            return f"{head}{imports}{binding}{_write_bound_call(answer)}"
+        case "gpumode":
+            call = f"custom_kernel({_write_arguments(plan)})"
+            head += "import torch as _torch\n\n"
+        case "flashinfer" if passes_outputs:
+            names = [f"result_{place}" for place in range(len(plan.outputs))]
+            blanks = [
+                f"    {name} = {_write_blank(plan, one)}\n" for name, one in zip(names, plan.outputs, strict=True)
+            ]
+            head += "import torch as _torch\n\n_answer = run\n"
+            call = f"_answer({_write_arguments(plan)}, {', '.join(names)})"
+            body = f"{''.join(blanks)}    {call}\n    return {', '.join(names)}\n"
+            return f"{head}\n\ndef {plan.function}({parameters}):\n{body}"
+        case "flashinfer":
+            call = f"_answer({_write_arguments(plan)})"
+            head += "_answer = run\n"
+        case "pytorch":
+            return ""
+    return f"{head}\n\ndef {plan.function}({parameters}):\n    return {call}\n"
 
 
 def _write_return(plan: Plan) -> str:
@@ -224,18 +410,12 @@ def _making(plan: Plan) -> str:
     )
 
 
-def _module_call(plan: Plan) -> Iterator[str]:
-    """Lines that call the file's module with the arrays of `plan`."""
+def _write_making(plan: Plan) -> str:
+    """The call that makes the file's module for the arrays of `plan`."""
     float_input = next((argument for argument in plan.inputs if argument.dtype in SHORT), plan.inputs[0])
     dtype = f"{float_input.name}.dtype" if float_input.dtype in SHORT else "_torch.float32"
-    yield f"module = _module(\n    {float_input.name}.device,"
-    yield f"    {dtype},"
-    yield from (f"    {name}={_locate_size(plan, name)}," for name in plan.made_with)
-    yield ")"
-    state = [f'    "{argument.state}": {argument.name},' for argument in plan.arguments if argument.state]
-    yield from ("state = {", *state, "}") if state else ("state = {}",)
-    call_arguments = _write_arguments(plan)
-    yield f"result = _torch.func.functional_call(module, state, ({call_arguments}{'' if ', ' in call_arguments else ','}))"
+    sizes = "".join(f", {name}={_locate_size(plan, name)}" for name in plan.made_with)
+    return f"_module({float_input.name}.device, {dtype}{sizes})"
 
 
 def _locate_size(plan: Plan, dim: str) -> str:
@@ -245,13 +425,32 @@ def _locate_size(plan: Plan, dim: str) -> str:
     )
 
 
-def _plain_call(plan: Plan) -> Iterator[str]:
-    yield f"result = _given({_write_arguments(plan)})"
-
-
 def _write_arguments(plan: Plan) -> str:
-    """What the file's own function is called with."""
-    return ", ".join(argument.literal or argument.name for argument in plan.arguments if argument.state is None)
+    """What the file's own function is called with: arrays, plain values, and memory for results."""
+    direct = [argument for argument in plan.arguments if argument.state is None]
+
+    def write(match: re.Match[str]) -> str:
+        argument = direct[int(match[1])]
+        if argument.blank or argument.literal is None:
+            return _write_blank(plan, argument) if argument.blank else argument.name
+        return argument.literal if argument.literal[0] in "'\"" else _write_extent(plan, argument.literal)
+
+    return re.sub(r"<(\d+)>", write, plan.call)
+
+
+def _write_blank(plan: Plan, blank: Argument) -> str:
+    """Memory for a result: of the type of an input, where one has it, which is wider where the judge asks in float64."""
+    model = next((argument for argument in plan.inputs if argument.dtype == blank.dtype), None)
+    dtype = f"{model.name}.dtype" if model else f"_torch.{blank.dtype}"
+    extents = ", ".join(_write_extent(plan, extent) for extent in blank.shape)
+    return f"_torch.empty(({extents},), dtype={dtype}, device={plan.inputs[0].name}.device)"
+
+
+def _write_extent(plan: Plan, extent: str) -> str:
+    """Arithmetic over the sizes, as arithmetic over extents of the inputs."""
+    return re.sub(
+        r"[A-Za-z_]\w*", lambda match: _locate_size(plan, match[0]) if match[0] in plan.dims else match[0], extent
+    )
 
 
 def _contract(plan: Plan) -> str:
@@ -263,11 +462,12 @@ def _contract(plan: Plan) -> str:
     lines = [
         f"# Made from {plan.file} by `ridgeline init`. The harness is Ridgeline's own: see task.yaml.",
         f"target_op: {plan.name}",
-        "target_backend: TRITON",
-        "target_gpu: null           # product or architecture, for example MI300X or gfx942; cpu for this processor",
+        f"target_backend: {'PYTHON' if plan.processor else 'TRITON'}",
+        f"target_gpu: {'cpu ' if plan.processor else 'null'}           # product or architecture, for example MI300X or gfx942; "
+        "cpu for this processor",
         f"dtype: {dtype}",
         "kernel_source: [kernel.py]",
-        "protected: [task.yaml, reference.py]",
+        f"protected: [task.yaml, reference.py, {ORIGIN_FILE}]",
         f"test_command: {judge} test task.yaml",
         f"benchmark_command: {judge} bench task.yaml --csv {{csv}}",
         f"quick_command: {judge} bench task.yaml --csv {{csv}} --shapes {{shapes}}",
@@ -308,6 +508,7 @@ Made from `{plan.file}` (`{plan.entry}`) by `ridgeline init`.
 | `reference.py` | what is right; the judge runs it in float64 and in the task's own types, and no candidate sees it |
 | `task.yaml` | inputs, sizes, precision and what a library may do |
 | `ridgeline.yaml` | the contract of a campaign; its commands call the judge |
+| `origin.json` | what the task was made from; `ridgeline export` takes an answer back to that format by it |
 
 Inputs:
 
@@ -329,7 +530,7 @@ def least_bytes(arrays: tuple[Argument, ...]) -> str | None:
     """Each array once that a call reads or writes all of: the least that it can move."""
     terms: dict[str, int] = {}
     for array in arrays:
-        if array.literal is None and not array.partly:
+        if array.literal is None and not array.partly and not array.blank:
             product = "*".join(extent if SIMPLE.fullmatch(extent) else f"({extent})" for extent in array.shape) or "1"
             terms[product] = terms.get(product, 0) + ITEM_BYTES[array.dtype] * (
                 2 if array.constness == "mutated" else 1
@@ -340,8 +541,10 @@ def least_bytes(arrays: tuple[Argument, ...]) -> str | None:
 
 # The arrays of a task that is made of a PyTorch file, how each is drawn, and what a person must know of them.
 
-LARGE_ELEMENTS = 1 << 28
-"""Of all tensors together, from which on judging on a processor takes minutes per call."""
+PROCESSOR_ELEMENTS = 1 << 22
+"""Of all tensors together, up to which a processor judges a call in a second or so."""
+CARD_BYTES = 1 << 30
+"""What two processes take of a card before they have arrays, as `plan_memory` in sandbox/judge/device_session.py counts."""
 FIXED_EXTENT = 8
 """From here on an extent that is the same at all sizes is told; smaller ones are widths of windows and the like."""
 FAR = 8.0
@@ -384,12 +587,15 @@ def arguments(analysis: SourceAnalysis) -> Iterator[Argument]:
     """Inputs, then the parameters and buffers that the result depends on."""
     base, facts = analysis.base, analysis.facts
     shapes, used_names, buffers = shapes_of(analysis.sized, base), set(analysis.sized.dims), fixed_buffers(analysis)
+    numbers = iter(analysis.sized.extents[len(_extents(base)) :])
     for place, tensor in enumerate(base.inputs):
+        literal = tensor.literal if tensor.number is None else next(numbers)
         distribution = _choose_distribution(tensor, place, facts)
         yield Argument(
             name=_free(tensor.name, used_names), shape=next(shapes), dtype=tensor.dtype, values=distribution.values,
-            bounds=distribution.bounds, within=distribution.within, literal=tensor.literal,
+            bounds=distribution.bounds, within=distribution.within, literal=literal,
             constness="mutated" if place in facts.mutated else "per_call", partly=tensor.name in facts.partial,
+            place=tensor.place, blank=place in facts.blanks,
         )  # fmt: skip
     for state in base.state:
         shape = next(shapes)
@@ -452,15 +658,13 @@ def notes(source: TorchSource, analysis: SourceAnalysis) -> Iterator[str]:
     if not facts.training:
         yield "its result is random in training mode, so it is judged in eval mode"
     yield from _constants(analysis)
-    if partly := [argument.name for argument in arguments(analysis) if argument.partly and argument.literal is None]:
+    arrays = [argument for argument in arguments(analysis) if argument.literal is None]
+    if blanks := [argument.name for argument in arrays if argument.blank]:
+        yield f"{', '.join(blanks)}: memory for the result, and so no input: a kernel makes it itself and returns it"
+    if partly := [argument.name for argument in arrays if argument.partly and not argument.blank]:
         yield f"{', '.join(partly)}: a call reads only a part, or may; `bytes` leaves it out"
     if not source.is_module:
         yield "all inputs change at every call; write `constness: const` for weights in task.yaml"
-    elements = sum(
-        elements_of(tensor) for tensor in (*analysis.base.inputs, *analysis.base.state, *analysis.base.outputs)
-    )
-    if elements > LARGE_ELEMENTS:
-        yield f"{elements:.2g} elements: on a processor each judged call takes minutes; lower the sizes in task.yaml"
 
 
 def _find_fixed_extents(analysis: SourceAnalysis) -> Iterator[str]:
@@ -530,19 +734,36 @@ class TaskFolder:
     """Why a wrong kernel may be called right, one line each: to be mended before anybody works on it."""
 
 
-def write(folder: Path, file: Path, *, entry: str | None, kernelbench: bool = False) -> TaskFolder:
-    """Make a task of the function or module `entry` of `file`. Raises `UserError`, and SourceError for the file.
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """How a task is to be made."""
 
-    `kernelbench`: the file keeps to KernelBench's convention, with `Model`, `get_inputs` and `get_init_inputs`.
+    processor: bool = False
+    """For this machine's processor: sizes that it can judge in seconds, and a kernel in Python."""
+    progress: Progress = silent
+
+
+def write(folder: Path, problem: Problem, request: Request | None = None, *, file: Path | None = None) -> TaskFolder:
+    """Make a task of the problem. Raises UserError, and SourceError for the problem's text.
+
+    `file`: where that text lies, with what it imports beside it; None where it lies nowhere.
     """
+    request = request or Request()
     if conflicts := [name for name in FILES if (folder / name).exists()]:
         raise UserError(f"{folder}: has {conflicts[0]} already; give a new folder, or move it away first")
     if folder.exists() and not folder.is_dir():
         raise UserError(f"{folder}: is no folder; give one, or a name that is free")
-    with TorchSource(file, entry or ("Model" if kernelbench else None)) as source:
-        plan = _make_plan(source, file)
-    written = texts(plan, file.read_text(encoding="utf-8"))
-    holes, stops = _try_task(plan, written)
+    with tempfile.TemporaryDirectory(prefix="ridgeline-") as place:
+        if file is None:
+            file = Path(place) / f"{Path(problem.file).stem}.py"
+            file.write_text(problem.text, encoding="utf-8")
+        with request.progress(f"{problem.file}: starting PyTorch"):
+            source = TorchSource(file, problem.entry)
+        with source:
+            plan = _make_plan(source, problem, request)
+    written = texts(plan, problem)
+    with request.progress(f"{problem.file}: asking the new reference at its smallest size, and looking for holes"):
+        holes, stops = _try_task(plan, written)
     folder.mkdir(parents=True, exist_ok=True)
     for name, text in written.items():
         (folder / name).write_text(text, encoding="utf-8")
@@ -553,26 +774,157 @@ def write(folder: Path, file: Path, *, entry: str | None, kernelbench: bool = Fa
     )
 
 
-def _make_plan(source: TorchSource, file: Path) -> Plan:
-    base = source.read_shapes({})
+def _make_plan(source: TorchSource, problem: Problem, request: Request) -> Plan:
+    with request.progress(f"{problem.file}: working out which sizes it has"):
+        base, sizing, used = _infer(source, problem)
+        sizer = Sizer(base, sizing, source.name)
+        small = _small(source, sizing, sizer)
+    asked_sizes = [_dims_of(sizing, each) for each in problem.sizes if each.timed] or [sizing.dims]
+    memory_notes = [*_explain_memory(sizer, max(asked_sizes, key=sizer.elements), request)]
+    for line in memory_notes:
+        request.progress.tell(f"{problem.file}: {line}")
+    # what a call reads of its inputs hangs on their sizes, so where that is cheap the file's own are looked at
+    facts_sizes = {} if sizer.elements(sizing.dims) <= AFFORDED else small
+    sizer.require_memory({**sizing.dims, **facts_sizes})
+    with request.progress(f"{problem.file}: running it at {facts_sizes or 'its own size'}"):
+        facts = source.read_facts(facts_sizes)
+    analysis = SourceAnalysis(base=base, facts=facts, sized=sizing, small=small, used=used)
+    return _plan(source, problem, analysis, request, memory_notes)
+
+
+RUN_FORMATS = ("gpumode", "flashinfer")
+"""Of which problems begin with their smallest size: where that cannot be worked out without memory, it is run."""
+
+
+def _infer(source: TorchSource, problem: Problem) -> tuple[SourceShapes, InferredSizes, set[str]]:
+    """The file at its own size, the sizes among its numbers, and names that are used outside get_inputs()."""
+    try:
+        base = source.read_shapes({})
+    except SourceError:
+        if problem.format not in RUN_FORMATS:
+            raise
+        source.without_memory = False
+        base = source.read_shapes({})
     knobs = {name: value for name, value in source.knobs.items() if NAME.match(name) and name not in RESERVED}
-    fixed = range(len(_extents(base)), len(_numbers(base)))
-    used = _list_used_names(file.read_text(encoding="utf-8"))
+    if problem.knobs is not None:
+        knobs = {name: value for name, value in knobs.items() if name in problem.knobs}
+    fixed = range(len(_free_numbers(base)), len(_numbers(base)))
+    used = _list_used_names(problem.text)
     while True:
         sizing = infer_sizes(lambda sizes: _probe_shape(source, sizes), knobs, fixed=fixed)
         if sizing is None:
-            raise SourceError(f"{file.name}: cannot be run twice")
+            raise SourceError(f"{problem.file}: cannot be run twice")
         non_sizes = _inside(sizing, base, used if source.is_module else set())
         if not non_sizes:
             break
         for name in non_sizes:
             del knobs[name]
-    sizing = sizing if sizing.dims else _one_size(base, sizing)
-    small = _small(source, sizing)
-    # what a call reads of its inputs hangs on their sizes, so where that is cheap the file's own are looked at
-    elements = sum(elements_of(tensor) for tensor in (*base.inputs, *base.state, *base.outputs))
-    facts = source.read_facts({} if elements <= AFFORDED else small)
-    return _plan(source, file, SourceAnalysis(base=base, facts=facts, sized=sizing, small=small, used=used))
+    return base, sizing if sizing.dims else _one_size(base, sizing), used
+
+
+class Sizer:
+    """How many numbers and bytes a call takes at a size, known without running it."""
+
+    def __init__(self, base: SourceShapes, sizing: InferredSizes, file: str) -> None:
+        tensors = (*base.inputs, *base.state, *base.outputs)
+        judged = {id(tensor) for tensor in base.outputs}
+        self._file, self.sizing = file, sizing
+        self._tensors = [
+            (shape, ITEM_BYTES.get(tensor.dtype, 8), id(tensor) in judged)
+            for tensor, shape in zip(tensors, shapes_of(sizing, base), strict=True)
+            if tensor.dtype
+        ]
+
+    def elements(self, dims: Mapping[str, int]) -> int:
+        """Of all arrays together."""
+        return sum(self._count(shape, dims) for shape, _, _ in self._tensors)
+
+    def bytes(self, dims: Mapping[str, int], *, judged: bool | None = None) -> int:
+        """Of all arrays of a call, or of those alone that are (not) judged."""
+        return sum(
+            width * self._count(shape, dims)
+            for shape, width, is_judged in self._tensors
+            if judged is None or is_judged == judged
+        )
+
+    def card_bytes(self, dims: Mapping[str, int]) -> int:
+        """Least free memory of a card that judges it: both versions' arrays, a copy of inputs and outputs, what is right."""
+        return 3 * self.bytes(dims) + self.bytes(dims, judged=False) + 3 * self.bytes(dims, judged=True) + CARD_BYTES
+
+    def processor_bytes(self, dims: Mapping[str, int]) -> int:
+        """About what judging takes on a processor: two places for either version, and what is right in float64."""
+        return 5 * self.bytes(dims) + 3 * 8 * self.elements(dims)
+
+    def shrink(self, dims: Mapping[str, int], most: int) -> dict[str, int]:
+        """The size with its largest numbers halved until its arrays have so many elements, or it can be no smaller."""
+        small = dict(dims)
+        while self.elements(small) > most:
+            halved = {
+                name: max(self.sizing.low[name], size // 2 // self.sizing.step[name] * self.sizing.step[name])
+                for name, size in small.items()
+            }
+            movable = [name for name in small if halved[name] < small[name]]
+            if not movable:
+                break
+            largest = max(movable, key=lambda name: small[name])
+            small[largest] = halved[largest]
+        return small
+
+    def require_memory(self, dims: Mapping[str, int]) -> None:
+        """Raises SourceError where running it once takes more than this machine has free."""
+        free, needed = psutil.virtual_memory().available, 4 * self.bytes(dims)
+        if needed > free:
+            raise SourceError(
+                f"{self._file}: running it at {dict(dims)} takes about {needed / 1e9:.1f} GB, and {free / 1e9:.1f} GB are free; "
+                "name its sizes as numbers of the file, so that a smaller one can be tried"
+            )
+
+    def _count(self, shape: Sequence[str], dims: Mapping[str, int]) -> int:
+        return math.prod(int(evaluate(extent, dims)) for extent in shape)
+
+
+def _explain_memory(sizer: Sizer, dims: Mapping[str, int], request: Request) -> Iterator[str]:
+    """What judging the largest size takes, where that is much; and a size for a processor where no card is here."""
+    if sizer.elements(dims) <= PROCESSOR_ELEMENTS:
+        return
+    sizes = ", ".join(f"{name}={size}" for name, size in dims.items())
+    arrays, card = sizer.bytes(dims) / 1e9, sizer.card_bytes(dims) / 1e9
+    yield f"{sizes}: {arrays:.2f} GB of arrays; judging it takes {card:.1f} GB of a card"
+    if request.processor or has_card():
+        return
+    fitting = sizer.shrink(dims, PROCESSOR_ELEMENTS)
+    if sizer.elements(fitting) > PROCESSOR_ELEMENTS:
+        yield "this machine shows no card, and no size of it is small enough for this processor"
+        return
+    smaller = ", ".join(f"{name}={size}" for name, size in fitting.items())
+    yield (
+        f"this machine shows no card, and its processor would take {sizer.processor_bytes(dims) / 1e9:.1f} GB and minutes "
+        f"for each call; --processor makes the task for it instead: {smaller} ({sizer.bytes(fitting) / 1e6:.1f} MB)"
+    )
+
+
+def _plan_shapes(
+    problem: Problem, analysis: SourceAnalysis, sizer: Sizer, *, processor: bool
+) -> Iterator[PlannedShape]:
+    """The problem's own sizes, or the file's, and a small one; for a processor what it can judge."""
+    sizing = analysis.sized
+    asked_sizes = problem.sizes or (Sizes(label="given", numbers=sizing.dims),)
+    smallest = min(sizer.elements(_dims_of(sizing, each)) for each in asked_sizes)
+    planned: dict[tuple[int, ...], PlannedShape] = {}
+    for each in sorted(asked_sizes, key=lambda sizes: not sizes.timed):
+        dims, label = _dims_of(sizing, each), each.label
+        if processor and sizer.elements(dims) > PROCESSOR_ELEMENTS:
+            dims = sizer.shrink(dims, PROCESSOR_ELEMENTS)
+            label = "_".join(["processor", *(f"{name}{size}" for name, size in dims.items())])
+        planned.setdefault(tuple(dims.values()), PlannedShape(label=label, dims=dims, timed=each.timed))
+    yield from planned.values()
+    if analysis.small and sizer.elements(analysis.small) < smallest:
+        yield PlannedShape(label="small", dims=analysis.small, timed=False)
+
+
+def _dims_of(sizing: InferredSizes, sizes: Sizes) -> dict[str, int]:
+    """The task's dimensions at the problem's numbers."""
+    return {name: sizes.numbers.get(name, base) for name, base in sizing.dims.items()}
 
 
 def _list_used_names(text: str) -> set[str]:
@@ -597,10 +949,15 @@ def _extents(shapes: SourceShapes) -> tuple[int, ...]:
 
 
 def _numbers(shapes: SourceShapes) -> tuple[int, ...]:
-    """Extents, then what may not depend on a size: ranks and bounds."""
+    """Extents, whole numbers among the arguments, then what may not depend on a size: ranks and bounds."""
     ranks = [len(tensor.shape) for tensor in (*shapes.inputs, *shapes.state, *shapes.outputs)]
     bounds = [bound for tensor in shapes.inputs for bound in tensor.bounds or ()]
-    return (*_extents(shapes), *ranks, *bounds)
+    return (*_free_numbers(shapes), *ranks, *bounds)
+
+
+def _free_numbers(shapes: SourceShapes) -> tuple[int, ...]:
+    """What may depend on a size."""
+    return (*_extents(shapes), *(tensor.number for tensor in shapes.inputs if tensor.number is not None))
 
 
 def _inside(sizes: InferredSizes, source_shapes: SourceShapes, used: set[str]) -> list[str]:
@@ -620,39 +977,46 @@ def _one_size(shapes: SourceShapes, sizes: InferredSizes) -> InferredSizes:
     return InferredSizes(dims={"one": 1}, extents=sizes.extents, low={"one": 1}, step={"one": 1})
 
 
-def _small(source: TorchSource, sizes: InferredSizes) -> dict[str, int]:
+def _small(source: TorchSource, sizes: InferredSizes, sizer: Sizer) -> dict[str, int]:
     """A small value for each size, if they work together; else empty."""
     small: dict[str, int] = {}
     for name, size in sizes.dims.items():
         low, step = sizes.low[name], sizes.step[name]
         small[name] = min(size, max(low, SMALL // step * step))
+    small = sizer.shrink(small, AFFORDED)
     changed = {name: size for name, size in small.items() if name in source.knobs and size != sizes.dims[name]}
     return small if changed and _probe_shape(source, changed) is not None else {}
 
 
-def _plan(source: TorchSource, file: Path, analysis: SourceAnalysis) -> Plan:
-    base, facts = analysis.base, analysis.facts
+def _plan(
+    source: TorchSource, problem: Problem, analysis: SourceAnalysis, request: Request, memory_notes: Sequence[str]
+) -> Plan:
+    base, facts, sizing = analysis.base, analysis.facts, analysis.sized
     for tensor in (*base.inputs, *base.state, *base.outputs):
         if tensor.dtype and tensor.dtype not in get_args(DType):
-            raise SourceError(f"{file.name}: has a tensor of {tensor.dtype}; tasks know {', '.join(get_args(DType))}")
+            raise SourceError(
+                f"{problem.file}: has a tensor of {tensor.dtype}; tasks know {', '.join(get_args(DType))}"
+            )
     call_arguments = [*arguments(analysis)]
     if not any(argument.literal is None for argument in call_arguments):
-        raise SourceError(f"{file.name}: get_inputs() gives no tensor")
+        raise SourceError(f"{problem.file}: get_inputs() gives no tensor")
     results = [*outputs(analysis, {argument.name for argument in call_arguments})]
-    sizing = analysis.sized
+    kept_sizes, size_notes = _choose_alike(problem, source, sizing)
+    shapes = _plan_shapes(kept_sizes, analysis, Sizer(base, sizing, problem.file), processor=request.processor)
     return Plan(
-        name=_slug(file.stem),
-        file=file.name,
+        name=_slug(Path(problem.name).name),
+        file=problem.file,
         entry=source.entry,
         is_module=source.is_module,
         training=facts.training,
+        call=base.call,
         arguments=tuple(call_arguments),
         outputs=tuple(results),
         dims=sizing.dims,
         made_with=tuple(name for name in sizing.dims if name in analysis.used) if source.is_module else (),
         has_init=source.has_init,
         random_parts=bool(facts.parts),
-        small=analysis.small,
+        shapes=tuple(shapes),
         ranges={
             name: (sizing.low[name], _highest(sizing, name))
             for name in sizing.dims
@@ -663,8 +1027,23 @@ def _plan(source: TorchSource, file: Path, analysis: SourceAnalysis) -> Plan:
         flops=fit_power_law(lambda sizes: _flops(source, sizes), sizing.dims)
         if set(sizing.dims) <= set(source.knobs)
         else None,
-        notes=tuple(notes(source, analysis)),
+        notes=(*problem.notes, *size_notes, *memory_notes, *notes(source, analysis)),
+        processor=request.processor,
     )
+
+
+def _choose_alike(problem: Problem, source: TorchSource, sizing: InferredSizes) -> tuple[Problem, list[str]]:
+    """The problem with those sizes alone that differ in nothing but the task's dimensions; and what was left out."""
+    alike = [
+        sizes
+        for sizes in problem.sizes
+        if all(source.knobs.get(name) == number for name, number in sizes.numbers.items() if name not in sizing.dims)
+    ]
+    if len(alike) == len(problem.sizes):
+        return problem, []
+    words = ", ".join(name for name in problem.sizes[0].numbers if name not in sizing.dims)
+    left = len(problem.sizes) - len(alike)
+    return problem.model_copy(update={"sizes": tuple(alike)}), [f"{left} sizes with another {words} are left out"]
 
 
 def _slug(stem: str) -> str:

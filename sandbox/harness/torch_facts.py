@@ -37,7 +37,8 @@ class Facts:
         return {
             "training": not self.forced,
             **self._domain(),
-            "mutated": self._mutated_places(),
+            "mutated": (mutated := self._mutated_places()),
+            "blanks": [place for place in mutated if self._is_blank(place)],
             "buffers": buffers,
             "constant_buffers": sorted(constants),
             "parts": sorted(
@@ -76,12 +77,20 @@ class Facts:
     def _mutated_places(self) -> list[int]:
         inputs = self._anew()
         before = self._clone(inputs)
-        self.called(*inputs)
+        self.instance.call(self.called, inputs)
         return [
             index
             for index, (old, new) in enumerate(zip(before, inputs, strict=True))
             if self._is_tensor(old) and not self.torch.equal(self.torch.nan_to_num(old), self.torch.nan_to_num(new))
         ]
+
+    def _is_blank(self, place: int) -> bool:
+        """Whether an input that a call changes is only memory for its result: returned, and what it held is no matter."""
+        inputs, other = self._clone(self.inputs), self._clone(self.inputs)
+        other[place] = other[place].zero_() if bool((other[place] != 0).any()) else self.torch.ones_like(other[place])
+        results = [self.instance.outputs(self.instance.call(self.called, values)) for values in (inputs, other)]
+        returned = any(result.data_ptr() == inputs[place].data_ptr() for result in results[0])
+        return returned and self._same(*results)
 
     def _buffers(self) -> tuple[dict[str, str], set[str]]:
         """Those that matter, with how another is drawn in their place; and those of them that are constants.
@@ -122,7 +131,7 @@ class Facts:
         """Names of inputs and of state of which single elements do not matter: a call reads less than all of them."""
         until = time.monotonic() + BUDGET_S
         partial = []
-        names = self.instance.arguments()
+        names = self.instance.names
         for place, tensor in enumerate(self.inputs):
             if (
                 self._is_tensor(tensor)
@@ -204,7 +213,7 @@ class Facts:
         """A call that leaves no trace."""
         changes = self.is_module and any(True for _ in self.called.buffers())
         fresh = copy.deepcopy(self.called) if changes else self.called
-        outputs: list[Any] = self.instance.outputs(fresh(*self._clone(inputs)))
+        outputs: list[Any] = self.instance.outputs(self.instance.call(fresh, self._clone(inputs)))
         return outputs
 
     def _same(self, left: list[Any], right: list[Any]) -> bool:

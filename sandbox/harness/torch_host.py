@@ -12,11 +12,11 @@ import os
 import struct
 import sys
 import traceback
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from types import CodeType
-from typing import Any
+from typing import Any, NamedTuple
 
 LENGTH = struct.Struct("<Q")
 LITERALS = (int, float, bool, str, type(None))
@@ -81,12 +81,12 @@ class Source:
             if type(value) is int and value > 0 and not name.startswith("__")
         }
 
-    def instance(self, sizes: Mapping[str, int], *, real: bool, seed: int = 0) -> "Instance":
-        """Inputs, module and outputs at these sizes; without memory behind them unless `real`."""
+    def instance(self, sizes: Mapping[str, int], *, meta: bool = False, seed: int = 0) -> "Instance":
+        """Inputs, module and outputs at these sizes; `meta`: without memory behind them."""
         names = self._execute()
         names.update(sizes)
         called = names[self.entry]
-        with (device := self.torch.device("cpu" if real else "meta")), _bounds(self.torch) as bounds:
+        with (device := self.torch.device("meta" if meta else "cpu")), _bounds(self.torch) as bounds:
             inputs = list(names[INPUTS]())
             if self.is_module:
                 self.torch.manual_seed(seed)
@@ -97,7 +97,7 @@ class Source:
         """What only real numbers show."""
         facts = import_module("torch_facts")
         try:
-            result: dict[str, Any] = facts.Facts(instance, self.instance(sizes, real=True, seed=1)).collect()
+            result: dict[str, Any] = facts.Facts(instance, self.instance(sizes, seed=1)).collect()
         except facts.Unrepeatable as error:
             raise Unusable(str(error)) from None
         return result
@@ -107,17 +107,28 @@ class Instance:
     """The file at some sizes."""
 
     def __init__(self, source: Source, called: Any, inputs: list[Any], context: tuple[Any, Any]) -> None:
-        self.torch, self.called, self.inputs, self.is_module = source.torch, called, inputs, source.is_module
+        self.torch, self.called, self.is_module = source.torch, called, source.is_module
         self.device, self.bounds = context
+        self.inputs: list[Any] = []
+        self.names: list[str] = []
+        self.places: list[str] = []
+        """Of each input: where it stands in the arguments, as Python, for example `[0]['weight']`."""
+        parameters = self._parameters()
+        self.arguments = [
+            self._flatten(value, parameters[index] if index < len(parameters) else f"x{index}", f"[{index}]")
+            for index, value in enumerate(inputs)
+        ]
+        """What `called` takes; in place of each input stands its `Place`, also inside lists, tuples and dictionaries."""
 
     def describe(self) -> dict[str, Any]:
         """Names, extents and types of everything that goes in, and of what comes out."""
         before = [value.clone() if self._is_tensor(value) else value for value in self.inputs]
         counting = import_module("torch.utils.flop_counter").FlopCounterMode(display=False)
         with self.device, counting as counter:
-            outputs = self.outputs(self.called(*self.inputs))
+            outputs = self.outputs(self.call(self.called, self.inputs))
         return {
-            "inputs": [self._input(*value) for value in zip(self.arguments(), before, strict=True)],
+            "inputs": [self._input(index, value) for index, value in enumerate(before)],
+            "call": ", ".join(map(_write_nest, self.arguments)),
             "state": [
                 {**self._tensor(value), "name": name, "buffer": self._is_buffer(value)}
                 for name, value in self.state().items()
@@ -146,22 +157,40 @@ class Instance:
             raise Unusable("returns something else than tensors; give it a result of tensors alone")
         return tensors
 
-    def arguments(self) -> list[str]:
-        """Names of the inputs, as the function calls them."""
+    def call(self, called: Any, inputs: Sequence[Any]) -> Any:
+        """What `called` gives for these inputs, which take the places of those that get_inputs() gave."""
+        return called(*(_fill(argument, inputs) for argument in self.arguments))
+
+    def _flatten(self, value: Any, name: str, place: str) -> Any:
+        """Takes the inputs out of a value; the same value with a `Place` for each."""
+        if isinstance(value, list | tuple):
+            parts = (self._flatten(part, f"{name}_{i}", f"{place}[{i}]") for i, part in enumerate(value))
+            return tuple(parts) if isinstance(value, tuple) else list(parts)
+        if isinstance(value, dict):
+            return {key: self._flatten(part, f"{name}_{key}", f"{place}[{key!r}]") for key, part in value.items()}
+        self.inputs.append(value)
+        self.names.append(name)
+        self.places.append(place)
+        return Place(len(self.inputs) - 1)
+
+    def _parameters(self) -> list[str]:
+        """Names of the arguments, as the function calls them."""
         called = self.called.forward if self.is_module else self.called
         kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-        names = [
+        return [
             parameter.name for parameter in inspect.signature(called).parameters.values() if parameter.kind in kinds
         ]
-        return [names[index] if index < len(names) else f"x{index}" for index in range(len(self.inputs))]
 
-    def _input(self, name: str, value: Any) -> dict[str, Any]:
+    def _input(self, index: int, value: Any) -> dict[str, Any]:
+        facts = {"name": self.names[index], "place": self.places[index]}
         if self._is_tensor(value):
-            index = next(i for i, argument in enumerate(self.arguments()) if argument == name)
-            return {**self._tensor(value), "name": name, "bounds": self._integer_bounds(self.inputs[index])}
+            return {**self._tensor(value), **facts, "bounds": self._integer_bounds(self.inputs[index])}
         if isinstance(value, LITERALS):
-            return {"name": name, "literal": repr(value)}
-        raise Unusable(f"takes {name} as a {type(value).__name__}; only tensors, numbers and None can be given")
+            return {**facts, "literal": repr(value)}
+        raise Unusable(
+            f"takes {self.names[index]} as a {type(value).__name__}; only tensors, numbers, text and None can be given, "
+            "also in lists, tuples and dictionaries"
+        )
 
     def _integer_bounds(self, tensor: Any) -> list[int] | None:
         """Bounds of whole numbers: as they were asked for, else as they are."""
@@ -175,6 +204,35 @@ class Instance:
 
     def _tensor(self, tensor: Any) -> dict[str, Any]:
         return {"shape": list(tensor.shape), "dtype": str(tensor.dtype).removeprefix("torch.")}
+
+
+class Place(NamedTuple):
+    """Stands for an input, by its number."""
+
+    number: int
+
+
+def _fill(argument: Any, inputs: Sequence[Any]) -> Any:
+    """The argument with the inputs in their places."""
+    if isinstance(argument, Place):
+        return inputs[argument.number]
+    if isinstance(argument, dict):
+        return {key: _fill(part, inputs) for key, part in argument.items()}
+    if isinstance(argument, list | tuple):
+        return type(argument)(_fill(part, inputs) for part in argument)
+    return argument
+
+
+def _write_nest(argument: Any) -> str:
+    """The argument as Python, with `<3>` for the input of that number."""
+    if isinstance(argument, Place):
+        return f"<{argument.number}>"
+    if isinstance(argument, dict):
+        return f"{{{', '.join(f'{key!r}: {_write_nest(part)}' for key, part in argument.items())}}}"
+    inner = ", ".join(map(_write_nest, argument))
+    if isinstance(argument, list):
+        return f"[{inner}]"
+    return f"({inner},)" if len(argument) == 1 else f"({inner})"
 
 
 @contextlib.contextmanager
@@ -218,7 +276,7 @@ def _name_sizes(text: str, name: str) -> CodeType:
 def answer_question(source: Source, question: Mapping[str, Any]) -> dict[str, Any]:
     """One question."""
     try:
-        instance = source.instance(question["sizes"], real=question["real"])
+        instance = source.instance(question["sizes"], meta=question["meta"])
         facts = source.facts(instance, question["sizes"]) if question["real"] else {}
         return {**instance.describe(), **facts}
     except Exception as error:

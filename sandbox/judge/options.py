@@ -88,7 +88,7 @@ class Options(Value):
         """The same with the device decided."""
         if self.device != "auto":
             return self
-        card = task.language in CARD_LANGUAGES and any(Path(node).exists() for node in CARD_NODES)
+        card = task.language in CARD_LANGUAGES and has_card()
         return self.model_copy(update={"device": "cuda" if card else "cpu"})
 
     def fit_sizes(self, task: Task) -> Task:
@@ -105,6 +105,11 @@ class Options(Value):
             <= INTERPRETED_ELEMENTS
         )
         return task.model_copy(update={"shapes": small}) if small else task
+
+
+def has_card() -> bool:
+    """Whether a driver shows a card on this machine."""
+    return any(Path(node).exists() for node in CARD_NODES)
 
 
 class JudgeTimeout(Exception):

@@ -42,6 +42,13 @@ class InputFacts(TensorFacts):
     """Of whole numbers, the upper one not included; None where it is not known."""
     literal: str | None = None
     """Python text of a value that is no tensor."""
+    place: str = ""
+    """Where it stands in the arguments, as Python behind their name, for example `[0]['weight']`."""
+
+    @property
+    def number(self) -> int | None:
+        """A whole number that is given as it is: a size, perhaps."""
+        return int(self.literal) if self.literal is not None and self.literal.isdecimal() else None
 
 
 class StateFacts(TensorFacts):
@@ -57,6 +64,8 @@ class SourceShapes(Value):
     inputs: tuple[InputFacts, ...]
     state: tuple[StateFacts, ...]
     outputs: tuple[TensorFacts, ...]
+    call: str
+    """The arguments as Python, with `<3>` for the input of that number."""
     flops: int
     """Operations of matrix products, convolutions and attention; others are not counted."""
 
@@ -74,6 +83,8 @@ class RunFacts(SourceShapes):
     """Places of inputs that must stay between those ends for finite results."""
     mutated: tuple[int, ...]
     """Places of inputs that it changes."""
+    blanks: tuple[int, ...]
+    """Those of them that are only memory for its result."""
     buffers: dict[str, Literal["positive", "normal", "mask"]]
     """Those that the result depends on, and how an input in their place is drawn."""
     constant_buffers: tuple[str, ...]
@@ -94,6 +105,9 @@ class TorchSource:
         if not file.is_file():
             raise SourceError(f"{file}: no such file; give a Python file")
         self._file = file.resolve()
+        self.name = file.name
+        self.without_memory = True
+        """Whether shapes are worked out without memory for tensors; else the file is run for them, on a processor."""
         try:
             self._child = Child(HOST, ChildLimits())
             words = json.dumps({"file": str(self._file), "entry": entry}).encode()
@@ -119,7 +133,7 @@ class TorchSource:
         self._child.close()
 
     def read_shapes(self, sizes: Mapping[str, int]) -> SourceShapes:
-        """The file at these sizes, worked out without memory for its tensors. Raises SourceError."""
+        """The file at these sizes, which may be large (see `without_memory`). Raises SourceError."""
         return SourceShapes.model_validate(self._ask(sizes, real=False))
 
     def read_facts(self, sizes: Mapping[str, int]) -> RunFacts:
@@ -127,7 +141,7 @@ class TorchSource:
         return RunFacts.model_validate(self._ask(sizes, real=True))
 
     def _ask(self, sizes: Mapping[str, int], *, real: bool) -> object:
-        words = json.dumps({"sizes": dict(sizes), "real": real}).encode()
+        words = json.dumps({"sizes": dict(sizes), "real": real, "meta": self.without_memory and not real}).encode()
         try:
             answer = json.loads(self._child.ask([words], timeout_s=CALL_S).message())
         except ChildLost as lost:
@@ -137,8 +151,7 @@ class TorchSource:
         return answer
 
     def _failure(self, why: str) -> SourceError:
-        mend = missing_package(why)
-        return SourceError(f"{self._file.name}: {why}{f'; {mend}' if mend else ''}")
+        return SourceError(f"{self._file.name}: {missing_package(why) or why}")
 
 
 # Finds how extents depend on the sizes that a program names, by changing those and looking at what comes of it.
@@ -148,7 +161,7 @@ SizeProbe = Callable[[Mapping[str, int]], tuple[int, ...] | None]
 MOST_KNOBS = 24
 POINTS = 5
 """Other values of a size that are looked at: two make a line, the others test it."""
-STRIDES = (2, 3, 4, 8, 16)
+STRIDES = (*range(2, 17), 32, 64)
 OFFSETS = range(-16, 17)
 DOUBLINGS = 16
 SIZE_STEPS = (1, 2, 3, 4, 5, 6, 7, 8, 12, 16, 24, 32, 48, 64, 96, 128, 256, 512)

@@ -178,7 +178,7 @@ def test_a_kernelbench_problem(made, monkeypatch):
     right(folder)
     monkeypatch.setenv("PATH", f"{Path(torch.__file__).parents[4] / 'bin'}:/usr/bin:/bin")
     contract = load(folder).contract
-    assert contract.protected == ("task.yaml", "reference.py")
+    assert contract.protected == ("task.yaml", "reference.py", "origin.json")
     assert contract.benchmark_output.columns == (
         "label", "batch_size", "in_features", "out_features", "class", "Check", "Time (ms)",
     )  # fmt: skip
@@ -200,7 +200,7 @@ def test_a_function_with_literal_sizes(made):
     task, _ = load_task(folder)
     assert [one.shape for one in (*task.inputs, *task.outputs)] == [("n64", "n1024"), ("n1024",), ("n64", "n1024")]
     assert {one.dtype for one in (*task.inputs, *task.outputs)} == {"bfloat16"}
-    assert "_given(x, weight, 1e-05)" in (folder / "reference.py").read_text()
+    assert "_original(x, weight, 1e-05)" in (folder / "reference.py").read_text()
     right(folder)
 
 
