@@ -91,3 +91,14 @@ class Decision(Value):
     """Of `approve`, where several measured changes are asked about: which of them."""
     waited_s: Annotated[float, Field(ge=0, exclude_if=lambda seconds: seconds == 0)] = 0.0
     """Seconds from the question until the campaign went on with the answer: no limit of minutes counts them."""
+
+
+class Steering(Value):
+    """What a person changed of a running campaign, unasked: in its memory and in the stop conditions of its README."""
+
+    masked: tuple[int, ...] = ()
+    """Memory versions that planning leaves out, ascending."""
+    unmasked: tuple[int, ...] = ()
+    """Versions that no restart masks, ascending."""
+    stops: tuple[str, ...] = ()
+    """Lines of the README's stop conditions as the person wrote them, in the README's order."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from ridgeline.graph.approval import ApprovalRequest, Decision
+from ridgeline.graph.approval import ApprovalRequest, Decision, Steering
 from ridgeline.graph.briefing import Briefing, Draft, Proposal, Review
 from ridgeline.graph.evidence import (
     Benchmark,
@@ -202,6 +202,10 @@ class Clock(Protocol):
 class Signals(Protocol):
     def stop_requested(self, after_round: int, later_events: int = 0) -> bool:
         """Whether a person asked to stop; `later_events`: reviews and restarts since that round; each asks anew."""
+        ...
+
+    def steering(self, after_round: int, later_events: int = 0) -> Steering:
+        """What a person changed of the campaign so far, all of it."""
         ...
 
 

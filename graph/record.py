@@ -5,11 +5,11 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from ridgeline.graph.approval import Decision
+from ridgeline.graph.approval import Decision, Steering
 from ridgeline.graph.contract import Contract
 from ridgeline.graph.evidence import Benchmark, Ceilings, Comparison, Machine, Profiled, TestResult
 from ridgeline.graph.limits import Limits
-from ridgeline.graph.target import Target
+from ridgeline.graph.target import Goal, Target
 from ridgeline.graph.trial import Judged, find_proposal
 from ridgeline.graph.values import SCHEMA, Artifact, Bottleneck, Bucket, Cost, Instant, Value
 
@@ -249,6 +249,24 @@ class Restarted(Value):
     """Of the question whose answer was that nothing is left to try."""
 
 
+class Steered(Value):
+    """A person changed the campaign's course; all of it as it stands from here on."""
+
+    kind: Literal["steered"] = "steered"
+    after_round: int
+    repeat: Annotated[int, Field(ge=0, exclude_if=lambda repeat: not repeat)] = 0
+    """Changes after the same round before this one."""
+    wish: Steering
+    target_peak_fraction: Annotated[float | None, Field(exclude_if=_none)] = None
+    """Share of the ceiling that T2 asks for, where the person changed it; likewise the next two."""
+    max_rounds: Annotated[int | None, Field(exclude_if=_none)] = None
+    goal: Annotated[Goal | None, Field(exclude_if=_none)] = None
+    lifted: Annotated[tuple[str, ...], Field(exclude_if=_nothing)] = ()
+    """Conditions that the person took off: T1, T2, T3."""
+    problems: Annotated[tuple[str, ...], Field(exclude_if=_nothing)] = ()
+    """Lines that could not be read, and so change nothing."""
+
+
 class Attribution(Value):
     """Rule 11 over the accepted lineage, in per cent."""
 
@@ -291,7 +309,7 @@ class Concluded(Value):
 
 
 Body = Annotated[
-    Opened | Rooflined | BaselineClosed | Calibrated | RoundClosed | Reviewed | Restarted | Concluded,
+    Opened | Rooflined | BaselineClosed | Calibrated | RoundClosed | Reviewed | Restarted | Steered | Concluded,
     Field(discriminator="kind"),
 ]
 
@@ -321,6 +339,8 @@ def key(body: Value) -> str:
             return f"review-after-{body.after_round}"
         case Restarted():
             return restart_key(body.after_round, body.repeat)
+        case Steered():
+            return f"steered-after-{body.after_round}" + (f".{body.repeat + 1}" if body.repeat else "")
         case Opened() | Rooflined() | Concluded():
             return body.kind
         case _:

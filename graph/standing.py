@@ -16,6 +16,7 @@ from ridgeline.graph.record import (
     Reviewed,
     Rooflined,
     RoundClosed,
+    Steered,
 )
 from ridgeline.graph.stats.noise import Noise
 from ridgeline.graph.values import Named, Value
@@ -31,6 +32,8 @@ class History(Value):
     rounds: tuple[RoundClosed, ...] = ()
     reviews: tuple[Reviewed, ...] = ()
     restarts: tuple[Restarted, ...] = ()
+    steered: tuple[Steered, ...] = ()
+    """`opened` has the terms of the last of these."""
     concluded: Concluded | None = None
 
     @property

@@ -34,6 +34,8 @@ class Request(Value):
     counts_work: bool = False
     """Whether time is counted from the start of the command, over all of the campaign's sessions; records older than
     this field count from the first round."""
+    steerable: bool = False
+    """Whether a person's edits of memory and README are heard; records older than this field were not asked."""
     specs: tuple[Spec, ...] = ()
     """What the documents say of this product; the shell reads them, the graph reads no file."""
 

@@ -26,11 +26,13 @@ from ridgeline.graph.record import (
     Reviewed,
     Rooflined,
     RoundClosed,
+    Steered,
 )
 from ridgeline.graph.reports.machine import seen_noise
+from ridgeline.graph.reports.readme import describe_steering
 from ridgeline.graph.reports.result import accepted_line, best_in_short, notice
 from ridgeline.graph.rules.cost import elapsed_minutes
-from ridgeline.graph.rules.history import fold_ledger
+from ridgeline.graph.rules.history import fold_ledger, steer_opened
 from ridgeline.graph.rules.result import Result, compute_result
 from ridgeline.graph.standing import History
 from ridgeline.graph.state import State
@@ -277,6 +279,8 @@ class Course:
                 # a direction begins with its kind; the reasons are in the report
                 kinds = ", ".join(direction.partition(":")[0] for direction in body.directions)
                 return f"review after round {body.after_round} ({body.trigger}), next: {kinds}"
+            case Steered():
+                return f"a person changed the campaign: {'; '.join(describe_steering(body)) or 'all of it taken back'}"
             case Restarted():
                 return f"partial restart after round {body.after_round}: {len(body.masked)} memories masked"
             case Concluded():
@@ -443,6 +447,9 @@ def _with(history: History | None, body: Body) -> History:
             return history.model_copy(update={"calibrations": (*history.calibrations, body)})
         case RoundClosed():
             return history.model_copy(update={"rounds": (*history.rounds, body)})
+        case Steered():
+            steered = (*history.steered, body)
+            return history.model_copy(update={"steered": steered, "opened": steer_opened(history.opened, body)})
         case Concluded():
             return history.model_copy(update={"concluded": body})
         case _:

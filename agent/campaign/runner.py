@@ -143,10 +143,12 @@ def check_machine(campaign_dir: Path, request: Request, contract_file: Path) -> 
     Raises UserError when request and ledger disagree, or when this machine's times would be compared with recorded
     ones of the other: only preset `evidence`, which times both versions side by side, can go on elsewhere.
     """
-    history = fold_ledger(JsonlLedger(campaign_dir / "ledger.jsonl").lines())
+    lines = JsonlLedger(campaign_dir / "ledger.jsonl").lines()
+    history = fold_ledger(lines)
     if history is None or history.concluded is not None:
         return None
-    if (history.contract, history.limits) != (request.contract, request.limits):
+    opened = lines[0].body
+    if isinstance(opened, Opened) and (opened.contract, opened.limits) != (request.contract, request.limits):
         raise UserError(
             f"{campaign_dir / 'request.json'}: request: differs from what the ledger says the campaign began with;"
             " restore it from a copy, or start a new campaign"
@@ -252,9 +254,14 @@ def start(start_request: StartRequest, *, recording: Path | None = None) -> Outc
                 or repository / "agent" / "workspace" / _derive_name(start_request, request, repository),
                 recording=recording.resolve() if recording else None,
             )
-            counts_work = _read_request(recording).counts_work if recording else True
+            original = _read_request(recording) if recording else None
             request = request.model_copy(
-                update={"campaign": place.campaign_dir.name, "specs": specs, "counts_work": counts_work}
+                update={
+                    "campaign": place.campaign_dir.name,
+                    "specs": specs,
+                    "counts_work": original.counts_work if original else True,
+                    "steerable": original.steerable if original else True,
+                }
             )
             _require_empty(place.campaign_dir)
             undoing.enter_context(undo_refused_start(place.campaign_dir, repository))

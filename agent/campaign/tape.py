@@ -92,8 +92,11 @@ class Tape:
         return self._answers[key]
 
     def is_outdated(self, key: str, port: str) -> bool:
-        """Whether a resumed campaign asks again: an earlier process was told that nobody had asked to stop."""
-        asks_again = self.mode == "live" and port == "signals" and self._answers[key] is False and key in self._earlier
+        """Whether a resumed campaign asks again: an earlier process was told that nobody had asked to stop, or what a
+        person had changed until then."""
+        asks_again = (
+            self.mode == "live" and port == "signals" and self._answers[key] is not True and key in self._earlier
+        )
         self._earlier.discard(key)
         return asks_again
 

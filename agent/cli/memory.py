@@ -15,7 +15,7 @@ from ridgeline.agent.errors import UserError
 from ridgeline.sandbox.store.json_file import NotJson, parse_json
 
 app = typer.Typer(
-    help="Versioned memory files v<N>.json. A running campaign plans from its ledger and renders these from it.",
+    help="Versioned memory files v<N>.json. A campaign renders these from its ledger; your masks are heard and stay.",
     no_args_is_help=True,
 )
 
@@ -145,15 +145,19 @@ def _folder(where: Path | None) -> Path:
 
 def _mark_masked(versions: str, where: Path | None, *, masked: bool) -> None:
     """Mask or unmask versions, after all of them could be read."""
+    from ridgeline.sandbox.store.campaign_folder import Wishes
+
     folder = _folder(where)
     names = [name.strip() for name in versions.split(",")]
     records = [(name, load(folder, name)) for name in names]
     for name, record in records:
         record["masked"] = masked
         store(folder, name, record)
+        if folders.is_campaign(folder.parent):
+            Wishes(folder.parent).mark(int(name[1:]), masked=masked)
         console.say(f"{name} {'masked' if masked else 'unmasked'}")
     if folders.is_campaign(folder.parent):
-        console.note("the campaign itself plans from its ledger: this changes what readers of these files see")
+        console.note("a campaign that goes on plans by this from its next round; a concluded one only shows it")
 
 
 def _select_part(record: dict[str, Any], field: str, version: str) -> Any:

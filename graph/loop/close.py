@@ -2,6 +2,7 @@
 
 from langgraph.runtime import Runtime
 
+from ridgeline.graph.approval import Steering
 from ridgeline.graph.briefing import STOPPED
 from ridgeline.graph.evidence import Benchmark, BenchmarkFailed
 from ridgeline.graph.loop.context import make_briefing, publish, read_analysis, read_history
@@ -13,15 +14,18 @@ from ridgeline.graph.record import (
     Restarted,
     Reviewed,
     RoundClosed,
+    Steered,
     restart_key,
 )
 from ridgeline.graph.reports.files import commit_message, tip_entry
 from ridgeline.graph.rules import history as fold
 from ridgeline.graph.rules import stagnation
 from ridgeline.graph.rules.cost import command_cost, elapsed_minutes, round_cost
+from ridgeline.graph.rules.goal import read_stop_lines
 from ridgeline.graph.rules.lessons import check_prediction
 from ridgeline.graph.rules.person_edit import mark_replaced
 from ridgeline.graph.rules.result import attribute_gain, compute_final_speedup
+from ridgeline.graph.rules.roofline import bound_of
 from ridgeline.graph.rules.stagnation import (
     check_full_run,
     choose_masked_versions,
@@ -142,6 +146,8 @@ def _check_prediction(state: State, trial: Judged) -> PredictionCheck | None:
 
 def check_stop(state: State, runtime: Runtime[Ports]) -> Update:
     ports = runtime.context
+    if state["request"].steerable:
+        _hear_steering(ports)
     history = read_history(ports)
     last_round = history.rounds[-1].round if history.rounds else 1
     mark = f"{last_round}.{len(history.restarts)}"
@@ -152,6 +158,30 @@ def check_stop(state: State, runtime: Runtime[Ports]) -> Update:
         history, stop_requested=bool(stopped), exhausted=exhausted, elapsed_minutes=minutes, stopped=stopped
     )
     return {"checks": checks, "exhausted": exhausted, "restarts": len(history.restarts)}
+
+
+def _hear_steering(ports: Ports) -> None:
+    """Record what a person changed of the campaign since it was last looked: it holds from here on."""
+    history = read_history(ports)
+    last_round = fold.next_round(history) - 1
+    wish = ports.signals.steering(last_round, later_events=_count_later_events(history, last_round))
+    if wish == (history.steered[-1].wish if history.steered else Steering()):
+        return
+    terms = read_stop_lines(
+        wish.stops,
+        metric=history.contract.scoring.primary_metric[0],
+        bound=bound_of(history.baseline.shapes) if history.baseline else "unknown",
+        ceilings=history.roofline.ceilings if history.roofline else None,
+    )
+    repeat = sum(event.after_round == last_round for event in history.steered)
+    ports.ledger.append(Steered(after_round=last_round, repeat=repeat, wish=wish, **dict(terms)))
+    publish(ports)
+
+
+def _count_later_events(history: History, last_round: int) -> int:
+    """Reviews and restarts since that round."""
+    rounds = [event.after_round for event in history.reviews] + [event.after_round for event in history.restarts]
+    return rounds.count(last_round)
 
 
 def _read_minutes(history: History, ports: Ports, moment: str) -> float:
@@ -182,8 +212,7 @@ def _find_stop(history: History, ports: Ports, exhausted: str, last_round: int) 
     )
     if ending is not None:
         return f"{ending.by} says that nothing is left: {ending.exhausted}"
-    later_events = sum(event.after_round == last_round for event in history.reviews)
-    later_events += sum(event.after_round == last_round for event in history.restarts)
+    later_events = _count_later_events(history, last_round)
     requested = (
         ports.signals.stop_requested(last_round, later_events=later_events)
         if later_events

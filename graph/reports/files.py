@@ -77,11 +77,13 @@ def _of_round(history: History, closed: RoundClosed) -> Documents:
 
 
 def _render_memory(history: History) -> Documents:
-    """Memory that a restart after the latest round masked, or that now records what was masked."""
+    """Memory that a restart or a person masked after the latest round, or that now records what was masked."""
     last_round = history.rounds[-1].round if history.rounds else 1
-    if not any(restart.after_round == last_round for restart in history.restarts):
+    rounds = [restart.after_round for restart in history.restarts] + [event.after_round for event in history.steered]
+    if last_round not in rounds:
         return {}
-    touched = {version for restart in history.restarts for version in restart.masked}
+    touched = {version for steered in history.steered for version in (*steered.wish.masked, *steered.wish.unmasked)}
+    touched |= {version for restart in history.restarts for version in restart.masked}
     touched |= {latest_unmasked(history, restart) for restart in history.restarts}
     files: Documents = {}
     if 0 in touched and history.baseline is not None:

@@ -1,6 +1,7 @@
 """`README.md` of the campaign: target, constraints, hardware with sources, roofline, and when it stops."""
 
 from ridgeline.graph.limits import Limits
+from ridgeline.graph.record import Steered
 from ridgeline.graph.reports.machine import UNKNOWN, ceiling_lines, noise_lines, shapes
 from ridgeline.graph.reports.text import cell, code, command, line
 from ridgeline.graph.rules.goal import active_goal, budget_limits, peak_fraction, regression_limit, round_limit
@@ -58,6 +59,7 @@ def readme(history: History, *, tool: str) -> str:
         roofline=shapes(history),
         noise=noise_lines(history),
         stops=_stops(history),
+        steered=[line(item, 300) for event in history.steered[-1:] for item in describe_steering(event)],
         isa=ISA_TARGETS[opened.machine.kind],
         isa_title={"amd": "AMD", "nvidia": "NVIDIA", "cpu": "CPU"}[opened.machine.kind],
     )
@@ -144,6 +146,17 @@ def _stops(history: History) -> list[str]:
         f"T6 no idle device within {limits.gpu_max_wait_s / 60:g} minutes",
         f"T7 budgets: {limits_text or 'none'}",
         "T8 the planner has no further direction",
+    ]
+
+
+def describe_steering(heard: Steered) -> list[str]:
+    """What a person changed while the campaign ran, a line each; what could not be followed says why."""
+    followed = [item for item in heard.wish.stops if not any(why.startswith(item) for why in heard.problems)]
+    masks = (("masked", heard.wish.masked), ("never masked", heard.wish.unmasked))
+    return [
+        *(f"stop condition: {item}" for item in followed),
+        *(f"not followed: {why}" for why in heard.problems),
+        *(f"{word}: {', '.join(f'v{version}' for version in versions)}" for word, versions in masks if versions),
     ]
 
 

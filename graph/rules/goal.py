@@ -1,10 +1,15 @@
 """The numbers that end a campaign: its performance target as text and as a goal, rounds, regressions, budgets."""
 
 import re
+from collections.abc import Sequence
 from typing import Literal
 
+from ridgeline.graph.evidence import Ceilings
 from ridgeline.graph.limits import Limits
 from ridgeline.graph.target import Goal, Target
+from ridgeline.graph.values import Value
+
+Bound = Literal["compute", "memory", "unknown"]
 
 _TEXT = re.compile(r"^(?P<op>>=|>|≥|at least|over|above|more than)?\s*(?P<value>\d+(?:\.\d+)?)\s*(?P<unit>.+)$", re.I)
 _PEAK = re.compile(r"^%(\s*(of\s+)?peak)?(\s+efficiency)?$", re.I)
@@ -111,3 +116,81 @@ def budget_limits(limits: Limits) -> tuple[tuple[float, str], ...]:
     """What T7 allows: (amount, unit) of each budget that was given."""
     amounts = ((limits.max_minutes, "minutes"), (limits.max_dollars, "dollars"), (limits.max_tokens, "tokens"))
     return tuple((amount, unit) for amount, unit in amounts if amount is not None)
+
+
+# What a person wrote into the README's stop conditions while the campaign runs.
+
+_LINE = re.compile(r"^(?P<name>T[1-8]\b[^:]*|(?:compute|memory)-bound target)\s*(?::|>=)?\s*(?P<value>.*)$")
+_OFF = frozenset({"off", "none", "no limit"})
+
+
+class StopTerms(Value):
+    """What edited lines say; None and empty where they say nothing."""
+
+    target_peak_fraction: float | None = None
+    max_rounds: int | None = None
+    goal: Goal | None = None
+    lifted: tuple[str, ...] = ()
+    """Conditions that stop nothing any more: T1, T2, T3."""
+    problems: tuple[str, ...] = ()
+    """Lines that cannot be followed, each with the reason."""
+
+
+def read_stop_lines(lines: Sequence[str], *, metric: str, bound: Bound, ceilings: Ceilings | None) -> StopTerms:
+    """Edited lines of the README's stop conditions: T1 to T3, and the targets of Step 0 for what bounds the kernel."""
+    terms = StopTerms()
+    for line in lines:
+        try:
+            terms = terms.model_copy(update=_read_stop_line(line, metric=metric, bound=bound, ceilings=ceilings))
+        except ValueError as error:
+            terms = terms.model_copy(update={"problems": (*terms.problems, f"{line}: {error}")})
+    lifted = [name for name in ("T1", "T2", "T3") if any(_is_lifted(line, name) for line in lines)]
+    return terms.model_copy(update={"lifted": tuple(lifted)})
+
+
+def _is_lifted(line: str, name: str) -> bool:
+    """Whether the line takes that condition off."""
+    match = _LINE.match(line)
+    return match is not None and match["name"].startswith(name) and match["value"].strip().lower() in _OFF
+
+
+def _read_stop_line(
+    line: str, *, metric: str, bound: Bound, ceilings: Ceilings | None
+) -> dict[str, float | int | Goal]:
+    """What one line changes, by field of `StopTerms`. Raises ValueError, which says what may be written instead."""
+    match = _LINE.match(line)
+    if match is None:
+        raise ValueError("is no stop condition; edit the lines that are there")
+    name, value = match["name"], match["value"].strip()
+    if value.lower() in _OFF and name[:2] in ("T1", "T2", "T3"):
+        return {}
+    if name.startswith("T1"):
+        return {"goal": parse_goal(value, metric)}
+    if name.startswith("T2"):
+        share = re.match(r"([\d.]+)\s*%", value)
+        return {"target_peak_fraction": _require_share(float(share[1]) / 100 if share else 0.0)}
+    if name.startswith("T3"):
+        if not value.isdecimal() or not 1 <= int(value) < 120:
+            raise ValueError("give 1 to 119 rounds, or `no limit`")
+        return {"max_rounds": int(value)}
+    if name.startswith("T"):
+        raise ValueError("cannot be changed while the campaign runs")
+    return {"target_peak_fraction": _read_absolute(name, value, bound=bound, ceilings=ceilings)}
+
+
+def _read_absolute(name: str, value: str, *, bound: Bound, ceilings: Ceilings | None) -> float:
+    """The share of its ceiling that `0.9 TFLOPS` or `4 TB/s` is. Raises ValueError where that cannot be said."""
+    kind = name.partition("-")[0]
+    amount = re.match(r"([\d.]+(?:e-?\d+)?)\s*(TFLOPS|TB/s)$", value)
+    ceiling = None if ceilings is None else ceilings.flops_gflops if kind == "compute" else ceilings.copy_gbps
+    if bound not in ("unknown", kind):
+        raise ValueError(f"this kernel is {bound}-bound: edit the {bound}-bound target")
+    if amount is None or ceiling is None:
+        raise ValueError("write a number with TFLOPS or TB/s; the ceiling that it is a share of must be known")
+    return _require_share(1e3 * float(amount[1]) / ceiling)
+
+
+def _require_share(share: float) -> float:
+    if not 0 < share <= 1:
+        raise ValueError("lies above the ceiling, or is no share of it; give more than 0 and at most all of it")
+    return round(share, 9)

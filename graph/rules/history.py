@@ -18,6 +18,7 @@ from ridgeline.graph.record import (
     Reviewed,
     Rooflined,
     RoundClosed,
+    Steered,
     key,
 )
 from ridgeline.graph.rules.physics import best_times
@@ -54,16 +55,38 @@ def fold_ledger(lines: tuple[Line, ...]) -> History | None:
     assert isinstance(opened, Opened)
     baseline = next((body for body in bodies if isinstance(body, BaselineClosed)), None)
     remeasured = baseline.roofline if baseline else None
+    steered = tuple(body for body in bodies if isinstance(body, Steered))
     return History(
-        opened=opened,
+        opened=steer_opened(opened, steered[-1]) if steered else opened,
         roofline=remeasured or next((body for body in bodies if isinstance(body, Rooflined)), None),
         baseline=baseline,
         calibrations=tuple(body for body in bodies if isinstance(body, Calibrated)),
         rounds=tuple(body for body in bodies if isinstance(body, RoundClosed)),
         reviews=tuple(body for body in bodies if isinstance(body, Reviewed)),
         restarts=tuple(body for body in bodies if isinstance(body, Restarted)),
+        steered=steered,
         concluded=next((body for body in bodies if isinstance(body, Concluded)), None),
     )
+
+
+def steer_opened(opened: Opened, steered: Steered) -> Opened:
+    """What the campaign was opened with, on the terms that a person gave it since."""
+    limits, target = opened.limits, opened.target
+    if steered.target_peak_fraction is not None:
+        limits = limits.model_copy(update={"target_peak_fraction": steered.target_peak_fraction})
+    if steered.max_rounds is not None:
+        limits = limits.model_copy(update={"max_rounds": steered.max_rounds})
+        target = target.model_copy(update={"max_iterations": None})
+    if steered.goal is not None:
+        target = target.model_copy(update={"performance_target": steered.goal})
+    if "T1" in steered.lifted:
+        target = target.model_copy(update={"performance_target": None})
+    if "T2" in steered.lifted:
+        limits = limits.model_copy(update={"target_peak_fraction": None})
+    if "T3" in steered.lifted:
+        limits = limits.model_copy(update={"max_rounds": None})
+        target = target.model_copy(update={"max_iterations": None})
+    return opened.model_copy(update={"limits": limits, "target": target})
 
 
 def _find_disorder(bodies: Sequence[Body]) -> tuple[int, str]:
@@ -158,8 +181,12 @@ def next_round(history: History) -> int:
 
 
 def masked_versions(history: History) -> frozenset[int]:
-    """Memory versions, round - 1, that partial restarts took out of planning."""
-    return frozenset(version for restart in history.restarts for version in restart.masked)
+    """Memory versions, round - 1, that partial restarts or a person took out of planning; a person's word prevails."""
+    versions = frozenset(version for restart in history.restarts for version in restart.masked)
+    if not history.steered:
+        return versions
+    wish = history.steered[-1].wish
+    return versions.difference(wish.unmasked).union(wish.masked)
 
 
 def unmasked_rounds(history: History) -> tuple[RoundClosed, ...]:

@@ -254,7 +254,9 @@ def _list_active_versions(history: History) -> list[int]:
 
 def _list_eligible_versions(history: History) -> list[int]:
     best = best_round(history)
-    return [version for version in _list_active_versions(history) if best is None or version != best.round - 1]
+    retained = set(history.steered[-1].wish.unmasked) if history.steered else set()
+    retained |= {best.round - 1} if best else set()
+    return [version for version in _list_active_versions(history) if version not in retained]
 
 
 # The full validation at the end of a direction, which a quick acceptance still owes.

@@ -9,7 +9,9 @@ import time
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
+from ridgeline.graph.approval import Steering
 from ridgeline.graph.errors import ArtifactLost, FilesConflict
 from ridgeline.graph.ports import Artifacts
 from ridgeline.graph.values import Artifact
@@ -85,14 +87,31 @@ class CampaignFiles:
         """
         root = self._dir.resolve()
         inside: set[str] = set()
+        wishes = Wishes(self._dir)
         for name, content in files.items():
             path = self._inside(name, root, inside)
+            if isinstance(content, str):
+                content = wishes.overlay(name, content)
             data = content.encode() if isinstance(content, str) else self._artifacts.get(content)
             present = _present(path)
+            if name == README and present != data:
+                self._render_readme(wishes, path, present, str(content))
             if name.startswith(f"{APPEND_ONLY}/"):
                 _grow(path, present or b"", data)
             elif present != data:
                 write_whole(path, data, synced=False)
+
+    def _render_readme(self, wishes: "Wishes", path: Path, present: bytes | None, text: str) -> None:
+        """Before the README is written: what a person changed in its stop conditions is heard, and their file kept."""
+        if present is not None and wishes.take_up_readme():
+            aside = _name_aside(path)
+            logger.warning(
+                "%s: its stop conditions were edited: they are followed from the next round on; your file is %s",
+                path,
+                aside.name,
+            )
+            write_whole(aside, present)
+        wishes.note_rendered(text)
 
     def tips(self, gpu: str, op: str, backend: str) -> str | None:
         """Text of the tips for this operator on this device, or None when there is no such file."""
@@ -142,12 +161,18 @@ def _grow(path: Path, present: bytes, data: bytes) -> None:
     if data.startswith(present):
         append_whole(path, data[len(present) :], synced=False)
         return
-    number = 1
-    while (aside := path.with_name(f"{path.name}.edited-{number}")).exists():
-        number += 1
+    aside = _name_aside(path)
     logger.warning("%s: was edited; the edited file is kept as %s", path, aside.name)
     path.rename(aside)
     write_whole(path, data)
+
+
+def _name_aside(path: Path) -> Path:
+    """A free name beside it for what a person made of it."""
+    number = 1
+    while (aside := path.with_name(f"{path.name}.edited-{number}")).exists():
+        number += 1
+    return aside
 
 
 def _plain(part: str) -> str:
@@ -197,6 +222,88 @@ class WorkClock:
         overwrite(self._path, json.dumps([before_s, began, max(began, time.time())]).encode())
 
 
+# What a person changes of a running campaign: memory that is masked, stop conditions that are edited in its README.
+
+WISHES = "steering.json"
+README = "README.md"
+_MEMORY = re.compile(r"memory/v(\d+)\.json")
+_CONDITIONS = re.compile(r"^## Stop Conditions\n(.*?)(?=^## |\Z)", re.MULTILINE | re.DOTALL)
+
+
+class Wishes:
+    """`steering.json`: masks by version, the edited lines of the README, and the lines that were rendered last."""
+
+    def __init__(self, campaign_dir: Path) -> None:
+        self._dir = campaign_dir
+
+    def read(self) -> Steering:
+        """All of it, with edits of the README that nobody has taken up yet."""
+        self.take_up_readme()
+        wishes = self._load()
+        masks = {int(version): masked for version, masked in wishes["masks"].items()}
+        return Steering(
+            masked=tuple(sorted(version for version, masked in masks.items() if masked)),
+            unmasked=tuple(sorted(version for version, masked in masks.items() if not masked)),
+            stops=tuple(wishes["stops"].values()),
+        )
+
+    def mark(self, version: int, *, masked: bool) -> None:
+        """Mask a version of the memory, or keep it from being masked."""
+        wishes = self._load()
+        self._store({**wishes, "masks": {**wishes["masks"], str(version): masked}})
+
+    def take_up_readme(self) -> bool:
+        """Remember the stop conditions that differ from those rendered last; whether the README was edited there."""
+        present = _present(self._dir / README)
+        wishes = self._load()
+        if present is None or not wishes["rendered"]:
+            return False
+        edited = [line for line in _conditions(present.decode(errors="replace")) if line not in wishes["rendered"]]
+        if edited:
+            shown = {_condition_name(line) for line in edited}
+            rendered = [line for line in wishes["rendered"] if _condition_name(line) not in shown]
+            stops = {**wishes["stops"], **{_condition_name(line): line for line in edited}}
+            self._store({**wishes, "stops": stops, "rendered": [*rendered, *edited]})
+        return bool(edited)
+
+    def note_rendered(self, readme: str) -> None:
+        """These stop conditions are the campaign's own words."""
+        wishes, lines = self._load(), _conditions(readme)
+        if lines != wishes["rendered"]:
+            self._store({**wishes, "rendered": lines})
+
+    def overlay(self, name: str, text: str) -> str:
+        """A memory file as the person wants it masked, also before the ledger has heard of it."""
+        match = _MEMORY.fullmatch(name)
+        masked = self._load()["masks"].get(match[1]) if match else None
+        if masked is None:
+            return text
+        return re.sub(r'"masked": (?:true|false)', f'"masked": {json.dumps(masked)}', text, count=1)
+
+    def _load(self) -> dict[str, Any]:
+        """`masks`, `stops` and `rendered`; empty where there are none yet, or the file is not one of ours."""
+        try:
+            wishes = json.loads((self._dir / WISHES).read_bytes())
+        except (FileNotFoundError, ValueError):
+            wishes = {}
+        return {"masks": {}, "stops": {}, "rendered": [], **wishes}
+
+    def _store(self, wishes: Mapping[str, object]) -> None:
+        write_whole(self._dir / WISHES, json.dumps(wishes, indent=1).encode() + b"\n")
+
+
+def _conditions(readme: str) -> list[str]:
+    """The lines of the stop conditions, without their bullets."""
+    section = _CONDITIONS.search(readme)
+    lines = section[1].splitlines() if section else []
+    return [line.strip().removeprefix("-").strip() for line in lines if line.strip()]
+
+
+def _condition_name(line: str) -> str:
+    """What a line is about: T1 to T8, or the words before its number."""
+    return line[:2] if re.match(r"T[1-8]\b", line) else re.split(r":|>=", line)[0].strip()
+
+
 # A person's request to stop, left as a file so that it works from any terminal and survives a restart.
 
 NAME = "stop.request"
@@ -207,6 +314,11 @@ class StopFile:
 
     def __init__(self, campaign_dir: Path) -> None:
         self._path = campaign_dir / NAME
+        self._wishes = Wishes(campaign_dir)
+
+    def steering(self, after_round: int, later_events: int = 0) -> Steering:
+        """What a person changed in memory and README until now."""
+        return self._wishes.read()
 
     def stop_requested(self, after_round: int, later_events: int = 0) -> bool:
         """Whether somebody asked to stop by the end of that round."""

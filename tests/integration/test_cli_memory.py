@@ -5,6 +5,8 @@ import json
 import pytest
 
 from ridgeline.agent.cli.application import run
+from ridgeline.graph.approval import Steering
+from ridgeline.sandbox.store.campaign_folder import Wishes
 
 pytestmark = pytest.mark.feature("F083")
 
@@ -72,6 +74,14 @@ def test_masked_versions_are_hidden_but_not_deleted(memory):
     assert memory("read", "--version", "v1", "--unmasked-only")[1].strip() == "{}"
     assert list(json.loads(memory("read")[1])) == ["v0", "v2", "v10"]
     assert json.loads((memory.folder / "v1.json").read_text())["masked"] is True
+
+
+@pytest.mark.feature("F084")
+def test_masks_of_a_campaign_are_left_for_it_to_hear(memory):
+    (memory.folder.parent / "request.json").write_text("{}")
+    assert memory("mask", "--version", "v1")[0] == 0
+    assert "plans by this from its next round" in memory("unmask", "--version", "v2")[2]
+    assert Wishes(memory.folder.parent).read() == Steering(masked=(1,), unmasked=(2,))
 
 
 def test_the_summary_has_the_columns_of_the_rules(memory):

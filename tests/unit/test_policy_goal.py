@@ -2,7 +2,16 @@
 
 import pytest
 
-from ridgeline.graph.rules.goal import GoalError, is_goal_reached, parse_goal, unit_of
+from ridgeline.graph.evidence import Ceilings
+from ridgeline.graph.rules.goal import (
+    GoalError,
+    StopTerms,
+    is_goal_reached,
+    parse_goal,
+    read_stop_lines,
+    unit_of,
+)
+from ridgeline.graph.target import Goal
 
 
 @pytest.mark.parametrize(
@@ -68,3 +77,35 @@ def test_reached(text, aggregate, speedup, efficiency, done):
 )
 def test_unit_of(metric, unit):
     assert unit_of(metric) == unit
+
+
+@pytest.mark.feature("F072")
+@pytest.mark.parametrize(
+    ("line", "fields"),
+    [
+        (
+            "T1 performance target: >500 GFLOPS",
+            {"goal": Goal(metric="GFLOPS", op=">", value=500, unit="GFLOPS", text=">500 GFLOPS")},
+        ),
+        ("T1 performance target: none", {"lifted": ("T1",)}),
+        ("T2 hardware efficiency: 60% of the bounding ceiling", {"target_peak_fraction": 0.6}),
+        ("T2 hardware efficiency: off", {"lifted": ("T2",)}),
+        ("T3 rounds: 7", {"max_rounds": 7}),
+        ("T3 rounds: no limit", {"lifted": ("T3",)}),
+        ("memory-bound target >= 2 TB/s", {"target_peak_fraction": 0.5}),
+        ("compute-bound target >= 2 TFLOPS", {"problems": "this kernel is memory-bound"}),
+        ("memory-bound target >= 5 TB/s", {"problems": "above the ceiling"}),
+        ("memory-bound target: much", {"problems": "write a number with TFLOPS or TB/s"}),
+        ("T2 hardware efficiency: most of it", {"problems": "give more than 0"}),
+        ("T3 rounds: 120", {"problems": "give 1 to 119"}),
+        ("T5 regressions: 9", {"problems": "cannot be changed while the campaign runs"}),
+        ("stop soon", {"problems": "is no stop condition"}),
+    ],
+)
+def test_stop_conditions_that_a_person_edited(line, fields):
+    ceilings = Ceilings(copy_gbps=4000.0, flops_gflops=10_000.0, method="copy", machine="m")
+    found = read_stop_lines((line,), metric="GFLOPS", bound="memory", ceilings=ceilings)
+    if "problems" in fields:
+        assert fields["problems"] in "; ".join(found.problems)
+        fields = {"problems": found.problems}
+    assert found == StopTerms(**fields)
