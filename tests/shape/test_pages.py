@@ -16,6 +16,8 @@ ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted([*(ROOT / "docs").glob("*.md"), *ROOT.glob("*.md")])
 LINK = re.compile(r"(?<!`)!?\[[^\]]*\]\(([^)\s]+)\)")
 README_WORDS = 900
+ARCHITECTURE_LINES = 70
+GLOSSARY_WORDS = 60
 
 
 def prose(page: Path) -> str:
@@ -68,6 +70,17 @@ def test_every_page_is_in_the_sites_list():
 
 def test_the_readme_is_short():
     assert len((ROOT / "README.md").read_text(encoding="utf-8").split()) <= README_WORDS
+
+
+def test_the_architecture_is_one_screen_and_the_glossaries_have_sixty_words_of_one_meaning():
+    text, separator, glossary = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8").partition("## Glossary")
+    assert separator
+    assert len(text.splitlines()) <= ARCHITECTURE_LINES
+    pages = (glossary, (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8"))
+    words = [row[1] for page in pages for row in re.finditer(r"^\| ([^|]+) \|", page, re.MULTILINE)]
+    words = [word for word in words if word != "word"]
+    assert len(words) <= GLOSSARY_WORDS
+    assert sorted(words) == sorted(set(words))
 
 
 @pytest.mark.slow
