@@ -1,5 +1,6 @@
 """From a function's name to a contract that runs: find it, propose shapes, write test and benchmark, try them."""
 
+import math
 import os
 import re
 import shutil
@@ -8,16 +9,19 @@ from pathlib import Path
 
 from ridgeline.agent.contract_file import FILE_NAME
 from ridgeline.agent.errors import UserError
-from ridgeline.agent.scaffold import interpreted, native
+from ridgeline.agent.scaffold import interpreted, native, types
 from ridgeline.agent.scaffold.native import Plan, ShapePlan, class_of, fill_strides, list_files
 from ridgeline.agent.scaffold.signature import (
     ITEM_BYTES,
     LANGUAGES,
     SMALL,
     STRIDE,
+    CallSite,
     Signature,
     python_calls,
+    read_constants,
     read_signature,
+    split_line,
 )
 from ridgeline.graph.values import Value
 from ridgeline.knowledge.definitions import list_functions
@@ -28,6 +32,8 @@ GIT_S = 60.0
 LINEAR = (256, 4096, 65536)
 PLANE = ((64, 48), (320, 240), (1280, 720))
 VOLUME = ((16, 24, 32), (64, 64, 64), (96, 160, 128))
+MOST_ELEMENTS = 1 << 22
+"""Of all sizes of a shape multiplied: more would take the memory, and a campaign's hours."""
 ODD = (1, 7, 33, 255)
 """Sizes that are tested and not timed: one, and some that no vector divides."""
 BACKENDS = {
@@ -89,7 +95,8 @@ def write(
     if (root / folder).exists():
         raise UserError(f"{root / folder}: exists already; edit it, or move it away first")
     plan, notes = _plan(signature, root, folder, settings)
-    plan = plan.model_copy(update={"shapes": _choose_shapes(plan.signature, shapes, ask)})
+    chosen, whence = _choose_shapes(plan.signature, shapes, ask)
+    plan, notes = plan.model_copy(update={"shapes": chosen}), (*notes, *whence)
     is_interpreted = signature.language in INTERPRETED
     trial = interpreted.try_out(plan, interpreted.find_python(root)) if is_interpreted else native.try_out(plan)
     contract.write_text(_contract(trial.plan), encoding="utf-8")
@@ -126,7 +133,7 @@ def _find_definition(path: Path, name: str) -> Path:
         if path.suffix.lower() not in LANGUAGES:
             raise UserError(f"{path}: is no C, C++, CUDA, HIP or Python source; give the file that defines {name}")
         return path
-    bare = re.split(r"::|\.", name.partition("<")[0])[-1].strip()
+    bare = _bare(name)
     # a definition, or a macro around it: reading a whole file takes a while, and callers may be many
     word = re.compile(rf"\b{re.escape(bare)}\s*\([^;{{}}]*\)[^;{{}}()]*(?:\([^()]*\)[^;{{}}()]*)*[{{:]")
     homes = [file for file in _source_files(path) if word.search(text := _text(file)) and _defines(file, text, name)]
@@ -150,14 +157,26 @@ def _text(file: Path) -> str:
     return file.read_text(encoding="utf-8", errors="replace")
 
 
-def _find_calls(root: Path, home: Path, name: str) -> Iterator[str]:
-    """What the project's callers write between the brackets."""
-    bare = re.split(r"::|\.", name.partition("<")[0])[-1].strip()
+def _bare(name: str) -> str:
+    """A function's own name, without namespace, template arguments and line."""
+    return re.split(r"::|\.", split_line(name)[0].partition("<")[0])[-1].strip()
+
+
+def _find_calls(root: Path, home: Path, name: str) -> Iterator[CallSite]:
+    """The calls in the project."""
+    bare = _bare(name)
     call = re.compile(rf"\b{re.escape(bare)}\s*(?:<[^;{{}}<>]*>)?\(([^;{{}}]*?)\)\s*[;,)+\-*/]")
     python = home.suffix == ".py"
     for file in _source_files(root):
         if (file.suffix == ".py") == python and bare in (text := _text(file)):
-            yield from python_calls(text, bare) if python else call.findall(text)
+            place = os.path.relpath(file, root)
+            if python:
+                yield from python_calls(text, bare, place)
+                continue
+            constants = read_constants(text)
+            for match in call.finditer(text):
+                line = text.count("\n", 0, match.start()) + 1
+                yield CallSite(arguments=match[1], place=f"{place}:{line}", constants=constants)
 
 
 # Shapes and values.
@@ -190,19 +209,22 @@ def _parse_values(values: Sequence[str], signature: Signature) -> dict[str, str]
     return settings
 
 
-def _choose_shapes(signature: Signature, shapes: Sequence[str], ask: Ask | None) -> tuple[ShapePlan, ...]:
-    """The shapes that were asked for, else proposals, which a person at a terminal may change."""
-    proposals = _propose(signature)
+def _choose_shapes(
+    signature: Signature, shapes: Sequence[str], ask: Ask | None
+) -> tuple[tuple[ShapePlan, ...], tuple[str, ...]]:
+    """The shapes that were asked for, else proposals, which a person at a terminal may change; where they come from."""
     if shapes:
-        return _as_plans([_parse_sizes(text, signature) for text in shapes], signature)
+        return _as_plans([_parse_sizes(text, signature) for text in shapes], signature), ()
+    proposals, whence = _propose(signature)
     if ask is None:
-        return proposals
+        return proposals, whence
     timed = [shape for shape in proposals if shape.timed]
     usual = " ".join(",".join(f"{name}={size}" for name, size in shape.sizes.items()) for shape in timed)
-    answer = ask(f"Shapes of {signature.name} to time", usual).split()
+    listed = "; ".join(whence)
+    answer = ask(f"Shapes of {signature.name} to time ({listed})", usual).split()
     if answer == usual.split():
-        return proposals
-    return _as_plans([_parse_sizes(text, signature) for text in answer], signature)
+        return proposals, ()
+    return _as_plans([_parse_sizes(text, signature) for text in answer], signature), ()
 
 
 def _as_plans(listed: Sequence[Mapping[str, int]], signature: Signature) -> tuple[ShapePlan, ...]:
@@ -218,26 +240,60 @@ def _label(sizes: Mapping[str, int], signature: Signature) -> str:
     return "_".join(f"{name}{size}" for name, size in (free or list(sizes.items())))
 
 
-def _propose(signature: Signature) -> tuple[ShapePlan, ...]:
-    """Several classes of sizes, and odd ones that are tested only."""
+MOST_CALLED = 3
+"""Shapes of callers that are timed, the largest ones."""
+FEWEST_CALLED = 64
+"""Elements of a call that is worth a measurement; smaller ones, as tests make them, are no shape to time."""
+
+
+def _find_called_shapes(signature: Signature) -> tuple[tuple[ShapePlan, ...], tuple[str, ...]]:
+    """Shapes that the project's callers pass, and where."""
+    worth = {
+        tuple(shape.sizes.items()): shape.place
+        for shape in reversed(signature.called)
+        if FEWEST_CALLED <= math.prod(shape.sizes.values()) <= MOST_ELEMENTS
+    }
+    largest = sorted(worth, key=lambda sizes: math.prod(size for _, size in sizes))[-MOST_CALLED:]
+    plans = _as_plans([dict(sizes) for sizes in largest], signature)
+    return plans, tuple(f"{plan.label}: {worth[tuple(plan.sizes.items())]} calls it so" for plan in plans)
+
+
+def _propose(signature: Signature) -> tuple[tuple[ShapePlan, ...], tuple[str, ...]]:
+    """What callers pass, else several classes of sizes, and odd ones that are tested only; where they come from."""
+    called, whence = _find_called_shapes(signature)
     if signature.language in INTERPRETED:
-        return interpreted.default_shapes(signature.sizes)
+        usual = interpreted.default_shapes(signature.sizes)
+        return (*called, *usual), (*whence, _say_chosen(usual))
     if not signature.sizes:
-        return (ShapePlan(label="only", sizes={}),)
+        return (ShapePlan(label="only", sizes={}),), ()
     fixed = {name: SMALL[name.lower()] for name in signature.sizes if name.lower() in SMALL}
     free = [name for name in signature.sizes if name not in fixed and not STRIDE.fullmatch(name)] or list(
         signature.sizes
     )
     fixed = {name: size for name, size in fixed.items() if name not in free}
     tables: Sequence[Sequence[int]] = {1: [(size,) for size in LINEAR], 2: PLANE, 3: VOLUME}.get(
-        len(free), [(size,) * len(free) for size in (8, 32, 64)]
+        len(free), [(size,) * len(free) for size in (4, 8, 16) if size ** len(free) <= MOST_ELEMENTS]
     )
     timed = [fill_strides({**dict(zip(free, row, strict=True)), **fixed}, signature) for row in tables]
-    tested = [fill_strides({**dict.fromkeys(free, size), **fixed}, signature) for size in ODD]
+    small = [
+        fill_strides({**dict.fromkeys(free, size), **fixed}, signature)
+        for size in ODD
+        if size ** len(free) <= MOST_ELEMENTS
+    ]
     plans = _as_plans([{name: sizes[name] for name in signature.sizes} for sizes in timed], signature)
-    odd = _as_plans([{name: sizes[name] for name in signature.sizes} for sizes in tested], signature)
+    odd = _as_plans([{name: sizes[name] for name in signature.sizes} for sizes in small], signature)
+    classes = {shape.config_class for shape in called}
+    plans = (*called, *(shape for shape in plans if shape.config_class not in classes))
     labels = {shape.label for shape in plans}
-    return (*plans, *(shape.model_copy(update={"timed": False}) for shape in odd if shape.label not in labels))
+    chosen = [shape for shape in plans if shape not in called]
+    tested = tuple(shape.model_copy(update={"timed": False}) for shape in odd if shape.label not in labels)
+    return (*plans, *tested), (*whence, *([_say_chosen(chosen)] if chosen else []))
+
+
+def _say_chosen(shapes: Sequence[ShapePlan]) -> str:
+    """That nobody in the project calls it so."""
+    listed = ", ".join(shape.label for shape in shapes if shape.timed)
+    return f"{listed}: chosen here, no caller in the project has them; yours: --shape"
 
 
 def _plan(signature: Signature, root: Path, folder: str, values: Mapping[str, str]) -> tuple[Plan, tuple[str, ...]]:
@@ -247,7 +303,7 @@ def _plan(signature: Signature, root: Path, folder: str, values: Mapping[str, st
         return Plan(signature=signature, root=root, folder=folder, shapes=(), mixes=mixes, values=values,
                     compiler="", flags=()), ()  # fmt: skip
     compiler, flags, note = native.find_flags(root, signature.file, signature.language)
-    plan = native.resolve_types(
+    plan = types.resolve_types(
         Plan(signature=signature, root=root, folder=folder, shapes=(), mixes=(), values=values,
              compiler=compiler, flags=flags)
     )  # fmt: skip
@@ -261,7 +317,7 @@ def _say_scalars(plan: Plan) -> Iterator[str]:
     for scalar in plan.signature.parameters:
         if scalar.role == "scalar" and scalar.kind and scalar.name not in plan.values:
             value = scalar.literal or ("0.5" if scalar.kind in ("F32", "F64") else "1")
-            whose = "as a caller has it" if scalar.literal else "assumed"
+            whose = f"as a caller has it ({scalar.literal_from})" if scalar.literal else "assumed"
             yield f"{scalar.name} is {value}, {whose}; another: --value {scalar.name}={value}"
 
 
@@ -372,7 +428,7 @@ def _write_task(signature: Signature, reference: Path, shapes: Sequence[str]) ->
             raise UserError(f"{folder / name}: exists already; edit it, or move it away first")
     if reference.resolve().parent != folder:
         shutil.copy(reference, folder / reference.name)
-    plans = _choose_shapes(signature, shapes, None)
+    plans, _ = _choose_shapes(signature, shapes, None)
     (folder / "task.yaml").write_text(_task(signature, reference.name, plans), encoding="utf-8")
     (folder / FILE_NAME).write_text(_task_contract(signature, reference.name), encoding="utf-8")
     from ridgeline.sandbox.judge.task_file import load_task

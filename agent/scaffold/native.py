@@ -6,8 +6,7 @@ import os
 import re
 import shlex
 import shutil
-import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from pathlib import Path
 
 from ridgeline.agent.contract_file import MARK
@@ -24,22 +23,24 @@ COMPILERS: Mapping[str, tuple[str, ...]] = {
     "c": ("cc", "gcc", "clang"), "c++": ("c++", "g++", "clang++"), "cuda": ("nvcc",), "hip": ("hipcc",),
 }  # fmt: skip
 UNITS = {"c": "unit.c", "c++": "unit.cpp", "cuda": "unit.cu", "hip": "unit.hip"}
-FILES = ("harness.h", "test.c", "bench.c", "Makefile")
+EXPORTS = "exports.map"
+ONLY_NEEDED = ("-ffunction-sections", "-fdata-sections", "-Wl,--gc-sections")
+"""What the function does not call is left out of its library, and with it what that would have to be linked with."""
+FILES = ("harness.h", "test.c", "bench.c", "Makefile", EXPORTS)
 SLOWEST_US = 20_000.0
 """A call that takes longer makes a round slow without making it more certain: such a shape is only tested."""
 MIXES = ("ORDINARY", "ZEROS", "EXTREMES", "NOT_A_NUMBER", "INFINITE", "SUBNORMAL")
 MIX_NAMES = dict(zip(("ordinary", "zeros", "extremes", "nan", "infinity", "subnormal"), MIXES, strict=True))
 KEPT_FLAGS = re.compile(r"-(?:D|U|I|std=|f|m|O|W|g|isystem|include|iquote|x)")
-PLAIN_TYPES = {
-    1: ("float", "double"),
-    2: ("char", "signed char", "short", "int", "long", "long long"),
-    3: ("unsigned char", "unsigned short", "unsigned", "unsigned long", "unsigned long long", "_Bool"),
-}
 SKIPPED = frozenset({"build", "dist", "node_modules", "venv", "__pycache__", "site-packages"})
+MOST_INCLUDED = 400
+"""Headers that are followed to the folders they need."""
 MOST_LISTED = 64_000_000
 """Bytes of a project's list of files."""
 SLACKS = (1, 2, 4, 8)
 """How many times longer the arrays are made, one after the other, while the original touches what lies beyond them."""
+GROWN, EARLY_US = 16, 0.2
+"""How much larger the largest timed shape must be before as short a call is doubtful, and what a clock read takes."""
 UNDEFINED = re.compile(r"undefined (?:reference to|symbol:?) [`'\"]?(\w+)")
 
 
@@ -50,6 +51,15 @@ class ShapePlan(Value):
     sizes: Mapping[str, int]
     timed: bool = True
     config_class: str = "all"
+
+
+class Field(Value):
+    """Numbers of one kind that lie together in a struct."""
+
+    offset: int
+    """In bytes."""
+    kind: str
+    count: int = 1
 
 
 class Plan(Value):
@@ -76,6 +86,8 @@ class Plan(Value):
     """Whether the original was also built in double."""
     item_bytes: Mapping[str, int] = {}
     """Bytes of one element of arrays of structs."""
+    fields: Mapping[str, tuple[Field, ...]] = {}
+    """What structs hold, by array, of those whose definition was read."""
 
     @property
     def home(self) -> Path:
@@ -118,7 +130,7 @@ def _problem(plan: Plan) -> str:
         rows.append(f'    {{"{array.name}", {_kind(array)}, {array.role.upper()}, {_values(array, plan)}, '
                     f"elements_{array.name}, {_bytes(array, plan)}}},")  # fmt: skip
         if not array.kind:
-            structs.append(array.name)
+            structs.append(array)
     names = ", ".join(f'"{size}"' for size in signature.sizes)
     shapes = [
         f'    {{"{shape.label}", "{shape.config_class}", {int(shape.timed)}, '
@@ -155,18 +167,38 @@ def _problem(plan: Plan) -> str:
             if any(array.kind == "F32" for array in listed)
             else "#define TOLERANCE 1e-12 /* of a number and of its array */",
             "",
-            _fill_own(structs),
+            _fill_own(structs, plan),
         ]
     )
 
 
-def _fill_own(structs: Sequence[str]) -> str:
-    head = (
-        "static UNUSED void fill_own(const Array *array, char *data, const int64_t *sizes, Mix mix, uint64_t *rng) {\n"
-    )
-    marks = "".join(f"    /* {MARK}: {name}: values of its structs, new ones in every call */\n" for name in structs)
-    body = "    (void)mix;\n    memset(data, 0, (size_t)array->elements(sizes) * array->bytes);\n    (void)rng;\n}\n"
-    return head + marks + body
+def _fill_own(structs: Sequence[Parameter], plan: Plan) -> str:
+    """Values of structs: of each field what its kind says, or a marked place."""
+    lines = [
+        "static UNUSED void fill_own(const Array *array, char *data, const int64_t *sizes, Mix mix, uint64_t *rng) {"
+    ]
+    for array in structs:
+        if array.name in plan.fields:
+            fields = ", ".join(f"{{{item.offset}, {item.kind}, {item.count}}}" for item in plan.fields[array.name])
+            lines += [
+                f'    if (strcmp(array->name, "{array.name}") == 0) {{ /* {array.type}: offset, kind and count of its fields */',
+                f"        static const Field fields[] = {{{fields}}};",
+                "        fill_fields(array, data, sizes, mix, rng, fields, COUNT(fields));",
+                "        return;",
+                "    }",
+            ]
+    lines += [
+        f"    /* {MARK}: {array.name}: values of its structs, new ones in every call */"
+        for array in structs
+        if array.name not in plan.fields
+    ]
+    lines += [
+        "    (void)mix;",
+        "    (void)rng;",
+        "    memset(data, 0, (size_t)array->elements(sizes) * array->bytes);",
+        "}",
+    ]
+    return "\n".join(lines) + "\n"
 
 
 def _result_array(signature: Signature) -> Iterator[Parameter]:
@@ -176,14 +208,26 @@ def _result_array(signature: Signature) -> Iterator[Parameter]:
 
 
 def _elements(array: Parameter, plan: Plan) -> str:
-    product = (
-        " * ".join(f"SIZE_{extent}" if extent in plan.signature.sizes else extent for extent in array.extents) or "1"
-    )
-    product += f" * {plan.slack}" if plan.slack > 1 and array.name != "result" else ""
+    product = _elements_of(array, plan, "")
     product += " + 1" if array.text else ""
-    mark = "" if array.kind else f" /* {MARK}: {array.name}: how many {array.type} there are */"
+    mark = (
+        ""
+        if array.kind or array.name in plan.fields
+        else f" /* {MARK}: {array.name}: how many {array.type} there are */"
+    )
     unused = "" if "sizes" in product or "SIZE_" in product else "(void)sizes; "
     return f"static int64_t elements_{array.name}(const int64_t *sizes) {{ {unused}return {product}; }}{mark}"
+
+
+def _elements_of(array: Parameter, plan: Plan, sizes: str) -> str:
+    """How many elements, as C: of the names of problem.h, or of the array `sizes` that a call gets."""
+    names = plan.signature.sizes
+    factors = [
+        extent if extent not in names else f"{sizes}[{names.index(extent)}]" if sizes else f"SIZE_{extent}"
+        for extent in array.extents
+    ]
+    product = " * ".join(factors) or "1"
+    return product + (f" * {plan.slack}" if plan.slack > 1 and array.name != "result" else "")
 
 
 def _kind(array: Parameter) -> str:
@@ -247,6 +291,12 @@ def _call(plan: Plan) -> str:
             if gap.startswith("result: ")
         ),
         "    (void)arrays;\n    (void)sizes;",
+        *(
+            f"    {_plain(parameter.type)} at_{parameter.name} = "
+            f"({_plain(parameter.type)})sizes[{signature.sizes.index(parameter.name)}];"
+            for parameter in signature.parameters
+            if parameter.by_pointer
+        ),
         f"    {call};",
         "}",
     ]  # fmt: skip
@@ -268,6 +318,14 @@ def _argument(parameter: Parameter, plan: Plan) -> str:
         return f"*({_plain(parameter.type)} *)arrays[{signature.arrays.index(parameter)}]"
     if parameter.is_array:
         return f"({parameter.type})arrays[{signature.arrays.index(parameter)}]"
+    if parameter.end_of:
+        base = next(array for array in signature.arrays if array.name == parameter.end_of)
+        place = signature.arrays.index(base)
+        return (
+            f"({parameter.type})((char *)arrays[{place}] + {_elements_of(base, plan, 'sizes')} * {_bytes(base, plan)})"
+        )
+    if parameter.by_pointer:
+        return f"&at_{parameter.name}"
     if parameter.role == "size":
         return f"({_plain(parameter.type)})sizes[{signature.sizes.index(parameter.name)}]"
     if parameter.role == "scalar" and parameter.kind:
@@ -281,7 +339,7 @@ def _plain(spelled: str) -> str:
 
 def _stand_in(parameter: Parameter, plan: Plan) -> Iterator[str]:
     """A place for what no array stands for."""
-    if parameter.is_array or parameter.role == "size":
+    if parameter.is_array or parameter.role in ("size", "end"):
         return
     if parameter.role == "scalar" and parameter.kind:
         default = "0.5" if parameter.kind in ("F32", "F64") else "1"
@@ -302,7 +360,9 @@ def _flags(plan: Plan) -> str:
     signature = plan.signature
     nvcc = signature.language == "cuda"
     beside = os.path.relpath(signature.file.parent, plan.root)
-    pic = ["-shared", "-Xcompiler", "-fPIC"] if nvcc else ["-shared", "-fPIC", "-Wl,-Bsymbolic"]
+    pic = ["-shared", "-Xcompiler", "-fPIC"] if nvcc else ["-shared", "-fPIC", "-Wl,-Bsymbolic", *ONLY_NEEDED]
+    if not nvcc:
+        pic.append(f"-Wl,--version-script={plan.folder}/{EXPORTS}")
     if signature.language == "c++" and "clang" not in plan.compiler:
         pic.append("-fno-gnu-unique")
     lines = {
@@ -353,8 +413,11 @@ def find_flags(root: Path, source: Path, language: str) -> tuple[str, tuple[str,
         raise UserError(f"--function: no compiler for {language} here; install {' or '.join(COMPILERS[language])}")
     include = sorted(_include_folders(root, source))
     options = " ".join(flag for folder in include for flag in ("-I", folder))
-    flags = ("-O2", *(flag for folder in include for flag in ("-I", folder)))
-    note = "no compile_commands.json: compiled with -O2" + (f" {options}" if options else "")
+    macro = _implementation_macro(source)
+    defined = (f"-D{macro}",) if macro else ()
+    flags = ("-O2", *defined, *(flag for folder in include for flag in ("-I", folder)))
+    words = " ".join(filter(None, ("-O2", *defined, options)))
+    note = f"no compile_commands.json: compiled with {words}"
     return compiler or COMPILERS[language][0], flags, note
 
 
@@ -395,16 +458,45 @@ def _relative(path: str, directory: Path, root: Path) -> str:
     return os.path.relpath(absolute, root) if absolute.is_relative_to(root) else str(absolute)
 
 
-def _include_folders(root: Path, source: Path) -> Iterator[str]:
-    """Folders of the project that hold a header which its own folder does not."""
-    text = source.read_text(encoding="utf-8", errors="replace")
+def _include_folders(root: Path, source: Path) -> set[str]:
+    """Folders of the project whose headers the source includes, or a header of it does, from another folder."""
     headers = list_files(root, (".h", ".hh", ".hpp", ".hxx", ".cuh", ".inc", ".inl", ".def"))
-    for name in re.findall(r'^\s*#\s*include\s*["<]([^">]+)[">]', text, re.MULTILINE):
-        if not (source.parent / name).is_file():
-            for header in headers:
-                if header.as_posix().endswith(f"/{name}"):
-                    yield os.path.relpath(Path(str(header)[: -len(name)]), root)
-                    break
+    folders: set[str] = set()
+    queue, seen = [source.resolve()], set[Path]()
+    while queue and len(seen) < MOST_INCLUDED:
+        file = queue.pop()
+        seen.add(file)
+        text = file.read_text(encoding="utf-8", errors="replace")
+        for sign, name in re.findall(r'^\s*#\s*include\s*(["<])([^">]+)[">]', text, re.MULTILINE):
+            if sign == "<" and _is_of_system(name):
+                continue
+            header = (file.parent / name).resolve()
+            if sign == "<" or not header.is_file():
+                listed = [header for header in headers if header.as_posix().endswith(f"/{name}")]
+                if not listed:
+                    continue
+                header = min(listed, key=lambda path: len(os.path.relpath(path, source.parent).split("/"))).resolve()
+                folders.add(os.path.relpath(Path(str(header)[: -len(name)]), root))
+            if header not in seen:
+                queue.append(header)
+    return folders
+
+
+def _is_of_system(header: str) -> bool:
+    """Whether a header is the machine's own: a project that has one of that name has it for other machines."""
+    return any(
+        Path(folder, header).is_file()
+        for folder in ("/usr/include", *map(str, Path("/usr/include").glob("*-linux-gnu")))
+    )
+
+
+def _implementation_macro(source: Path) -> str:
+    """The macro that makes a library in one header define its functions; empty where there is none."""
+    if source.suffix not in (".h", ".hpp"):
+        return ""
+    text = source.read_text(encoding="utf-8", errors="replace")
+    match = re.search(r"^\s*#\s*(?:ifdef\s+|if\s+defined\s*\(?\s*)(\w+_IMPLEMENTATION)\b", text, re.MULTILINE)
+    return match[1] if match else ""
 
 
 # Trying the files on the original.
@@ -491,67 +583,6 @@ def list_files(root: Path, suffixes: Sequence[str]) -> list[Path]:
     ]
 
 
-def resolve_types(plan: Plan) -> Plan:
-    """Kinds of what is a plain number under a name that no table has, bytes of what is none: as the compiler says."""
-    signature = plan.signature
-    if signature.language in ("cuda", "hip"):
-        return plan
-    unknown = [parameter for parameter in signature.parameters if not parameter.kind and parameter.role != "unread"]
-    kinds = {
-        parameter.name: probe_type(plan, re.sub(r"\*|\bconst\b", "", parameter.type).strip()) for parameter in unknown
-    }
-    plain = {name: kind[0] for name, kind in kinds.items() if kind and kind[0] != "RAW"}
-    parameters = tuple(
-        parameter.model_copy(update={"kind": plain[parameter.name]}) if parameter.name in plain else parameter
-        for parameter in signature.parameters
-    )
-    gaps = [
-        f"{parameter.name}: is a {parameter.type}, no plain number"
-        for parameter in parameters
-        if not parameter.kind and parameter.role != "unread"
-    ]
-    result = signature.result_kind
-    if not result and signature.result != "void" and "*" not in signature.result:
-        measured = probe_type(plan, signature.result)
-        result = measured[0] if measured and measured[0] != "RAW" else ""
-    if signature.result != "void" and not result:
-        gaps.append(f"result: is a {signature.result}, which is not compared")
-    update = {"parameters": parameters, "gaps": (*signature.gaps, *gaps), "result_kind": result}
-    items = {name: kind[1] for name, kind in kinds.items() if kind and kind[0] == "RAW"}
-    return plan.model_copy(update={"signature": signature.model_copy(update=update), "item_bytes": items})
-
-
-def probe_type(plan: Plan, name: str) -> tuple[str, int] | None:
-    """Kind and bytes of a type as the compiler has it in the function's source; None where that does not compile.
-
-    An array of 8 * bytes + 1 (float), + 2 (signed), + 3 (unsigned) or + 4 (anything else) elements says it in its size.
-    """
-    source = f'#include "{plan.signature.file.resolve()}"\n'
-    if plan.signature.language == "c":
-        cases = ", ".join(f"{number}: {code}" for code, numbers in PLAIN_TYPES.items() for number in numbers)
-        text = f"{source}char ridgeline_type[8 * sizeof({name}) + _Generic(*({name} *)0, {cases}, default: 4)];\n"
-    else:
-        sort = f"std::is_floating_point<{name}>::value ? 1 : !std::is_integral<{name}>::value ? 4 : std::is_signed<{name}>::value ? 2 : 3"
-        text = f'{source}#include <type_traits>\nextern "C" {{ char ridgeline_type[8 * sizeof({name}) + ({sort})]; }}\n'
-    with tempfile.TemporaryDirectory(prefix="ridgeline-") as folder:
-        file = Path(folder) / ("probe.c" if plan.signature.language == "c" else "probe.cpp")
-        file.write_text(text, encoding="utf-8")
-        argv = (plan.compiler, *plan.flags, "-w", "-O0", "-fno-lto", "-c", str(file), "-o", f"{folder}/probe.o")
-        compiled = run(argv, cwd=plan.root, timeout_s=BUILD_S)
-        if not compiled.ok:
-            return None
-        symbols = run(("nm", "-P", f"{folder}/probe.o"), cwd=plan.root, timeout_s=BUILD_S)
-    size = re.search(r"^ridgeline_type \w \w+ (\w+)", symbols.output, re.MULTILINE)
-    return _kind_of_size(int(size[1], 16)) if size else None
-
-
-def _kind_of_size(size: int) -> tuple[str, int]:
-    count, code = divmod(size, 8)
-    letter = {1: "F", 2: "I", 3: "U"}.get(code)
-    kind = f"{letter}{8 * count}"
-    return (kind, count) if letter and kind in ITEM_BYTES else ("RAW", count)
-
-
 def _survey(plan: Plan, notes: list[str]) -> Trial:
     """Leave out what ends the original, time what is left, and see whether it can be had in double."""
     for slack in SLACKS:
@@ -601,6 +632,8 @@ def _survey(plan: Plan, notes: list[str]) -> Trial:
     slow = [shape.label for shape in shapes if shape.timed and shape not in timed]
     if slow:
         notes.append(f"a call takes over {SLOWEST_US / 1000:.0f} ms on {', '.join(slow)}: tested, not timed")
+    written = {row[1] for row in rows if row[0] == "OK" and row[2] == "ordinary" and row[5] == "1"}
+    notes += _say_doubts(plan, [shape for shape in shapes if shape.timed and shape in timed], times, written)
     plan = plan.model_copy(
         update={
             "shapes": tuple(shape.model_copy(update={"timed": shape.timed and shape in timed}) for shape in shapes),
@@ -609,6 +642,19 @@ def _survey(plan: Plan, notes: list[str]) -> Trial:
         }
     )
     return _final(_with_exact(plan), notes)
+
+
+def _say_doubts(plan: Plan, timed: Sequence[ShapePlan], times: Mapping[str, float], written: Set[str]) -> Iterator[str]:
+    """What speaks against the values: a function that gives up early on them is timed for nothing."""
+    mend = f"give values that it works on: fill_own() in {plan.folder}/problem.h, or --value NAME=LOW:HIGH"
+    elements = {shape.label: math.prod(shape.sizes.values()) for shape in timed}
+    small, large = (pick(timed, key=lambda shape: elements[shape.label]).label for pick in (min, max))
+    grown = elements[large] / max(1, elements[small])
+    if grown >= GROWN and times.get(large, 0.0) < EARLY_US + 2.0 * times.get(small, 0.0):
+        yield f"doubtful: a call takes {times[large]:.1f} us on {large} and {times[small]:.1f} us on {small}; " + mend
+    changes = [array.name for array in plan.signature.arrays if array.role != "input" and not array.by_value]
+    if changes and not any(shape.label in written for shape in timed):
+        yield f"doubtful: a call writes nothing to {', '.join(changes)}; " + mend
 
 
 def _with_exact(plan: Plan) -> Plan:

@@ -12,7 +12,7 @@ from ridgeline.graph.values import Value
 from ridgeline.sandbox.audit.c_source import CFunction, CSource
 
 Language = Literal["c", "c++", "cuda", "hip", "python", "torch", "triton"]
-Role = Literal["input", "output", "inout", "size", "scalar", "unread"]
+Role = Literal["input", "output", "inout", "size", "end", "scalar", "unread"]
 LANGUAGES: Mapping[str, Language] = {
     ".c": "c", ".cc": "c++", ".cpp": "c++", ".cxx": "c++", ".h": "c", ".hh": "c++", ".hpp": "c++", ".inl": "c++",
     ".cu": "cuda", ".cuh": "cuda", ".hip": "hip", ".py": "python",
@@ -48,8 +48,8 @@ QUALIFIERS = frozenset(
 )  # fmt: skip
 SIZE_NAME = re.compile(
     r"(?:n|m|k|w|h|len|length|size|count|num|width|height|rows?|cols?|columns?|channels|depth|batch|dim|dims|nx|ny|nz"
-    r"|stride|pitch|radius|ksize|taps|order|samples|elements)(?:_?\d)?"
-    r"|(?:n|num|nb|len)_?[a-z]\w*|\w+_?(?:len|length|size|count|width|height|stride|pitch|rows|cols|dim|n)",
+    r"|stride|pitch|radius|ksize|taps|order|samples|elements|capacity|[bctdlsv]|nh|hs)(?:_?\d)?"
+    r"|(?:n|num|nb|len)_?[a-z]\w*|\w+_?(?:len|length|size|count|width|height|stride|pitch|rows|cols|dim|capacity|n)",
     re.IGNORECASE,
 )
 STRIDE = re.compile(r"\w*(?:stride|pitch|step)\w*|ld[abc]?", re.IGNORECASE)
@@ -60,6 +60,25 @@ SMALL: Mapping[str, int] = {"channels": 3, "radius": 2, "ksize": 3, "taps": 8, "
 CHANGES = frozenset({"=", "+=", "*=", "&=", "|=", "^=", ">>=", "<<=", "%=", "/="})
 """After a name that is no size: nobody computes with the length itself, except to count it down."""
 COMPARES = frozenset({"<", "<=", ">", ">=", "!="})
+NUMBER = re.compile(r"-?[\d.]+(?:[eE][-+]?\d+)?[fFuUlL]*|0[xX]\w+")
+
+
+class CallSite(Value):
+    """A call of the function somewhere in its project."""
+
+    arguments: str
+    """What stands between the brackets."""
+    place: str = ""
+    """`file:line`, from the project's root."""
+    constants: Mapping[str, str] = {}
+    """Numbers that stand for names in that file."""
+
+
+class CalledShape(Value):
+    """Sizes that some caller passes, all of them."""
+
+    sizes: Mapping[str, int]
+    place: str
 
 
 class Parameter(Value):
@@ -70,6 +89,8 @@ class Parameter(Value):
     """As it is written, without the name: what a call casts to."""
     kind: str = ""
     """Of an array's elements, or of a plain number; empty for what is neither."""
+    element: str = ""
+    """Type of the elements where the pointer's own does not tell it: what the body makes of a `void *`."""
     role: Role
     extents: tuple[str, ...] = ()
     """Sizes whose product is the number of elements, or numbers; empty for one."""
@@ -78,9 +99,15 @@ class Parameter(Value):
     is_index: bool = False
     """Whether its numbers stand in the brackets of another array."""
     by_value: bool = False
-    """A plain value that the harness draws: an array of one, whose element the call passes."""
+    """A plain value that the harness draws, or a reference: an array of one, whose element the call passes."""
+    by_pointer: bool = False
+    """A size that is passed by its address."""
+    end_of: str = ""
+    """The array behind whose last element it points."""
     literal: str | None = None
     """A value that a caller or a default gives."""
+    literal_from: str = ""
+    """Where that caller stands."""
     why: str = ""
     """What could not be understood about it."""
 
@@ -105,6 +132,8 @@ class Signature(Value):
     """A `__global__` function, or one that Triton compiles: a call needs a launch."""
     sizes: tuple[str, ...] = ()
     """Every size, those that the harness adds too."""
+    called: tuple[CalledShape, ...] = ()
+    """Sizes of calls in the project that are plain numbers there."""
     notes: tuple[str, ...] = ()
     """What was assumed."""
     gaps: tuple[str, ...] = ()
@@ -139,8 +168,8 @@ def language_of(file: Path, text: str) -> Language | None:
     return language
 
 
-def read_signature(file: Path, text: str, name: str, *, calls: Sequence[str] = ()) -> Signature | None:
-    """The function of that name; None where the file does not define it. `calls`: what callers write between brackets.
+def read_signature(file: Path, text: str, name: str, *, calls: Sequence[CallSite] = ()) -> Signature | None:
+    """The function of that name, or `name:line` of several; None where the file does not define it.
 
     Raises `UserError` for one that no harness can call.
     """
@@ -153,14 +182,19 @@ def read_signature(file: Path, text: str, name: str, *, calls: Sequence[str] = (
 # C, C++, CUDA and HIP.
 
 
-def _read_c(file: Path, text: str, name: str, language: Language, calls: Sequence[str]) -> Signature | None:
-    bare, _, instance = name.partition("<")
+def _read_c(file: Path, text: str, name: str, language: Language, calls: Sequence[CallSite]) -> Signature | None:
+    named, line = split_line(name)
+    bare, _, instance = named.partition("<")
     source = CSource(text)
     bare_name = bare.rpartition("::")[2].strip()
     functions = [function for function in source.functions if function.name.rpartition("::")[2] == bare_name]
+    lines = [source.tokens[function.at].line for function in functions]
     if not functions:
         return None
-    function = functions[-1]  # of several under conditions of the preprocessor the last is the plain one
+    if line is not None and line not in lines:
+        raise UserError(f"--function: {bare_name} is defined in lines {', '.join(map(str, lines))} of {file}; name one")
+    # of several under conditions of the preprocessor the last is the plain one
+    function = functions[-1] if line is None else functions[lines.index(line)]
     before = tuple(word for word in function.before)
     arguments = tuple(word.strip() for word in instance.rstrip("> ").split(",") if word.strip())
     template = _template_names(before)
@@ -169,12 +203,18 @@ def _read_c(file: Path, text: str, name: str, language: Language, calls: Sequenc
     if template:
         spelled = f"{spelled}<{', '.join(types[parameter] for parameter in template)}>"
         before = before[before.index(">") + 1 :] if ">" in before else before
-    if len(functions) > 1:
-        notes = (*notes, f"{bare_name} is defined {len(functions)} times in {file.name}; the one in line "
-                 f"{source.tokens[function.at].line} is read")  # fmt: skip
+    if len(functions) > 1 and line is None:
+        notes = (*notes, f"{bare_name} is defined in lines {', '.join(map(str, lines))} of {file.name}; the last is read,"
+                 f" another with --function {bare_name}:{lines[0]}")  # fmt: skip
     return _CReading(source, function, types, calls).signature(
         name=spelled, file=file, language=language, before=before, notes=notes
     )
+
+
+def split_line(name: str) -> tuple[str, int | None]:
+    """A function's name, and the line of `name:line`, which tells overloads apart."""
+    match = re.fullmatch(r"(.*[^:]):(\d+)", name)
+    return (match[1], int(match[2])) if match else (name, None)
 
 
 def _template_names(before: tuple[str, ...]) -> list[str]:
@@ -225,6 +265,10 @@ def _namespaces(source: CSource, function: CFunction) -> list[str]:
         if "namespace" in before:
             names.insert(0, before[-1] if before[-1] != "namespace" else "")
         elif {"class", "struct"} & set(before):
+            keyword = max(place for place, word in enumerate(before) if word in ("class", "struct"))
+            if "static" in function.before and before[keyword + 1 :]:
+                names.insert(0, before[keyword + 1])
+                continue
             raise UserError(
                 f"--function: {function.name} is a member of a class; write a free function that makes the object and "
                 "calls it, and name that one"
@@ -235,12 +279,16 @@ def _namespaces(source: CSource, function: CFunction) -> list[str]:
 class _CReading:
     """One function's parameters with what its body says of them."""
 
-    def __init__(self, source: CSource, function: CFunction, types: Mapping[str, str], calls: Sequence[str]) -> None:
+    def __init__(
+        self, source: CSource, function: CFunction, types: Mapping[str, str], calls: Sequence[CallSite]
+    ) -> None:
         self.source, self.function, self.types = source, function, types
         self.body = [token.text for token in source.tokens[function.begin : function.end]]
         self.words = [self._split(part) for part in self._parts()]
         self.names = [name for _, name in self.words]
-        self.calls = [arguments for call in calls if len(arguments := _split_arguments(call)) == len(self.words)]
+        self.calls = [
+            (arguments, call) for call in calls if len(arguments := split_arguments(call.arguments)) == len(self.words)
+        ]
 
     def _parts(self) -> list[tuple[str, ...]]:
         """Words of each parameter; commas within brackets belong to one."""
@@ -298,9 +346,19 @@ class _CReading:
             static="static" in before or "local" in before,
             kernel=kernel,
             sizes=tuple(sizes),
+            called=tuple(self._called_shapes(parameters)),
             notes=notes,
             gaps=tuple(gaps),
         )
+
+    def _called_shapes(self, parameters: Sequence[Parameter]) -> Iterator[CalledShape]:
+        """Calls whose sizes are numbers, or names of numbers in the caller's file."""
+        places = [place for place, parameter in enumerate(parameters) if parameter.role == "size"]
+        for arguments, call in self.calls:
+            numbers = [_number_of(arguments[place], call.constants) for place in places]
+            sizes = {self.names[place]: number for place, number in zip(places, numbers, strict=True) if number}
+            if sizes and len(sizes) == len(places):
+                yield CalledShape(sizes=sizes, place=call.place)
 
     def _spell(self, word: str) -> str:
         return self.types.get(word, word)
@@ -318,8 +376,15 @@ class _CReading:
         if "(" in words:
             return Parameter(name=name, type=spelled, role="unread", why=f"is a callback ({spelled})")
         stars = words.count("*") + words.count("[") + words.count("&")
+        if stars == 1 and "*" in words:  # behind the star stand qualifiers, macros of the project too
+            words = words[: words.index("*") + 1]
+            spelled = " ".join(self._spell(word) for word in words).replace(" :: ", "::")
         element = " ".join(word for word in spelled.split() if word not in ("*", "&", "[", "]") and not word.isdigit())
         kind = self.kind_of(element)
+        if words[-1:] == ("&",) and kind and stars == 1:
+            role: Role = "input" if "const" in words else "inout"
+            plain = spelled.replace("&", "").replace("const", "").strip()
+            return Parameter(name=name, type=plain, kind=kind, role=role, extents=("1",), by_value=True)
         if stars > 1 or "&" in words or "std::" in spelled.replace("std::size_t", "").replace("std::ptrdiff_t", ""):
             return Parameter(
                 name=name, type=spelled, role="unread", why=f"is a {spelled}, which no plain array stands for"
@@ -328,12 +393,19 @@ class _CReading:
             return self._array(name, words, spelled, kind)
         if "struct" in words:
             return Parameter(name=name, type=spelled, role="scalar")
-        literal = self._literal(place)
+        literal, literal_from = self._literal(place)
         if kind not in ("F32", "F64") and self._is_size(name):  # a type that only the compiler knows may be a size too
             return Parameter(name=name, type=spelled, kind=kind, role="size")
-        return Parameter(name=name, type=spelled, kind=kind, role="scalar", literal=literal)
+        return Parameter(name=name, type=spelled, kind=kind, role="scalar", literal=literal, literal_from=literal_from)
 
     def _array(self, name: str, words: tuple[str, ...], spelled: str, kind: str) -> Parameter:
+        if base := self._base_of_end(name, words):
+            return Parameter(name=name, type=spelled, kind=kind, role="end", end_of=base)
+        if kind[:1] in ("I", "U") and self._is_size(name) and self._only_dereferenced(name) and "const" in words:
+            return Parameter(name=name, type=re.sub(r"\*|\bconst\b", "", spelled).strip(), kind=kind, role="size",
+                             by_pointer=True)  # fmt: skip
+        element = self._cast_of(name) if "void" in words else ""
+        kind = self.kind_of(element) if element else kind
         constant = "const" in words[: words.index("*") if "*" in words else len(words)]
         role: Role = "input" if constant else "output" if self._only_written(name) else "inout"
         fixed = tuple(word for word in words if word.isdigit())
@@ -341,7 +413,46 @@ class _CReading:
         pointer = re.sub(r"\b(?:restrict|__restrict__|__restrict)\b", "", pointer).strip()
         is_text = "char" in words and "unsigned" not in words and not self._integers()
         is_index = kind[:1] in ("I", "U") and ("[", name) in {*zip(self.body, self.body[1:], strict=False)}
-        return Parameter(name=name, type=pointer, kind=kind, role=role, extents=fixed, text=is_text, is_index=is_index)
+        return Parameter(name=name, type=pointer, kind=kind, element=element, role=role, extents=fixed, text=is_text,
+                         is_index=is_index)  # fmt: skip
+
+    def _base_of_end(self, name: str, words: tuple[str, ...]) -> str:
+        """The array whose end a pointer is: of the same type, compared with it, and never read itself."""
+        before, after = " ".join(words[: words.index("*")] if "*" in words else ()).split(), {"[", "->"}
+        places = [at for at, word in enumerate(self.body) if word == name]
+        if not before or any(self.body[at + 1] in after for at in places):
+            return ""
+        for other, (others, _) in zip(self.names, self.words, strict=True):
+            head = list(others[: others.index("*")]) if "*" in others else []
+            is_same = [word for word in head if word != "const"] == [word for word in before if word != "const"]
+            if other == name or not is_same or not head:
+                continue
+            around = {(self.body[at - 2], self.body[at - 1]) for at in places}
+            around |= {(self.body[at + 2], self.body[at + 1]) for at in places if at + 2 < len(self.body)}
+            if any(word == other and sign in {*COMPARES, "-"} for word, sign in around) and (
+                re.search(r"end|limit|last|stop|max", name, re.IGNORECASE)
+            ):
+                return other
+        return ""
+
+    def _only_dereferenced(self, name: str) -> bool:
+        """Whether every use is `*name`: a number that is passed by its address."""
+        places = [at for at, word in enumerate(self.body) if word == name]
+        return bool(places) and all(
+            self.body[at - 1] == "*" and self.body[at + 1] not in ("[", "++", "+")
+            and not re.fullmatch(r"[A-Za-z_]\w*|\)|\]", self.body[at - 2])
+            for at in places
+        )  # fmt: skip
+
+    def _cast_of(self, name: str) -> str:
+        """What the body takes the elements behind a `void *` for; empty where it says nothing or several things."""
+        text = " ".join(self.body)
+        casts = set(re.findall(rf"\( (?:const )?((?:\w+ )+)\*(?: const)? \) {re.escape(name)}\b", text))
+        casts |= set(re.findall(rf"(?:const )?((?:\w+ )+)\* (?:\w+ )?\w+ = {re.escape(name)} [;,]", text))
+        types = {
+            " ".join(word for word in cast.split() if word not in QUALIFIERS) for cast in casts
+        } - {"void", "char", ""}  # fmt: skip
+        return types.pop() if len(types) == 1 else ""
 
     def _integers(self) -> bool:
         """Whether any parameter is a whole number: then text has a length, and needs no zero at its end."""
@@ -350,10 +461,12 @@ class _CReading:
             for words, _ in self.words
         )
 
-    def _literal(self, place: int) -> str | None:
-        """A plain number that some caller writes there."""
-        numbers = (arguments[place] for arguments in self.calls)
-        return next((text for text in numbers if re.fullmatch(r"-?[\d.]+(?:[eE]-?\d+)?[fFuUlL]*|0[xX]\w+", text)), None)
+    def _literal(self, place: int) -> tuple[str | None, str]:
+        """A plain number that some caller writes there, another than 0 if one does, and where."""
+        numbers = [
+            (arguments[place], call.place) for arguments, call in self.calls if NUMBER.fullmatch(arguments[place])
+        ]
+        return next((item for item in numbers if item[0].strip("0.fFuUlL")), numbers[0] if numbers else (None, ""))
 
     def _is_size(self, name: str) -> bool:
         """By its name, or because the body compares something with it, or counts it down."""
@@ -444,6 +557,29 @@ class _CReading:
         return sorted(set(names))
 
 
+def _number_of(text: str, constants: Mapping[str, str]) -> int | None:
+    """A whole number that an argument stands for: digits, a constant, or a product of them."""
+    product = 1
+    for factor in re.sub(r"\((?:size_t|u?int\d*(?:_t)?|unsigned|long)\)|[()]", "", text).split("*"):
+        word = constants.get(factor.strip(), factor.strip())
+        if not re.fullmatch(r"\d+[uUlL]*|0[xX][0-9a-fA-F]+[uUlL]*", word):
+            return None
+        product *= int(word.rstrip("uUlL"), 16 if word[:2].lower() == "0x" else 10)
+    return product
+
+
+def read_constants(text: str) -> dict[str, str]:
+    """Names in C that one number stands for: macros, and variables that are set once."""
+    pairs = re.findall(r"^[ \t]*#[ \t]*define[ \t]+(\w+)[ \t]+\(?(\d\w*)\)?[ \t]*(?:/[/*].*)?$", text, re.MULTILINE)
+    pairs += re.findall(
+        r"\b(?:int|size_t|long|unsigned|u?int\d+_t|enum \{)[ \t]+(\w+)[ \t]*=[ \t]*(\d\w*)[ \t]*[;,}]", text
+    )
+    values: dict[str, set[str]] = {}
+    for name, number in pairs:
+        values.setdefault(name, set()).add(number)
+    return {name: next(iter(numbers)) for name, numbers in values.items() if len(numbers) == 1}
+
+
 def _draw_by_value(parameter: Parameter) -> Parameter:
     """A plain number as an array of one."""
     if parameter.role != "scalar" or not parameter.type or "struct" in parameter.type:
@@ -470,7 +606,7 @@ def _close(words: Sequence[str], at: int) -> int:
     return len(words) - 1
 
 
-def _split_arguments(text: str) -> list[str]:
+def split_arguments(text: str) -> list[str]:
     """What stands between the commas of a call."""
     parts, depth = [""], 0
     for letter in text:
@@ -495,7 +631,7 @@ ANNOTATED: Mapping[str, str] = {
 DIMENSIONS = ("n", "m", "k", "p")
 
 
-def _read_python(file: Path, text: str, name: str, language: Language, calls: Sequence[str]) -> Signature | None:
+def _read_python(file: Path, text: str, name: str, language: Language, calls: Sequence[CallSite]) -> Signature | None:
     try:
         tree = ast.parse(text)
     except SyntaxError as error:
@@ -534,38 +670,39 @@ def _launcher(tree: ast.Module, kernel: str) -> str | None:
     return None
 
 
-def _doctest_calls(function: ast.FunctionDef, name: str) -> Iterator[str]:
+def _doctest_calls(function: ast.FunctionDef, name: str) -> Iterator[CallSite]:
     """What the examples of its docstring call it with."""
     try:
         examples = doctest.DocTestParser().get_examples(ast.get_docstring(function) or "")
     except ValueError:
         return
     for example in examples:
-        yield from python_calls(example.source, name)
+        yield from python_calls(example.source, name, "its docstring")
 
 
-def python_calls(text: str, name: str) -> list[str]:
-    """The arguments of every call of that name, as they are written; none where the text is no Python."""
+def python_calls(text: str, name: str, place: str) -> list[CallSite]:
+    """Every call of that name; none where the text is no Python."""
     try:
         tree = ast.parse(text)
     except (SyntaxError, ValueError):
         return []
     bare = name.rpartition(".")[2]
-    calls: list[str] = []
+    calls: list[CallSite] = []
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and not node.keywords:
             called = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
             if called == bare:
-                calls.append(", ".join(ast.unparse(argument) for argument in node.args))
+                arguments = ", ".join(ast.unparse(argument) for argument in node.args)
+                calls.append(CallSite(arguments=arguments, place=f"{place}:{node.lineno}" if "." in place else place))
     return calls
 
 
 class _PythonReading:
     """One Python function's parameters."""
 
-    def __init__(self, function: ast.FunctionDef, calls: Sequence[str]) -> None:
+    def __init__(self, function: ast.FunctionDef, calls: Sequence[CallSite]) -> None:
         self.function = function
-        self.examples = [*filter(None, (_literals(call) for call in calls))]
+        self.examples = [*filter(None, (_literals(call.arguments) for call in calls))]
         self.shapes = {
             node.value.value.id: [name.id for name in node.targets[0].elts if isinstance(name, ast.Name)]
             for node in ast.walk(function)

@@ -243,7 +243,7 @@ def test_a_python_function_of_a_package(cli, make_repository, tmp_path, monkeypa
 
 def test_check_names_the_places_that_only_a_person_can_fill(cli, make_repository):
     text = """
-typedef struct { float scale; unsigned char q[16]; } block;
+typedef struct { float scale; unsigned char q[16]; void *owner; } block;
 float apply(const block *x, float (*f)(float), int n) {
     float sum = 0;
     for (int i = 0; i < n / 16; i++) sum += f(x[i].scale * x[i].q[0]);
@@ -344,3 +344,33 @@ void launch_scale(const float *x, float *y, float alpha, int n) { scale<<<(n + 2
     assert launched.code == 0, launched.err
     assert "not understood" not in launched.out
     assert load(root / "ridgeline_launch_scale.yaml").contract.target_backend == "CUDA"
+
+
+def test_structs_of_numbers_get_values_and_what_a_call_never_works_on_is_doubtful(cli, make_repository):
+    text = """#include <stdint.h>
+typedef struct { float re, im; } cpx;
+typedef struct { uint16_t d; uint8_t q[6]; } block;
+static void rotate(const cpx *MY_RESTRICT x, cpx *MY_RESTRICT y, int n) {
+    for (int i = 0; i < n; i++) { y[i].re = -x[i].im; y[i].im = x[i].re; }
+}
+static void unpack(const block *x, float *y, int n) { for (int i = 0; i < n; i++) y[i] = (float)x[i].d * x[i].q[i % 6]; }
+static int refuse(const uint8_t *x, uint8_t *y, int n) { if (n < 1 || x[0] * 0 == 0) return -1; y[n - 1] = x[0]; return 0; }
+int main(void) { cpx a[COUNT]; rotate(a, a, COUNT); return 0; }
+"""
+    root = make_repository({"sub/a.c": "#define COUNT 640\n#define MY_RESTRICT restrict\n" + text})
+    source = root / "sub" / "a.c"
+    for name, wrong in (("rotate", ("-x[i].im", "x[i].im")), ("unpack", ("i % 6", "i % 5"))):
+        done = cli("init", root, "--function", name)
+        assert done.code == 0, done.err
+        assert "not understood" not in done.out
+        assert "doubtful" not in done.out
+        harness = root / f"ridgeline_{name}"
+        original = source.read_text()
+        source.write_text(original.replace(*wrong))
+        assert command("make", "-s", "-f", harness / "Makefile", "all", cwd=root).returncode == 0
+        assert "MISMATCH" in command(harness / "build" / "test", cwd=root).stdout
+        source.write_text(original)
+        if name == "rotate":
+            assert "note: n640: sub/a.c:11 calls it so" in done.out
+    refused = cli("init", root, "--function", "refuse", "--shape", "n=64", "--shape", "n=65536")
+    assert "doubtful: a call writes nothing to y; give values that it works on" in refused.out

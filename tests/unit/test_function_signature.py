@@ -6,11 +6,14 @@ import pytest
 
 from ridgeline.agent.errors import UserError
 from ridgeline.agent.scaffold.native import widen
-from ridgeline.agent.scaffold.signature import Signature, read_signature
+from ridgeline.agent.scaffold.signature import CallSite, Signature, read_constants, read_signature
+from ridgeline.agent.scaffold.types import read_layout
 
 
 def read(text: str, name: str, file: str = "source.c", calls: tuple[str, ...] = ()) -> Signature:
-    signature = read_signature(Path("/project") / file, text, name, calls=calls)
+    signature = read_signature(
+        Path("/project") / file, text, name, calls=[CallSite(arguments=call, place="m.c:3") for call in calls]
+    )
     assert signature is not None
     return signature
 
@@ -179,3 +182,92 @@ def test_floats_are_widened_in_every_word_that_makes_them():
         "double f(double x) { return exp(x) * 0.5 + 1e-3 + DBL_MAX; }"
     )
     assert widen("int floats = 0x1f; floatx(f);") == "int floats = 0x1f; floatx(f);"
+
+
+def test_macros_of_a_project_behind_the_star_say_nothing_of_the_type():
+    text = "void copy(const float * MY_RESTRICT x, float * MY_RESTRICT y, long k) { for (long i = 0; i < k; i++) y[i] = x[i]; }"
+    assert [parameter.kind for parameter in read(text, "copy").parameters] == ["F32", "F32", "I64"]
+
+
+def test_the_end_of_an_array_is_no_array_of_its_own():
+    text = """static unsigned count(const unsigned char *in, const unsigned char *match, const unsigned char *limit) {
+        const unsigned char *start = in;
+        while (in < limit && *match == *in) { in++; match++; }
+        return in - start;
+    }"""
+    signature = read(text, "count")
+    assert roles(signature) == {"in": "input", "match": "input", "limit": "end"}
+    assert signature.parameters[2].end_of == "in"
+
+
+def test_a_capacity_is_a_size_and_a_size_may_come_by_its_address():
+    packed = read("int pack(const char *src, char *dst, int srcSize, int dstCapacity) { dst[0] = src[0]; return 1; }",
+                  "pack", calls=("a, b, 100, 0",))  # fmt: skip
+    assert packed.sizes == ("srcSize", "dstCapacity")
+    fortran = read("void twice(const int *n, double *x) { for (int i = 0; i < *n; i++) x[i] *= 2; }", "twice")
+    assert (fortran.sizes, fortran.parameters[0].by_pointer) == (("n",), True)
+
+
+def test_what_the_body_takes_bytes_for_is_what_they_are():
+    text = "float dot(const void *a, const void *b, int n) { const float *x = (const float *)a; const float *y = b; return x[n-1] * y[0]; }"
+    assert [array.kind for array in read(text, "dot").arrays] == ["F32", "F32"]
+
+
+def test_a_reference_to_a_number_is_passed_and_compared():
+    text = "void sum(const float *x, int n, float &total) { for (int i = 0; i < n; i++) total += x[i]; }"
+    total = read(text, "sum", "sum.cpp").parameters[2]
+    assert (total.role, total.extents, total.by_value) == ("inout", ("1",), True)
+
+
+def test_sizes_of_callers_are_taken_from_numbers_and_constants_with_their_place():
+    text = "void fill(float *x, int rows, int cols) { for (int i = 0; i < rows * cols; i++) x[i] = 0; }"
+    calls = [
+        CallSite(arguments="p, 12, COLS", place="main.c:9", constants=read_constants("#define COLS 640 /* wide */\n")),
+        CallSite(arguments="p, h, w", place="main.c:10"),
+    ]
+    signature = read_signature(Path("/project/fill.c"), text, "fill", calls=calls)
+    assert signature is not None
+    assert [(dict(shape.sizes), shape.place) for shape in signature.called] == [({"rows": 12, "cols": 640}, "main.c:9")]
+
+
+def test_one_of_several_is_named_by_its_line():
+    text = "int f(int a) { return a; }\nint f(const int *a, int n) { return a[n - 1]; }\n"
+    assert read(text, "f", "f.cpp").line == 2
+    assert "another with --function f:1" in read(text, "f", "f.cpp").notes[0]
+    assert read(text, "f:1", "f.cpp").line == 1
+    with pytest.raises(UserError, match="lines 1, 2"):
+        read(text, "f:7", "f.cpp")
+
+
+def test_a_static_member_is_called_by_its_class():
+    assert read("struct Math { static int twice(int a) { return 2 * a; } };", "twice", "m.cpp").name == "Math::twice"
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "fields", "size"),
+    [
+        ("typedef struct { float r; float i; } cpx;", "cpx", [(0, "F32", 2)], 8),
+        ("struct p { float prob; int index; };", "struct p", [(0, "F32", 1), (4, "I32", 1)], 8),
+        ("typedef unsigned short half; typedef struct { union { struct { half d; half m; }; unsigned int dm; };"
+         " unsigned char s[12]; unsigned char q[256/2]; } block;", "block", [(0, "U16", 2), (4, "U8", 140)], 144),
+        ("typedef struct { char tag; double at[2]; struct { short a, b; } more[2]; } deep;", "deep",
+         [(0, "I8", 1), (8, "F64", 2), (24, "I16", 4)], 32),
+    ],
+)  # fmt: skip
+def test_structs_of_numbers_are_read_field_by_field(text, name, fields, size):
+    layout = read_layout(text, name)
+    assert [(item.offset, item.kind, item.count) for item in layout.fields] == fields
+    assert layout.bytes == size
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("typedef struct { int n; float *data; } T;", "holds a pointer (data)"),
+        ("typedef struct state *T;", "is a pointer"),
+        ("typedef struct { unsigned a : 3; } T;", "holds single bits (a)"),
+        ("class T { public: int f(); };", "is defined nowhere that its source includes"),
+    ],
+)
+def test_structs_that_no_numbers_fill_say_why(text, why):
+    assert read_layout(text, "T").why == why

@@ -116,6 +116,16 @@ static UNUSED int buffer_intact(const Buffer *b) {
     return 1;
 }
 
+/* Numbers of one kind that lie together in a struct. */
+typedef struct {
+    size_t offset;
+    Kind kind;
+    int count;
+} Field;
+
+static UNUSED void fill_fields(const Array *array, char *data, const int64_t *sizes, Mix mix, uint64_t *rng,
+                               const Field *fields, int count);
+
 #include "problem.h"
 
 #define ARRAY_COUNT COUNT(ARRAYS)
@@ -208,6 +218,22 @@ static UNUSED void fill(const Array *array, char *data, const int64_t *sizes, Mi
     plant(array, data, count, mix, rng);
     if (array->values == TEXT && count > 0) {
         data[count - 1] = '\0';
+    }
+}
+
+/* Structs, field by field. */
+static UNUSED void fill_fields(const Array *array, char *data, const int64_t *sizes, Mix mix, uint64_t *rng,
+                               const Field *fields, int count) {
+    static const size_t BYTES[] = {4, 8, 1, 2, 4, 8, 1, 2, 4, 8, 1};
+    memset(data, 0, (size_t)array->elements(sizes) * array->bytes);
+    for (int64_t i = 0; i < array->elements(sizes); i++) {
+        for (int f = 0; f < count; f++) {
+            Array field = {.name = array->name, .kind = fields[f].kind, .values = ANY};
+            for (int e = 0; e < fields[f].count; e++) {
+                char *at = data + (size_t)i * array->bytes + fields[f].offset + (size_t)e * BYTES[field.kind];
+                set_number(field.kind, at, number_of(&field, mix, rng));
+            }
+        }
     }
 }
 

@@ -62,10 +62,15 @@ static void survey_call(const Build *original, const Shape *shape, Mix mix, Plac
         printf("DIFFERS %s %s %s\n", shape->label, NAMES[mix], ARRAYS[which].name);
         exit(3);
     }
+    int is_written = 0;
+    for (int i = 0; i < ARRAY_COUNT; i++) {
+        size_t result = strcmp(ARRAYS[i].name, "result") == 0;
+        is_written |= !result && memcmp(c.now[i].data, c.before[i], c.now[i].bytes) != 0;
+    }
     restore(&c);
     double began = now_us();
     run(original, &c);
-    printf("OK %s %s %d %.3f\n", shape->label, NAMES[mix], (int)placement, now_us() - began);
+    printf("OK %s %s %d %.3f %d\n", shape->label, NAMES[mix], (int)placement, now_us() - began, is_written);
     exit(0);
 }
 
