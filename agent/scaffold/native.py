@@ -416,8 +416,8 @@ def find_flags(root: Path, source: Path, language: str) -> tuple[str, tuple[str,
     macro = _implementation_macro(source)
     defined = (f"-D{macro}",) if macro else ()
     flags = ("-O2", *defined, *(flag for folder in include for flag in ("-I", folder)))
-    words = " ".join(filter(None, ("-O2", *defined, options)))
-    note = f"no compile_commands.json: compiled with {words}"
+    said = " ".join(filter(None, ("-O2", *defined, options)))
+    note = f"no compile_commands.json: compiled with {said}"
     return compiler or COMPILERS[language][0], flags, note
 
 
