@@ -68,8 +68,8 @@ class Briefing(Value):
     """Current text of the editable files of the best version."""
     best_commit: str
     best_round: int
-    aggregate: float
-    """Primary metric of the best version (geometric mean)."""
+    aggregate: float | None
+    """Primary metric of the best version (geometric mean); None before the baseline is measured."""
     bottleneck: Bottleneck
     bottleneck_evidence: str
     profile: Profiled | None

@@ -167,6 +167,11 @@ def _plain_function(value: object) -> bool:
     return value is None
 
 
+def _plain_start(value: object) -> bool:
+    """Likewise."""
+    return value == "kernel"
+
+
 def _plain_math(value: object) -> bool:
     """Likewise."""
     return value == "refused"
@@ -246,6 +251,9 @@ class Contract(Value):
     """Name of the function or kernel that is timed, where its file holds others too."""
     relaxed_math: Annotated[Literal["refused", "allowed"], Field(exclude_if=_plain_math)] = "refused"
     """Whether a candidate may add options that change what NaN, infinity, subnormals and rounding give: `-ffast-math`."""
+    start: Annotated[Literal["kernel", "pytorch"], Field(exclude_if=_plain_start)] = "kernel"
+    """What the kernel's files hold: a kernel of the backend, or PyTorch alone, of which limit `write_baseline` (preset
+    `router`) has the planner write a first kernel, tested and committed before the baseline is measured."""
     flags_file: str | None = None
     """Editable file with compiler flags, if the build reads one."""
     target_shapes: Literal["all"] | tuple[str, ...] = "all"

@@ -84,6 +84,8 @@ class Limits(Value):
     stagnation_same_category: int = 3
     stagnation_same_bottleneck: int = 4
     split: bool = True
+    write_baseline: Annotated[bool, Field(exclude_if=_plain(False))] = False
+    """Where a contract starts from PyTorch, the planner writes the first kernel, and that is the original."""
     mask_fraction: float = 0.5
     max_restarts: int = 1
     # ends
@@ -140,7 +142,7 @@ class Limits(Value):
 PRESETS: dict[Preset, Limits] = {
     "evidence": Limits(lost_in_a_row=3, calibration_looks=(4, 6, 8, 12)),
     "campaign": Limits(preset="campaign", repair_builds=False, max_restarts=0),
-    "router": Limits(preset="router", repair_builds=False, split=False, max_restarts=3),
+    "router": Limits(preset="router", repair_builds=False, split=False, write_baseline=True, max_restarts=3),
     "autonomous": Limits(
         preset="autonomous",
         repair_builds=False,

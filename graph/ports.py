@@ -27,7 +27,7 @@ from ridgeline.graph.judgment import JudgeFailed, Judgment, SizeTime, TimedCall
 from ridgeline.graph.record import Body, Extracted, Line, Reflection
 from ridgeline.graph.stats.noise import KnownNoise
 from ridgeline.graph.trial import Broken, Built, Judged
-from ridgeline.graph.values import Artifact, FileEdit, Value
+from ridgeline.graph.values import Artifact, FileEdit, Hypothesis, Value
 
 
 class CandidateCommit(Value):
@@ -67,6 +67,12 @@ class Formatting(Value):
 
 class Planner(Protocol):
     """Who proposes. Raises `ridgeline.agent.errors.Waiting` when an answer must come from outside first."""
+
+    def write_baseline(
+        self, briefing: Briefing, about: Hypothesis, edits: tuple[FileEdit, ...], evidence: str
+    ) -> Draft:
+        """Stage 1: a first kernel of the backend in place of PyTorch; `edits` so far and what was wrong with them."""
+        ...
 
     def propose(self, briefing: Briefing) -> Proposal: ...
     def draft(self, briefing: Briefing, proposal: Proposal) -> Draft: ...

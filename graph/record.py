@@ -10,8 +10,8 @@ from ridgeline.graph.contract import Contract
 from ridgeline.graph.evidence import Benchmark, Ceilings, Comparison, Machine, Profiled, TestResult
 from ridgeline.graph.limits import Limits
 from ridgeline.graph.target import Goal, Target
-from ridgeline.graph.trial import Judged, find_proposal
-from ridgeline.graph.values import SCHEMA, Artifact, Bottleneck, Bucket, Cost, Instant, Value
+from ridgeline.graph.trial import Judged, Repair, find_proposal
+from ridgeline.graph.values import SCHEMA, Artifact, Bottleneck, Bucket, Cost, Hypothesis, Instant, Value
 
 
 def _nothing(value: object) -> bool:
@@ -73,6 +73,21 @@ class Extracted(Value):
     bench: tuple[Artifact, ...]
 
 
+class WrittenBaseline(Value):
+    """Stage 1: the first kernel, which the planner wrote where only PyTorch was."""
+
+    upstream: str
+    """The commit with PyTorch alone."""
+    hypothesis: Hypothesis
+    opened_at: Instant
+    explanation: str
+    diff: Artifact
+    test: TestResult
+    repairs: tuple[Repair, ...] = ()
+    prompts: Prompts = ()
+    cost: Cost = Cost()
+
+
 class Opened(Value):
     kind: Literal["opened"] = "opened"
     target: Target
@@ -99,6 +114,13 @@ class Opened(Value):
     """Whether time is counted from the start of the command, over all sessions (`Clock.worked_s`)."""
     extracted: Annotated[Extracted | None, Field(exclude_if=_none)] = None
     """The minimal project of the unmodified code, in workspace mode."""
+    written: Annotated[WrittenBaseline | None, Field(exclude_if=_none)] = None
+    """The first kernel, where the planner wrote it: `base_commit` is the one that holds it."""
+
+    @property
+    def upstream_commit(self) -> str:
+        """The commit of the user's that everything stands on."""
+        return self.written.upstream if self.written else self.base_commit
 
 
 class Rooflined(Value):

@@ -8,7 +8,7 @@ from ridgeline.graph.contract import Contract
 from ridgeline.graph.evidence import Benchmark, Ceilings, Comparison, Machine, Profiled, TestResult
 from ridgeline.graph.limits import Limits
 from ridgeline.graph.ports import Base
-from ridgeline.graph.record import Extracted, Spec, StopCheck
+from ridgeline.graph.record import Spec, StopCheck, WrittenBaseline
 from ridgeline.graph.target import Target
 from ridgeline.graph.trial import Judged, Trial
 from ridgeline.graph.values import SCHEMA, Bottleneck, Value
@@ -46,8 +46,8 @@ class Setting(Value):
     target: Target
     machine: Machine
     base: Base | None = None
-    extracted: Extracted | None = None
-    """The minimal project, in workspace mode."""
+    written: WrittenBaseline | None = None
+    """The first kernel, where Stage 1 wrote it; `base` holds it then."""
     ceilings: Ceilings | None = None
 
 

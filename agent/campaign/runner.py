@@ -120,6 +120,9 @@ def _take_back(campaign_dir: Path, repository: Path, new_folders: list[Path]) ->
         assert isinstance(opened, Opened)
         # only while it still points where the campaign put it
         Repository(repository).git.attempt("update-ref", "-d", f"refs/heads/{opened.branch}", opened.base_commit)
+    elif (campaign_dir / BASE).exists():  # refused between the branch and the first line: Stage 1 found no kernel
+        base = read_model(campaign_dir / BASE, Base)
+        Repository(repository).git.attempt("update-ref", "-d", f"refs/heads/{base.branch}", base.commit)
     for inside in [*campaign_dir.iterdir()] if campaign_dir.is_dir() else []:
         if inside.is_dir() and not inside.is_symlink():
             discard_tree(inside)

@@ -203,7 +203,7 @@ def _find_base(campaign: Path, history: History | None) -> Iterator[Damage]:
         mend = "" if history is not None else f"delete it: the campaign has not begun ({error.why})"
         yield Damage(file=BASE, problem=error.why, mend=mend)
     else:
-        if history is not None and base.commit != history.opened.base_commit:
+        if history is not None and base.commit != history.opened.upstream_commit:
             yield Damage(file=BASE, problem="commit: is not the one that the ledger begins with", mend="")
 
 
@@ -278,7 +278,7 @@ def _find_branch(campaign: Path, history: History) -> Iterator[Damage]:
         return
     try:
         user = Repository(root).git
-        if not user.has(opened.base_commit):
+        if not user.has(opened.upstream_commit):
             return
         tip = user.tip(f"refs/heads/{opened.branch}")
     except (NotAGitRepository, GitFailed):

@@ -314,6 +314,12 @@ class CatalogPlanner:
             explanation=f"{card.title}, weaker form: {fallback.why}.",
         )
 
+    def write_baseline(
+        self, briefing: Briefing, about: Hypothesis, edits: tuple[FileEdit, ...], evidence: str
+    ) -> Draft:
+        """Refused: cards change kernels and write none."""
+        return Draft(edits=(), refusal="the catalog changes kernels that are there, and writes none")
+
     def split(self, briefing: Briefing, judged: Judged) -> Draft:
         """Refused: a card rewrites the kernel as a whole and cannot dispatch by configuration class."""
         lever = find_proposal(judged).hypothesis.lever

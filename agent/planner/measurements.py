@@ -235,10 +235,12 @@ def describe_score(briefing: Briefing) -> str:
     scoring = briefing.contract.scoring
     shapes = f"the {len(briefing.shapes)} shapes" if briefing.shapes else "the shapes"
     better = "higher" if higher_wins(scoring) else "lower"
-    return (
-        f"geometric mean over {shapes} of {_metric(scoring)}, {better} is better; the best version had"
-        f" {briefing.aggregate:.4g} by the quick command in round {briefing.best_round}"
+    now = (
+        "nothing is measured yet"
+        if briefing.aggregate is None
+        else f"the best version had {briefing.aggregate:.4g} by the quick command in round {briefing.best_round}"
     )
+    return f"geometric mean over {shapes} of {_metric(scoring)}, {better} is better; {now}"
 
 
 def counted_work(contract: Contract) -> str:

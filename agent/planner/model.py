@@ -33,7 +33,7 @@ from ridgeline.graph.limits import Limits
 from ridgeline.graph.ports import Planner
 from ridgeline.graph.record import Reflection
 from ridgeline.graph.trial import Broken, Built, Drafted, Judged, find, find_proposal
-from ridgeline.graph.values import Cost, Hypothesis
+from ridgeline.graph.values import Cost, FileEdit, Hypothesis
 from ridgeline.prompts.render import SHIPPED, Templates
 
 # A planner whose budget can end in the middle of a round: the round closes, and the campaign concludes by T7.
@@ -53,6 +53,11 @@ class FrugalPlanner:
             return self._inner.propose(briefing)
         except NotAsked as spent:
             return Proposal(hypothesis=None, exhausted=f"{spent.begins}{spent}", cost=self._since(before))
+
+    def write_baseline(
+        self, briefing: Briefing, about: Hypothesis, edits: tuple[FileEdit, ...], evidence: str
+    ) -> Draft:
+        return self._draft(lambda: self._inner.write_baseline(briefing, about, edits, evidence))
 
     def draft(self, briefing: Briefing, proposal: Proposal) -> Draft:
         return self._draft(lambda: self._inner.draft(briefing, proposal))
@@ -102,6 +107,7 @@ class FrugalPlanner:
 SYSTEM = "system.v1.md"
 PROMPTS: dict[str, tuple[str, ...]] = {
     "propose": ("propose.v5.md", "terms.v4.md", "context.v3.md"),
+    "baseline": ("baseline.v1.md", "context.v3.md", "edits.v3.md"),
     "draft": ("draft.v4.md", "context.v3.md", "edits.v3.md"),
     "repair": ("repair.v4.md", "context.v3.md", "edits.v3.md"),
     "split": ("split.v4.md", "context.v3.md", "edits.v3.md"),
@@ -138,7 +144,7 @@ MOST = 5
 """Directions that are asked for."""
 GIVE_UP = 3
 """Rounds in a row without a usable direction after which the campaign ends: more would only cost more."""
-BEFORE_EDITS = frozenset({"propose", "draft", "review"})
+BEFORE_EDITS = frozenset({"baseline", "propose", "draft", "review"})
 """Questions that show the best version's sources; the others show the candidate's."""
 TOOL_SHARE = 12
 """One tool's answer may fill this part of the context's budget."""
@@ -180,6 +186,14 @@ class ModelPlanner:
         exchange = talk(self._model, question, lambda text: check_directions(text, rules, unresolved))
         prompts = self._wording.identities("propose", tools=bool(question.tools))
         return _proposal(exchange, briefing.round).model_copy(update={"prompts": prompts})
+
+    def write_baseline(
+        self, briefing: Briefing, about: Hypothesis, edits: tuple[FileEdit, ...], evidence: str
+    ) -> Draft:
+        """A first kernel in place of PyTorch; `evidence` says what was wrong with `edits`, the attempt before."""
+        texts = measurements.overlaid(briefing, edits)
+        backend = briefing.target.target_lang
+        return self._edits("baseline", briefing, about, texts=texts, evidence=evidence, backend=backend)
 
     def draft(self, briefing: Briefing, proposal: Proposal) -> Draft:
         """Edits of the best version that test the hypothesis, or why there are none."""
@@ -336,7 +350,7 @@ class ModelPlanner:
             **more,
         }
         # the tools read the best version, so they help only where that is what is edited
-        tools = self._tools() if name == "draft" and ELIDED in variables["sources"] else ()
+        tools = self._tools() if name in ("baseline", "draft") and ELIDED in variables["sources"] else ()
         question = self._add_tools(self._question(name, briefing, {**variables, "tools": bool(tools)}), briefing, tools)
         question = self._add_checks(question, lambda: of_edits(texts, contract))
         exchange: Exchange[EditedFiles | str] = talk(

@@ -467,6 +467,7 @@ def _contract(plan: Plan) -> str:
         "cpu for this processor",
         f"dtype: {dtype}",
         "kernel_source: [kernel.py]",
+        "start: pytorch             # with preset router the planner writes the first kernel; else PyTorch is the version to beat",
         f"protected: [task.yaml, reference.py, {ORIGIN_FILE}]",
         f"test_command: {judge} test task.yaml",
         f"benchmark_command: {judge} bench task.yaml --csv {{csv}}",

@@ -38,7 +38,7 @@ from ridgeline.graph.limits import Limits
 from ridgeline.graph.ports import CandidateCommit, Planner
 from ridgeline.graph.record import Reflection
 from ridgeline.graph.trial import Broken, Built, Judged
-from ridgeline.graph.values import FileEdit, Value
+from ridgeline.graph.values import FileEdit, Hypothesis, Value
 from ridgeline.prompts.render import TEMPLATES, Templates
 from ridgeline.sandbox.profiles.isa.values import CompilerMissing, NotCompiled
 from ridgeline.sandbox.store.campaign_folder import ArtifactStore
@@ -198,6 +198,11 @@ class ListeningPlanner:
     def propose(self, briefing: Briefing) -> Proposal:
         self._listen(briefing, "propose", lambda planner: planner.propose(briefing))
         return self._inner.propose(briefing)
+
+    def write_baseline(
+        self, briefing: Briefing, about: Hypothesis, edits: tuple[FileEdit, ...], evidence: str
+    ) -> Draft:
+        return self._inner.write_baseline(briefing, about, edits, evidence)
 
     def draft(self, briefing: Briefing, proposal: Proposal) -> Draft:
         self._listen(briefing, "draft", lambda planner: planner.draft(briefing, proposal))

@@ -71,6 +71,7 @@ from ridgeline.graph.loop.setup import (
     prepare,
     recall,
     roofline,
+    write_baseline,
 )
 from ridgeline.graph.ports import Ports
 from ridgeline.graph.rules.calibration import next_calibration
@@ -92,7 +93,8 @@ def list_nodes() -> tuple[tuple[str, Node, str | Router], ...]:
         ("define", define, "approve_target"),
         ("approve_target", approve_target, "prepare"),
         ("prepare", prepare, "roofline"),
-        ("roofline", roofline, "recall"),
+        ("roofline", roofline, "write_baseline"),
+        ("write_baseline", write_baseline, "recall"),
         ("recall", recall, "baseline_test"),
         ("baseline_test", baseline_test, "baseline_measure"),
         ("baseline_measure", baseline_measure, "baseline_profile"),

@@ -2,23 +2,29 @@
 
 from langgraph.runtime import Runtime
 
+from ridgeline.graph.briefing import Briefing
+from ridgeline.graph.contract import Contract
 from ridgeline.graph.errors import BrokenBaseline, NeedsAnswer, TargetRefused, missing_package
-from ridgeline.graph.evidence import Benchmark, BenchmarkFailed, Comparison
+from ridgeline.graph.evidence import Benchmark, BenchmarkFailed, Comparison, TestResult
 from ridgeline.graph.loop.context import publish, read_history, wait_for_decision
-from ridgeline.graph.ports import Ports
-from ridgeline.graph.record import BaselineClosed, Calibrated, Opened, Rooflined
+from ridgeline.graph.ports import Applied, Base, Ports, Refused
+from ridgeline.graph.record import BaselineClosed, Calibrated, Opened, Rooflined, WrittenBaseline
 from ridgeline.graph.reports.approval import ask_about_target
+from ridgeline.graph.reports.files import write_first_message
 from ridgeline.graph.rules import calibration
 from ridgeline.graph.rules import history as fold
+from ridgeline.graph.rules.audit import find_refusal
 from ridgeline.graph.rules.bottleneck import classify_bottleneck
 from ridgeline.graph.rules.cost import command_cost
-from ridgeline.graph.rules.define import Questions, resolve_target
+from ridgeline.graph.rules.define import Questions, make_first_hypothesis, resolve_target
 from ridgeline.graph.rules.headroom import make_roofline_record, rests_on_kept_ceilings
 from ridgeline.graph.rules.roofline import compute_shape_roofs
 from ridgeline.graph.rules.shapes import choose_representative, list_classes
 from ridgeline.graph.rules.stop import has_nothing_to_gain
 from ridgeline.graph.standing import History
-from ridgeline.graph.state import BRANCHES, BaselineSoFar, Setting, State, Update
+from ridgeline.graph.state import BRANCHES, BaselineSoFar, Request, Setting, State, Update
+from ridgeline.graph.trial import Repair
+from ridgeline.graph.values import Cost, FileEdit, Hypothesis, Value
 
 
 def define(state: State, runtime: Runtime[Ports]) -> Update:
@@ -59,9 +65,7 @@ def prepare(state: State, runtime: Runtime[Ports]) -> Update:
     setting = state["setting"]
     assert setting is not None
     base = runtime.context.workspace.open(setting.target.git_branch)
-    workspace = setting.target.execution_mode == "workspace"
-    extracted = runtime.context.workspace.extract(base.commit) if workspace else None
-    return {"setting": setting.model_copy(update={"base": base, "extracted": extracted})}
+    return {"setting": setting.model_copy(update={"base": base})}
 
 
 # Step 0: the ceilings of this machine, as far as they can be measured; the shapes meet them at the baseline.
@@ -74,6 +78,108 @@ def roofline(state: State, runtime: Runtime[Ports]) -> Update:
     assert setting is not None
     ceilings = runtime.context.device.ceilings(setting.target.dtype)
     return {"setting": setting.model_copy(update={"ceilings": ceilings})}
+
+
+# Stage 1, where the kernel's files hold PyTorch alone: a first kernel, tested and committed. Stage 2 follows by itself.
+
+
+def write_baseline(state: State, runtime: Runtime[Ports]) -> Update:
+    """The planner's first kernel takes PyTorch's place as the original. Raises BrokenBaseline where none is right.
+
+    Nothing is committed to the campaign's branch before the test passes.
+    """
+    setting, request, ports = state["setting"], state["request"], runtime.context
+    assert setting is not None
+    assert setting.base is not None
+    if not (request.limits.write_baseline and request.contract.start == "pytorch"):
+        return {}
+    base, about, opened_at = setting.base, make_first_hypothesis(setting.target), ports.clock.now("stage 1 opened")
+    briefing = _brief_first_kernel(setting, request, ports)
+    edits: tuple[FileEdit, ...] = ()
+    repairs: tuple[Repair, ...] = ()
+    prompts: tuple[str, ...] = ()
+    evidence, cost = "", Cost()
+    for _ in range(request.limits.max_repairs + 1):
+        answer = ports.planner.write_baseline(briefing, about, edits, evidence)
+        prompts, cost = (*prompts, *answer.prompts), cost + answer.cost
+        if not answer.edits:
+            evidence = answer.refusal or "the planner gave no edits"
+            break
+        edits = answer.edits
+        applied, evidence = _try_first_kernel(answer.edits, about, base, request.contract, ports, opened_at)
+        if isinstance(applied, TestedKernel):
+            commit = ports.workspace.accept(
+                parent=base.commit, tree=applied.edit.tree, message=write_first_message(about, answer), at=opened_at
+            )
+            written = WrittenBaseline(
+                upstream=base.commit,
+                hypothesis=about,
+                opened_at=opened_at,
+                explanation=answer.explanation,
+                diff=applied.edit.diff,
+                test=applied.test,
+                repairs=repairs,
+                prompts=prompts,
+                cost=cost + command_cost(applied.test),
+            )
+            new = base.model_copy(update={"commit": commit, "tree": applied.edit.tree})
+            return {"setting": setting.model_copy(update={"base": new, "written": written})}
+        repairs = (*repairs, Repair(evidence=evidence, explanation=answer.explanation))
+    raise BrokenBaseline(
+        f"{request.contract_path}: start: pytorch: no first kernel passed the test, so nothing is committed:"
+        f" {_tail(evidence)}; give a model that can write one (--model), write the kernel yourself, or measure PyTorch"
+        " itself with --set write_baseline=false"
+    )
+
+
+class TestedKernel(Value):
+    """A first kernel that passed the test."""
+
+    __test__ = False
+    edit: Applied
+    test: TestResult
+
+
+def _try_first_kernel(
+    edits: tuple[FileEdit, ...], about: Hypothesis, base: Base, contract: Contract, ports: Ports, at: str
+) -> tuple[TestedKernel | None, str]:
+    """Read, built and tested; else what was wrong with it."""
+    edit = ports.workspace.apply(round=1, parent=base.commit, edits=edits, at=at)
+    if isinstance(edit, Refused):
+        return None, edit.detail
+    if edit.tree == base.tree:
+        return None, "the edits leave PyTorch as it was"
+    if refused := find_refusal(edit.audit, about, contract):
+        return None, refused.detail
+    built = ports.builder.build(edit.commit)
+    if not built.ok:
+        return None, built.exit.output if built.exit else "the build failed without saying why"
+    test = ports.checker.check(edit.commit, purpose="stage 1")
+    return (TestedKernel(edit=edit, test=test), "") if test.passed else (None, f"{test.kind}: {test.detail}")
+
+
+def _brief_first_kernel(setting: Setting, request: Request, ports: Ports) -> Briefing:
+    """What is known before anything was measured: target, machine, documents and the PyTorch."""
+    base, target = setting.base, setting.target
+    assert base is not None
+    return Briefing(
+        round=1,
+        target=target,
+        contract=request.contract,
+        machine=setting.machine,
+        specs=request.specs,
+        sources=ports.workspace.sources(base.commit),
+        best_commit=base.commit,
+        best_round=1,
+        aggregate=None,
+        bottleneck="unknown",
+        bottleneck_evidence="nothing is measured before the first kernel exists",
+        profile=None,
+        rounds=(),
+        consecutive_rollbacks=0,
+        tips=ports.files.tips(target.target_gpu, target.target_op, target.target_backend),
+        head=f"stage 1 of {base.commit}",
+    )
 
 
 # Read the tips once, then open the ledger: from here on it is the record.
@@ -101,7 +207,8 @@ def recall(state: State, runtime: Runtime[Ports]) -> Update:
             version=request.version,
             decisions=decided,
             counts_work=request.counts_work,
-            extracted=setting.extracted,
+            extracted=ports.workspace.extract(base.commit) if target.execution_mode == "workspace" else None,
+            written=setting.written,
         )
     )
     ports.ledger.append(make_roofline_record(setting.ceilings, setting.machine, request.specs))

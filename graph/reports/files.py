@@ -4,6 +4,7 @@ import hashlib
 
 import yaml
 
+from ridgeline.graph.briefing import Draft
 from ridgeline.graph.record import BaselineClosed, Opened, RoundClosed
 from ridgeline.graph.reports import figures
 from ridgeline.graph.reports.figures import render_once
@@ -11,10 +12,18 @@ from ridgeline.graph.reports.final_report import render_final_report
 from ridgeline.graph.reports.logs import optimize_log, performance, trend
 from ridgeline.graph.reports.memory import baseline_memory, latest_unmasked, round_memory
 from ridgeline.graph.reports.readme import readme
-from ridgeline.graph.reports.rounds import Documents, baseline_files, describe_expected, place_artifacts, round_files
+from ridgeline.graph.reports.rounds import (
+    Documents,
+    baseline_files,
+    baseline_report,
+    describe_expected,
+    place_artifacts,
+    round_files,
+)
 from ridgeline.graph.reports.text import cell, clip, command, interval, line, minute, percent
 from ridgeline.graph.standing import History
 from ridgeline.graph.trial import Drafted, Judged, find, find_proposal
+from ridgeline.graph.values import Hypothesis
 from ridgeline.prompts.render import render
 
 
@@ -22,7 +31,7 @@ def render_all(history: History, *, worktree: str, tool: str = "ridgeline") -> D
     """All files. `worktree` is the checked-out tree that the quick script measures; nothing is read, no clock asked."""
     files = _living(history, worktree, tool) | _render_minimal_project(history)
     if history.baseline is not None:
-        files |= baseline_files(history, history.baseline)
+        files |= baseline_files(history, history.baseline) | _render_stage_1(history, history.baseline)
         files["memory/v0.json"] = baseline_memory(history, history.baseline)
     for closed in history.rounds:
         files |= _of_round(history, closed)
@@ -40,7 +49,7 @@ def render_changed(history: History, *, worktree: str, tool: str = "ridgeline") 
     if history.rounds:
         files |= _of_round(history, history.rounds[-1])
     elif history.baseline is not None:
-        files |= baseline_files(history, history.baseline)
+        files |= baseline_files(history, history.baseline) | _render_stage_1(history, history.baseline)
         files["memory/v0.json"] = baseline_memory(history, history.baseline)
     return files | _render_memory(history) | _ending(history)
 
@@ -66,6 +75,26 @@ def _render_minimal_project(history: History) -> Documents:
     for group in ("src", "tests", "bench"):
         files |= place_artifacts(group, getattr(extracted, group))
     return files
+
+
+def _render_stage_1(history: History, baseline: BaselineClosed) -> Documents:
+    """Plan, report and change of the first kernel; nothing where the campaign began with one."""
+    written = history.opened.written
+    if written is None:
+        return {}
+    return {
+        "plans/v0_plan.md": _render_plan(
+            written.hypothesis,
+            version=0,
+            time=minute(written.opened_at),
+            best_round=1,
+            bottleneck="unknown",
+            bottleneck_evidence="nothing was measured before the first kernel existed",
+            expected="No gain is predicted: PyTorch was not timed.",
+        ),
+        "baseline_report.md": baseline_report(history, baseline, written),
+        "rounds/round-1/artifacts/candidate.diff": written.diff,
+    }
 
 
 def _of_round(history: History, closed: RoundClosed) -> Documents:
@@ -116,13 +145,22 @@ def plan(history: History, closed: RoundClosed) -> str:
     """From the hypothesis as it stood before the first edit."""
     hypothesis = figures.hypothesis(closed)
     prior = figures.before(history, closed.round)
-    return render(
-        "plan.v1.md",
+    return _render_plan(
+        hypothesis,
         version=closed.round - 1,
         time=minute(find_proposal(closed.judged).opened_at),
         best_round=prior[0] if prior else 1,
         bottleneck=closed.bottleneck,
         bottleneck_evidence=line(closed.bottleneck_evidence) or "no further evidence was recorded",
+        expected=describe_expected(closed),
+    )
+
+
+def _render_plan(hypothesis: Hypothesis, **facts: object) -> str:
+    """The plan's page, with what it stood on."""
+    return render(
+        "plan.v1.md",
+        **facts,
         evidence=[line(item) for item in hypothesis.evidence],
         sources=[cell(source) for source in hypothesis.sources],
         lever=cell(hypothesis.lever),
@@ -132,7 +170,6 @@ def plan(history: History, closed: RoundClosed) -> str:
         category=hypothesis.category,
         bucket=hypothesis.bucket,
         target_class=cell(hypothesis.target_class),
-        expected=describe_expected(closed),
         risks=line(hypothesis.risks),
     )
 
@@ -310,6 +347,11 @@ def commit_message(judged: Judged, history: History, round: int) -> str:
         campaign=target.campaign,
         round=round,
     )
+
+
+def write_first_message(hypothesis: Hypothesis, draft: Draft) -> str:
+    """Message of the commit that Stage 1 makes."""
+    return f"V0: baseline kernel\n\n{line(hypothesis.change)}\n\n{line(draft.explanation)}\n"
 
 
 def tip_entry(closed: RoundClosed, opened: Opened) -> str:

@@ -80,6 +80,12 @@ def latest_unmasked(history: History, restart: Restarted) -> int:
 def baseline_memory(history: History, baseline: BaselineClosed) -> str:
     """v0."""
     empty: Entry = {"action_category": "", "action_description": "no code change", "expected_impact": ""}
+    if written := history.opened.written:
+        empty = {
+            "action_category": written.hypothesis.category,
+            "action_description": clip(written.hypothesis.change, WORDS),
+            "expected_impact": "",
+        }
     roof = history.roofline
     unknown: list[Json] = [
         pitfall("runtime", spec.text, "no source for this number", lesson="the target that needs it is off")

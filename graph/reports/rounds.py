@@ -3,7 +3,7 @@
 from pathlib import PurePosixPath
 
 from ridgeline.graph.evidence import Benchmark, BenchmarkFailed, Profiled
-from ridgeline.graph.record import BaselineClosed, RoundClosed
+from ridgeline.graph.record import BaselineClosed, RoundClosed, WrittenBaseline
 from ridgeline.graph.reports import figures
 from ridgeline.graph.reports.result import aggregate_table, shape_table
 from ridgeline.graph.reports.text import (
@@ -21,6 +21,7 @@ from ridgeline.graph.reports.text import (
 )
 from ridgeline.graph.reports.transfer import transfer_check
 from ridgeline.graph.rules.early_end import note_silent_test
+from ridgeline.graph.rules.headroom import Headroom, compute_headroom, describe_device
 from ridgeline.graph.rules.history import best_profile
 from ridgeline.graph.rules.result import compute_product
 from ridgeline.graph.rules.roofline import bound_of
@@ -111,6 +112,28 @@ def _baseline_summary(history: History, baseline: BaselineClosed) -> str:
         classes=[cell(name) for name in baseline.classes],
         machine=history.opened.machine,
         commit=history.opened.base_commit,
+    )
+
+
+def baseline_report(history: History, baseline: BaselineClosed, written: WrittenBaseline) -> str:
+    """`baseline_report.md` of Stage 1: what was written from PyTorch, how right it is, and how fast it began."""
+    contract = history.contract
+    share = compute_headroom(baseline.quick.rows, contract, describe_device(history))
+    return render(
+        "baseline_report.v1.md",
+        operator=cell(history.opened.target.target_op),
+        kernels=[code(path, 200) for path in contract.kernel_source],
+        test_command=code(command(contract.test_command)),
+        upstream=written.upstream,
+        commit=history.opened.base_commit,
+        explanation=line(written.explanation) or "none was given",
+        prompts=[code(name, 120) for name in written.prompts],
+        repairs=[(line(item.evidence, 300), line(item.explanation, 300)) for item in written.repairs],
+        tests=written.test,
+        detail=fence(written.test.detail) if written.test.detail else "",
+        rows=shape_table(baseline.quick.rows, contract),
+        aggregate=aggregate_table(baseline.quick.rows, contract),
+        share=line(share.text) if isinstance(share, Headroom) else f"unknown: {line(share)}",
     )
 
 

@@ -8,7 +8,7 @@ from ridgeline.graph.contract import Contract
 from ridgeline.graph.evidence import Machine
 from ridgeline.graph.rules.goal import GoalError, parse_goal, unit_of
 from ridgeline.graph.target import Goal, Target
-from ridgeline.graph.values import Value
+from ridgeline.graph.values import Hypothesis, Prediction, Value
 
 # What a person's one-line instruction says, and nothing that it does not say.
 
@@ -125,6 +125,23 @@ class Question(Value):
     field: str
     message: str
     """What is missing or contradictory, and what may be answered."""
+
+
+def make_first_hypothesis(target: Target) -> Hypothesis:
+    """What Stage 1 sets out to do; it claims no gain, for nothing is measured yet."""
+    return Hypothesis(
+        id="stage-1",
+        lever="first-kernel",
+        claim=f"I expect a kernel in {target.target_lang} to compute what PyTorch computes, because its code says what that is",
+        change=f"write the first {target.target_lang} kernel of {target.target_op} in place of PyTorch",
+        category="algorithm",
+        bucket="K1",
+        evidence=("the kernel's files hold PyTorch alone",),
+        risks="wrong results; until the test passes nothing is committed",
+        verification="the correctness test passes",
+        prediction=Prediction(counter="none", direction="down"),
+        high_risk=True,
+    )
 
 
 class Questions(Value):
