@@ -24,7 +24,7 @@ from ridgeline.graph.evidence import (
 )
 from ridgeline.graph.finding import Finding
 from ridgeline.graph.judgment import JudgeFailed, Judgment, SizeTime, TimedCall
-from ridgeline.graph.record import Body, Extracted, Line, Reflection
+from ridgeline.graph.record import Body, Line, MinimalVersion, Reflection
 from ridgeline.graph.stats.noise import KnownNoise
 from ridgeline.graph.trial import Broken, Built, Judged
 from ridgeline.graph.values import Artifact, FileEdit, Hypothesis, Value
@@ -91,7 +91,7 @@ class Workspace(Protocol):
     def apply(
         self, *, round: int, parent: str, edits: tuple[FileEdit, ...], at: str
     ) -> CandidateCommit | EditRefusal: ...
-    def extract(self, commit: str) -> Extracted:
+    def extract(self, commit: str) -> MinimalVersion:
         """The minimal project of a version: kernel, direct dependencies, test and benchmark, and nothing else."""
         ...
 

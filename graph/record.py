@@ -61,7 +61,7 @@ class ShapeRoof(Value):
     """No correct implementation can be faster on these ceilings."""
 
 
-class Extracted(Value):
+class MinimalVersion(Value):
     """The minimal project of one version, in workspace mode: where each of its files came from."""
 
     commit: str
@@ -73,7 +73,7 @@ class Extracted(Value):
     bench: tuple[Artifact, ...]
 
 
-class WrittenBaseline(Value):
+class FirstKernel(Value):
     """Stage 1: the first kernel, which the planner wrote where only PyTorch was."""
 
     upstream: str
@@ -112,15 +112,15 @@ class Opened(Value):
     decisions: Decisions = ()
     counts_work: Annotated[bool, Field(exclude_if=lambda counts: not counts)] = False
     """Whether time is counted from the start of the command, over all sessions (`Clock.worked_s`)."""
-    extracted: Annotated[Extracted | None, Field(exclude_if=_none)] = None
+    minimal: Annotated[MinimalVersion | None, Field(exclude_if=_none)] = None
     """The minimal project of the unmodified code, in workspace mode."""
-    written: Annotated[WrittenBaseline | None, Field(exclude_if=_none)] = None
+    first_kernel: Annotated[FirstKernel | None, Field(exclude_if=_none)] = None
     """The first kernel, where the planner wrote it: `base_commit` is the one that holds it."""
 
     @property
     def upstream_commit(self) -> str:
         """The commit of the user's that everything stands on."""
-        return self.written.upstream if self.written else self.base_commit
+        return self.first_kernel.upstream if self.first_kernel else self.base_commit
 
 
 class Rooflined(Value):

@@ -8,7 +8,7 @@ from ridgeline.graph.contract import Contract
 from ridgeline.graph.evidence import Benchmark, Ceilings, Comparison, Machine, Profiled, TestResult
 from ridgeline.graph.limits import Limits
 from ridgeline.graph.ports import Base
-from ridgeline.graph.record import Spec, StopCheck, WrittenBaseline
+from ridgeline.graph.record import FirstKernel, Spec, StopCheck
 from ridgeline.graph.target import Target
 from ridgeline.graph.trial import Judged, Trial
 from ridgeline.graph.values import SCHEMA, Bottleneck, Value
@@ -46,7 +46,7 @@ class Setting(Value):
     target: Target
     machine: Machine
     base: Base | None = None
-    written: WrittenBaseline | None = None
+    first_kernel: FirstKernel | None = None
     """The first kernel, where Stage 1 wrote it; `base` holds it then."""
     ceilings: Ceilings | None = None
 

@@ -10,7 +10,7 @@ from ridgeline.graph.contract import Contract
 from ridgeline.graph.errors import ArtifactLost, BranchTaken, FilesConflict, NoSuchBase
 from ridgeline.graph.judgment import JudgeFailed, Judgment, QuestionAnswer, SizeTime, TimedCall
 from ridgeline.graph.ports import Base, CandidateCommit, EditRefusal
-from ridgeline.graph.record import Body, Extracted, Line, key
+from ridgeline.graph.record import Body, Line, MinimalVersion, key
 from ridgeline.graph.task import Task
 from ridgeline.graph.values import Artifact, FileEdit
 from ridgeline.sandbox.audit.examine import find_added
@@ -153,7 +153,7 @@ class FakeWorkspace:
             audit=find_added(before, {edit.path: edit.text for edit in edits}, dtype=self._contract.dtype),
         )
 
-    def extract(self, commit: str) -> Extracted:
+    def extract(self, commit: str) -> MinimalVersion:
         groups = find_minimal_project(self._files(commit), self._contract, lambda path: self._files(commit)[path])
         taken = {path: self._files(commit)[path] for paths in groups.values() for path in paths}
         minimal = self._commit(self._tree(taken), parent=commit, message="minimal", at=BASE_AT)
@@ -161,7 +161,7 @@ class FakeWorkspace:
             group: tuple(self._artifacts.put(path, taken[path].encode()) for path in paths)
             for group, paths in groups.items()
         }
-        return Extracted(commit=minimal, upstream=commit, **stored)
+        return MinimalVersion(commit=minimal, upstream=commit, **stored)
 
     def select_core(self, edits: tuple[FileEdit, ...]) -> tuple[FileEdit, ...]:
         flags = (self._contract.flags_file,) if self._contract.flags_file else ()

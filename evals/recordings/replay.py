@@ -30,7 +30,7 @@ from ridgeline.graph.approval import ApprovalRequest, Decision
 from ridgeline.graph.briefing import Briefing
 from ridgeline.graph.loop.build import CHECKPOINTED
 from ridgeline.graph.ports import Base, CandidateCommit, EditRefusal, Ports, Workspace
-from ridgeline.graph.record import Extracted, Line, Opened, RoundClosed
+from ridgeline.graph.record import Line, MinimalVersion, Opened, RoundClosed
 from ridgeline.graph.state import Request
 from ridgeline.graph.values import SCHEMA, Artifact, FileEdit, Value
 from ridgeline.sandbox.store.durable import UnsyncedFiles
@@ -151,7 +151,7 @@ class ToldWorkspace:
     def apply(self, *, round: int, parent: str, edits: tuple[FileEdit, ...], at: str) -> CandidateCommit | EditRefusal:
         return self._ask("apply", round=round, parent=parent, edits=edits, at=at)  # type: ignore[no-any-return]
 
-    def extract(self, commit: str) -> Extracted:
+    def extract(self, commit: str) -> MinimalVersion:
         return self._ask("extract", commit=commit)  # type: ignore[no-any-return]
 
     def select_core(self, edits: tuple[FileEdit, ...]) -> tuple[FileEdit, ...]:

@@ -200,7 +200,7 @@ def after_draft(state: State) -> Literal["apply", "judge"]:
 def after_apply(state: State, runtime: Runtime[Ports]) -> Literal["local_gate", "compile", "judge"]:
     if isinstance(state["trial"], Failed):
         return "judge"
-    return "local_gate" if read_history(runtime.context).opened.extracted else "compile"
+    return "local_gate" if read_history(runtime.context).opened.minimal else "compile"
 
 
 def after_local_gate(state: State) -> Literal["sync_back", "repair", "judge"]:

@@ -7,8 +7,8 @@ from ridgeline.graph.contract import Contract
 from ridgeline.graph.errors import BrokenBaseline, NeedsAnswer, TargetRefused, missing_package
 from ridgeline.graph.evidence import Benchmark, BenchmarkFailed, Comparison, TestResult
 from ridgeline.graph.loop.context import publish, read_history, wait_for_decision
-from ridgeline.graph.ports import Applied, Base, Ports, Refused
-from ridgeline.graph.record import BaselineClosed, Calibrated, Opened, Rooflined, WrittenBaseline
+from ridgeline.graph.ports import Base, CandidateCommit, EditRefusal, Ports
+from ridgeline.graph.record import BaselineClosed, Calibrated, FirstKernel, Opened, Rooflined
 from ridgeline.graph.reports.approval import ask_about_target
 from ridgeline.graph.reports.files import write_first_message
 from ridgeline.graph.rules import calibration
@@ -107,11 +107,11 @@ def write_baseline(state: State, runtime: Runtime[Ports]) -> Update:
             break
         edits = answer.edits
         applied, evidence = _try_first_kernel(answer.edits, about, base, request.contract, ports, opened_at)
-        if isinstance(applied, TestedKernel):
+        if isinstance(applied, PassingKernel):
             commit = ports.workspace.accept(
                 parent=base.commit, tree=applied.edit.tree, message=write_first_message(about, answer), at=opened_at
             )
-            written = WrittenBaseline(
+            first_kernel = FirstKernel(
                 upstream=base.commit,
                 hypothesis=about,
                 opened_at=opened_at,
@@ -123,7 +123,7 @@ def write_baseline(state: State, runtime: Runtime[Ports]) -> Update:
                 cost=cost + command_cost(applied.test),
             )
             new = base.model_copy(update={"commit": commit, "tree": applied.edit.tree})
-            return {"setting": setting.model_copy(update={"base": new, "written": written})}
+            return {"setting": setting.model_copy(update={"base": new, "first_kernel": first_kernel})}
         repairs = (*repairs, Repair(evidence=evidence, explanation=answer.explanation))
     raise BrokenBaseline(
         f"{request.contract_path}: start: pytorch: no first kernel passed the test, so nothing is committed:"
@@ -132,20 +132,20 @@ def write_baseline(state: State, runtime: Runtime[Ports]) -> Update:
     )
 
 
-class TestedKernel(Value):
+class PassingKernel(Value):
     """A first kernel that passed the test."""
 
     __test__ = False
-    edit: Applied
+    edit: CandidateCommit
     test: TestResult
 
 
 def _try_first_kernel(
     edits: tuple[FileEdit, ...], about: Hypothesis, base: Base, contract: Contract, ports: Ports, at: str
-) -> tuple[TestedKernel | None, str]:
+) -> tuple[PassingKernel | None, str]:
     """Read, built and tested; else what was wrong with it."""
     edit = ports.workspace.apply(round=1, parent=base.commit, edits=edits, at=at)
-    if isinstance(edit, Refused):
+    if isinstance(edit, EditRefusal):
         return None, edit.detail
     if edit.tree == base.tree:
         return None, "the edits leave PyTorch as it was"
@@ -155,7 +155,7 @@ def _try_first_kernel(
     if not built.ok:
         return None, built.exit.output if built.exit else "the build failed without saying why"
     test = ports.checker.check(edit.commit, purpose="stage 1")
-    return (TestedKernel(edit=edit, test=test), "") if test.passed else (None, f"{test.kind}: {test.detail}")
+    return (PassingKernel(edit=edit, test=test), "") if test.passed else (None, f"{test.kind}: {test.detail}")
 
 
 def _brief_first_kernel(setting: Setting, request: Request, ports: Ports) -> Briefing:
@@ -207,8 +207,8 @@ def recall(state: State, runtime: Runtime[Ports]) -> Update:
             version=request.version,
             decisions=decided,
             counts_work=request.counts_work,
-            extracted=ports.workspace.extract(base.commit) if target.execution_mode == "workspace" else None,
-            written=setting.written,
+            minimal=ports.workspace.extract(base.commit) if target.execution_mode == "workspace" else None,
+            first_kernel=setting.first_kernel,
         )
     )
     ports.ledger.append(make_roofline_record(setting.ceilings, setting.machine, request.specs))
@@ -243,15 +243,15 @@ def baseline_test(state: State, runtime: Runtime[Ports]) -> Update:
 
 def _require_whole(ports: Ports, opened: Opened) -> None:
     """Raises BrokenBaseline where the minimal project of workspace mode does not build, or fails the test."""
-    extracted = opened.extracted
-    if extracted is None:
+    minimal = opened.minimal
+    if minimal is None:
         return
-    files = [file.name for file in (*extracted.src, *extracted.tests, *extracted.bench)]
-    built = ports.builder.build(extracted.commit)
+    files = [file.name for file in (*minimal.src, *minimal.tests, *minimal.bench)]
+    built = ports.builder.build(minimal.commit)
     if not built.ok:
         output = built.exit.output if built.exit else ""
         raise BrokenBaseline(_describe_incomplete(opened, files, "does not build", output))
-    test = ports.checker.check(extracted.commit, purpose="baseline, minimal project")
+    test = ports.checker.check(minimal.commit, purpose="baseline, minimal project")
     if not test.passed:
         raise BrokenBaseline(_describe_incomplete(opened, files, f"fails the test ({test.kind})", test.detail))
 
@@ -289,10 +289,10 @@ def baseline_measure(state: State, runtime: Runtime[Ports]) -> Update:
         ports.timer.benchmark(commit, level="quick", source="quick", shapes=chosen, repeat=0, purpose="baseline"),
         history.opened.contract_path,
     )
-    if history.opened.extracted is not None:
+    if history.opened.minimal is not None:
         _require_usable(
             ports.timer.benchmark(
-                history.opened.extracted.commit,
+                history.opened.minimal.commit,
                 level="quick",
                 source="quick",
                 shapes=chosen,

@@ -68,32 +68,32 @@ def _living(history: History, worktree: str, tool: str) -> Documents:
 
 def _render_minimal_project(history: History) -> Documents:
     """`src/`, `tests/` and `bench/` of workspace mode, as they were extracted; nothing where the project is worked in."""
-    extracted = history.opened.extracted
-    if extracted is None:
+    minimal = history.opened.minimal
+    if minimal is None:
         return {}
     files: Documents = {}
     for group in ("src", "tests", "bench"):
-        files |= place_artifacts(group, getattr(extracted, group))
+        files |= place_artifacts(group, getattr(minimal, group))
     return files
 
 
 def _render_stage_1(history: History, baseline: BaselineClosed) -> Documents:
     """Plan, report and change of the first kernel; nothing where the campaign began with one."""
-    written = history.opened.written
-    if written is None:
+    first_kernel = history.opened.first_kernel
+    if first_kernel is None:
         return {}
     return {
         "plans/v0_plan.md": _render_plan(
-            written.hypothesis,
+            first_kernel.hypothesis,
             version=0,
-            time=minute(written.opened_at),
+            time=minute(first_kernel.opened_at),
             best_round=1,
             bottleneck="unknown",
             bottleneck_evidence="nothing was measured before the first kernel existed",
             expected="No gain is predicted: PyTorch was not timed.",
         ),
-        "baseline_report.md": baseline_report(history, baseline, written),
-        "rounds/round-1/artifacts/candidate.diff": written.diff,
+        "baseline_report.md": baseline_report(history, baseline, first_kernel),
+        "rounds/round-1/artifacts/candidate.diff": first_kernel.diff,
     }
 
 
@@ -305,10 +305,10 @@ def _additions(opened: Opened, baseline: BaselineClosed | None) -> str:
         "measurement_env": {"machine": opened.machine.name, "fingerprint": opened.machine.fingerprint},
         "ridgeline": opened.version,
     }
-    if opened.extracted is not None:
-        fields["upstream_commit"] = opened.extracted.upstream
+    if opened.minimal is not None:
+        fields["upstream_commit"] = opened.minimal.upstream
         fields["extracted_files"] = {
-            group: {file.name: file.sha256 for file in getattr(opened.extracted, group)}
+            group: {file.name: file.sha256 for file in getattr(opened.minimal, group)}
             for group in ("src", "tests", "bench")
         }
     return _dump(fields)

@@ -80,10 +80,10 @@ def latest_unmasked(history: History, restart: Restarted) -> int:
 def baseline_memory(history: History, baseline: BaselineClosed) -> str:
     """v0."""
     empty: Entry = {"action_category": "", "action_description": "no code change", "expected_impact": ""}
-    if written := history.opened.written:
+    if first_kernel := history.opened.first_kernel:
         empty = {
-            "action_category": written.hypothesis.category,
-            "action_description": clip(written.hypothesis.change, WORDS),
+            "action_category": first_kernel.hypothesis.category,
+            "action_description": clip(first_kernel.hypothesis.change, WORDS),
             "expected_impact": "",
         }
     roof = history.roofline

@@ -3,7 +3,7 @@
 from pathlib import PurePosixPath
 
 from ridgeline.graph.evidence import Benchmark, BenchmarkFailed, Profiled
-from ridgeline.graph.record import BaselineClosed, RoundClosed, WrittenBaseline
+from ridgeline.graph.record import BaselineClosed, FirstKernel, RoundClosed
 from ridgeline.graph.reports import figures
 from ridgeline.graph.reports.result import aggregate_table, shape_table
 from ridgeline.graph.reports.text import (
@@ -115,7 +115,7 @@ def _baseline_summary(history: History, baseline: BaselineClosed) -> str:
     )
 
 
-def baseline_report(history: History, baseline: BaselineClosed, written: WrittenBaseline) -> str:
+def baseline_report(history: History, baseline: BaselineClosed, first_kernel: FirstKernel) -> str:
     """`baseline_report.md` of Stage 1: what was written from PyTorch, how right it is, and how fast it began."""
     contract = history.contract
     share = compute_headroom(baseline.quick.rows, contract, describe_device(history))
@@ -124,13 +124,13 @@ def baseline_report(history: History, baseline: BaselineClosed, written: Written
         operator=cell(history.opened.target.target_op),
         kernels=[code(path, 200) for path in contract.kernel_source],
         test_command=code(command(contract.test_command)),
-        upstream=written.upstream,
+        upstream=first_kernel.upstream,
         commit=history.opened.base_commit,
         explanation=line(written.explanation) or "none was given",
-        prompts=[code(name, 120) for name in written.prompts],
-        repairs=[(line(item.evidence, 300), line(item.explanation, 300)) for item in written.repairs],
-        tests=written.test,
-        detail=fence(written.test.detail) if written.test.detail else "",
+        prompts=[code(name, 120) for name in first_kernel.prompts],
+        repairs=[(line(item.evidence, 300), line(item.explanation, 300)) for item in first_kernel.repairs],
+        tests=first_kernel.test,
+        detail=fence(first_kernel.test.detail) if first_kernel.test.detail else "",
         rows=shape_table(baseline.quick.rows, contract),
         aggregate=aggregate_table(baseline.quick.rows, contract),
         share=line(share.text) if isinstance(share, Headroom) else f"unknown: {line(share)}",

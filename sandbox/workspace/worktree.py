@@ -9,7 +9,7 @@ from ridgeline.graph.contract import Contract
 from ridgeline.graph.errors import BranchTaken, NoSuchBase
 from ridgeline.graph.finding import Finding
 from ridgeline.graph.ports import Artifacts, Base, CandidateCommit, EditRefusal
-from ridgeline.graph.record import Extracted
+from ridgeline.graph.record import MinimalVersion
 from ridgeline.graph.values import Artifact, FileEdit
 from ridgeline.sandbox.audit.examine import find_added
 from ridgeline.sandbox.audit.shared import find_shared, native, nearest
@@ -160,7 +160,7 @@ class GitWorkspace:
             audit=self._audit(parent, edits),
         )
 
-    def extract(self, commit: str) -> Extracted:
+    def extract(self, commit: str) -> MinimalVersion:
         """The minimal project of a version, as a commit of its own; nothing of the user's repository changes.
 
         Only files below the contract's folder are looked at. The same version gives the same answer.
@@ -182,7 +182,7 @@ class GitWorkspace:
             contents = self._holdings.contents(mirror, tuple(files[path].oid for path in groups[group]))
             return tuple(self._artifacts.put(path, data) for path, data in zip(groups[group], contents, strict=True))
 
-        return Extracted(
+        return MinimalVersion(
             commit=f"{new.commit}{MINIMAL}",
             upstream=commit,
             src=store("src"),

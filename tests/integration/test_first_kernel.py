@@ -45,7 +45,7 @@ def test_the_first_kernel_is_tested_reported_and_committed_and_then_optimized(tm
     campaign = campaign_of(tmp_path, planner)
     campaign.drive()
     history = campaign.history()
-    written = history.opened.written
+    written = history.opened.first_kernel
     assert planner.evidence[0] == ""
     assert planner.evidence[1].startswith("incorrect: MISMATCH")
     assert [repair.evidence[:9] for repair in written.repairs] == ["incorrect"]
@@ -111,7 +111,7 @@ def test_a_model_is_shown_the_pytorch_and_then_what_was_wrong_with_its_kernel(tm
     assert "What was wrong with your last one" in second
     assert "MISMATCH in incorrect" in second
     assert "speed 80 wrong" in second
-    written = campaign.history().opened.written
+    written = campaign.history().opened.first_kernel
     assert written.explanation == "One tile of 64, one thread."
     assert any(name.startswith("baseline.v1.md@") for name in written.prompts)
 
@@ -120,7 +120,7 @@ def test_a_model_is_shown_the_pytorch_and_then_what_was_wrong_with_its_kernel(tm
 def test_an_existing_kernel_is_optimized_as_it_is(tmp_path, preset, start):
     campaign = campaign_of(tmp_path, Author([], "speed 120"), preset, start)
     campaign.drive()
-    assert campaign.history().opened.written is None
+    assert campaign.history().opened.first_kernel is None
     assert campaign.verdicts()[0] == "faster"
     with pytest.raises(KeyError):
         campaign.files.read("baseline_report.md")
