@@ -34,6 +34,9 @@ class ScriptedPlanner:
         script = self._scripts[round - 2] if round - 2 < len(self._scripts) else None
         return [script] if isinstance(script, str) else script
 
+    def write_baseline(self, briefing: Briefing, about, edits, evidence: str) -> Draft:
+        return Draft(edits=(), refusal="the script writes no first kernel")
+
     def propose(self, briefing: Briefing) -> Proposal:
         if self._script(briefing.round) is None:
             return Proposal(hypothesis=None, exhausted="the script is at its end")

@@ -126,7 +126,7 @@ def baseline_report(history: History, baseline: BaselineClosed, first_kernel: Fi
         test_command=code(command(contract.test_command)),
         upstream=first_kernel.upstream,
         commit=history.opened.base_commit,
-        explanation=line(written.explanation) or "none was given",
+        explanation=line(first_kernel.explanation) or "none was given",
         prompts=[code(name, 120) for name in first_kernel.prompts],
         repairs=[(line(item.evidence, 300), line(item.explanation, 300)) for item in first_kernel.repairs],
         tests=first_kernel.test,
