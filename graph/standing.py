@@ -1,8 +1,6 @@
 """Where a campaign stands, folded from its ledger; and what the next measurement of a trial should be."""
 
-from typing import Annotated, Literal
-
-from pydantic import Field
+from typing import Literal
 
 from ridgeline.graph.contract import Contract
 from ridgeline.graph.evidence import Benchmark, Level, Machine
@@ -85,6 +83,3 @@ class CompareWant(Value):
     kind: Literal["comparison"] = "comparison"
     first_pair: int
     pairs: int
-
-
-Want = Annotated[BenchmarkWant | CompareWant, Field(discriminator="kind")]

@@ -1,6 +1,5 @@
 """Knowledge cards: one lever per Markdown file, described in its YAML front matter, often with the edits themselves."""
 
-import math
 import re
 from collections.abc import Mapping
 from functools import cache
@@ -154,16 +153,6 @@ class Card(Model):
     def edits_of(self, variant: Variant | None) -> tuple[Edit, ...]:
         """The edits with a variant's parameters filled in."""
         return fill_edits(self.edits, variant.params if variant else {})
-
-    @property
-    def confirmed_by(self) -> tuple[str, ...]:
-        """Every counter that says whether the lever worked, the predicted one first."""
-        return tuple(dict.fromkeys((self.prediction.counter, *self.counters)))
-
-    @property
-    def logarithm(self) -> float:
-        """Expected gain in nats."""
-        return math.log(self.expected_speedup)
 
 
 def fill_edits(edits: tuple[Edit, ...], params: Mapping[str, str]) -> tuple[Edit, ...]:

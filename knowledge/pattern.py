@@ -15,7 +15,6 @@ from ridgeline.knowledge.source import Lang, Token, closing, tokens
 
 Kind = str
 Bindings = dict[str, tuple[Token, ...]]
-KINDS = frozenset({"expr", "atom", "lv", "id", "num", "type", "stmts", "opt", "inc"})
 ADVICE = re.compile(r"[ \t]*#[ \t]*pragma[ \t]+(?:GCC[ \t]+(?:unroll|ivdep)|unroll)\b")
 _LONGEST = 400
 _HOLE = re.compile(r"\$(\w+)(?::(\w+))?")

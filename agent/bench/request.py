@@ -22,8 +22,6 @@ from ridgeline.sandbox.workspace.repository import revision
 
 # What is asked of a comparison, checked before anything runs.
 
-MAX_PAIRS = 30
-"""Pairs at most where nobody says: somebody who asks wants an answer, a campaign has other candidates to look at."""
 MOST_PAIRS = 100_000
 """Nobody waits for more; each pair is a look that the bounds are widened for."""
 PLOTS = (".png", ".svg")

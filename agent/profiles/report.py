@@ -155,7 +155,6 @@ def axes(value: tuple[int, int, int] | None) -> str:
 
 # A profile as one self-contained HTML page: no script, no network, every foreign word escaped.
 
-SPOTS_ON_PAGE = 20
 TEMPLATE = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>{{ title }}</title>
 <meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">

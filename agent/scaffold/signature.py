@@ -628,7 +628,6 @@ ANNOTATED: Mapping[str, str] = {
     "torch.Tensor": "tensor", "Tensor": "tensor", "Sequence[str]": "text", "list[str]": "texts",
 }  # fmt: skip
 """Kind of values by annotation; `|None` and what stands in brackets of an array type do not matter."""
-DIMENSIONS = ("n", "m", "k", "p")
 
 
 def _read_python(file: Path, text: str, name: str, language: Language, calls: Sequence[CallSite]) -> Signature | None:

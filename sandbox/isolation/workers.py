@@ -25,7 +25,7 @@ from subprocess import Popen
 from typing import Literal
 
 from ridgeline.graph.errors import ProgramMissing, WorldError
-from ridgeline.sandbox.harness.isolate import filters, kernel
+from ridgeline.sandbox.harness.isolate import filters
 from ridgeline.sandbox.harness.isolate.plan import Mounts, Plan, packed
 from ridgeline.sandbox.harness.isolate.room import NOBODY
 from ridgeline.sandbox.harness.isolate.stem import LONGEST
@@ -604,14 +604,6 @@ def end_process(process: ConfinedProcess | Popen[bytes]) -> None:
     else:
         process.kill()
         process.wait()
-
-
-def shield() -> None:
-    """Keep other processes of the same user from reading this one's memory, as a judge must where isolation is weak.
-
-    It also gives up core dumps, and its files in /proc belong to root from here on.
-    """
-    kernel.prctl(kernel.DUMPABLE, 0)
 
 
 @functools.cache

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from typing import Generic, Literal, TypeVar
+from typing import Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -160,21 +160,6 @@ SHOWN_ERRORS = 2.0
 CLAIM_TRIM = 0.2
 """Share of pairs cut at either end before the judge's clock is asked: the machine has other work too."""
 
-PossibleTime = Literal["yes", "escalate", "no"]
-"""`no`: fewer bytes than the result needs, or faster than an empty call. `escalate`: beyond the operations' peak,
-which an algebraic rewrite may do legally; a closer look decides."""
-
-
-def floor_us(
-    bytes_min: float | None, flops: float | None, *, copy_gbps: float | None, peak_gflops: float | None
-) -> float:
-    """Least time of one call in microseconds; 0 where nothing is known.
-
-    `copy_gbps` is 1e9 bytes per second, reads and writes together; `peak_gflops` 1e9 operations per second of the
-    declared type. A warm cache makes only the floor of operations hold: pass None for the bytes then.
-    """
-    return max(bytes_floor_us(bytes_min, copy_gbps), flops_floor_us(flops, peak_gflops))
-
 
 def bytes_floor_us(bytes_min: float | None, copy_gbps: float | None) -> float:
     """Least time in microseconds to move the bytes; 0 where either number is unknown."""
@@ -188,35 +173,6 @@ def bytes_share(task: Task, dims: Mapping[str, int]) -> float:
     arrays = (*task.inputs, *task.outputs)
     all_bytes = sum(STORAGE[tensor.dtype].itemsize * math.prod(axis_lengths(tensor, dims)) for tensor in arrays)
     return min(1.0, max(0.0, evaluate(task.bytes, dims)) / max(all_bytes, 1))
-
-
-def flops_floor_us(flops: float | None, peak_gflops: float | None) -> float:
-    """Least time in microseconds of the nominal operations; 0 where either number is unknown."""
-    return FLOOR_MARGIN * _microseconds(flops, peak_gflops)
-
-
-def is_possible(time_us: float, *, bytes_us: float, flops_us: float, empty_us: float) -> PossibleTime:
-    """Whether one sample can be true, given the floors and the time of a call that does nothing, all microseconds."""
-    if not time_us >= max(bytes_us, FLOOR_MARGIN * empty_us) or not time_us > 0:
-        return "no"
-    return "yes" if time_us >= flops_us else "escalate"
-
-
-def slope_us(chain_us: Sequence[tuple[int, float]]) -> tuple[float, float]:
-    """Microseconds per step, and the standard error, from chains of (steps, total microseconds).
-
-    A line by least squares: its constant holds what every chain costs once. Raises ValueError for fewer than three
-    chains or a single length, which give no error.
-    """
-    lengths = [float(steps) for steps, _ in chain_us]
-    if len(chain_us) < 3 or len(set(lengths)) < 2:
-        raise ValueError("a slope and its error need three chains of at least two lengths")
-    middle = math.fsum(lengths) / len(lengths)
-    mean_us = math.fsum(total for _, total in chain_us) / len(lengths)
-    width = math.fsum((steps - middle) ** 2 for steps in lengths)
-    slope = math.fsum((steps - middle) * (total - mean_us) for steps, total in chain_us) / width
-    left = math.fsum((total - mean_us - slope * (steps - middle)) ** 2 for steps, total in chain_us)
-    return slope, math.sqrt(left / (len(lengths) - 2) / width)
 
 
 def claim_holds(*, wall_gain_us: float, claimed_gain_us: float, error_us: float) -> bool:

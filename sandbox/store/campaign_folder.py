@@ -341,14 +341,6 @@ def request_stop(campaign_dir: Path, *, why: str = "") -> Path:
     return path
 
 
-def withdraw_stop(campaign_dir: Path) -> bool:
-    """Take a request back; whether there was one."""
-    path = campaign_dir / NAME
-    present = path.exists()
-    path.unlink(missing_ok=True)
-    return present
-
-
 # The files that a campaign goes on from: what a command changed in them is put back, and held against the command.
 
 RECORD = ("ledger.jsonl", "tape.jsonl", "model_tape.jsonl", "request.json", "base.json")

@@ -15,7 +15,6 @@ from ridgeline.sandbox.store.campaign_folder import (
     StopFile,
     WorkClock,
     request_stop,
-    withdraw_stop,
 )
 from ridgeline.sandbox.store.ledger import JsonlLedger, verify
 
@@ -124,15 +123,12 @@ def test_a_ledger_on_a_full_disk_stays_whole_and_goes_on_when_there_is_space(sma
     assert verify(path).lines == 2
 
 
-def test_a_stop_is_counted_and_can_be_withdrawn(tmp_path):
+def test_a_stop_is_counted(tmp_path):
     assert not StopFile(tmp_path).stop_requested(2)
     assert request_stop(tmp_path, why="enough") == request_stop(tmp_path)
     assert StopFile(tmp_path).stop_requested(2)
     assert (tmp_path / "stop.request").read_text() == "enough\n\n"
     assert StopFile(tmp_path).requests == 2
-    assert withdraw_stop(tmp_path)
-    assert not withdraw_stop(tmp_path)
-    assert not StopFile(tmp_path).stop_requested(3)
 
 
 def test_the_clock_is_utc_with_milliseconds(tmp_path):

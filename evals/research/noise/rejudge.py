@@ -44,13 +44,6 @@ class Tally(Value):
     def mean_pairs(self) -> float:
         return statistics.fmean([decision.pairs for decision in self.decisions])
 
-    def pairs_for(self, stand: PairDecision, *, share: float) -> int | None:
-        """Smallest number of pairs within which that share of all orders had ended so; None when never."""
-        return next((n for n in self._list_pairs() if self.share(stand, within=n) >= share), None)
-
-    def _list_pairs(self) -> list[int]:
-        return sorted({decision.pairs for decision in self.decisions})
-
 
 def decide(pairs: Sequence[Comparison], noise: Noise | None, limits: Limits) -> Decision:
     """Looks at the pairs as a campaign does, until a look decides or the looks are spent.

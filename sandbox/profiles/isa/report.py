@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from ridgeline.graph.values import Named, Value
+from ridgeline.graph.values import Value
 from ridgeline.sandbox.profiles.isa import amdgcn, nvidia, tools, triton
 from ridgeline.sandbox.profiles.isa.occupancy import occupancy
 from ridgeline.sandbox.profiles.isa.tools import Place
@@ -77,16 +77,6 @@ def read_assembled(assembled: Assembly) -> Inspection:
         stores = sum(1 for i in code.instructions if i.mnemonic.split(".")[0] == "STL")
         code_resources = code_resources.model_copy(update={"vgpr_spills": stores})
     return Inspection(report=_report(assembled, code.kernel, _resources_of(assembled, code_resources), code), code=code)
-
-
-def counters(report: Report) -> tuple[Named, ...]:
-    """What the loop's gates read: `spills`, and `occupancy` in per cent of what the hardware holds."""
-    numbers = []
-    if report.resources.vgpr_spills is not None:
-        numbers.append(Named(name="spills", value=report.resources.vgpr_spills))
-    if report.occupancy is not None:
-        numbers.append(Named(name="occupancy", value=100.0 * report.occupancy.share))
-    return tuple(numbers)
 
 
 def _assemble(request: triton.CompileRequest, targets: Sequence[Target], place: Place) -> tuple[Assembly, ...]:
@@ -255,14 +245,6 @@ MOVES: tuple[tuple[Kind, str], ...] = (
     ("lds_write", "LDS writes"),
 )
 Number = float | int | None
-
-
-def gate(before: Sequence[Report], after: Sequence[Report]) -> tuple[IsaFinding, ...]:
-    """Evidence against `after`, over the targets that both have: spills, scratch or a lost wave tier.
-
-    Never evidence for it: fewer registers do not make a kernel faster, only measuring shows that.
-    """
-    return tuple(finding for finding in compare_reports(before, after) if finding.weight == "against")
 
 
 def compare_reports(before: Sequence[Report], after: Sequence[Report]) -> tuple[IsaFinding, ...]:
