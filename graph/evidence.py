@@ -56,6 +56,7 @@ class Machine(Value):
     l2_bytes: int | None = None
     l3_bytes: int | None = None
     compiler: str = ""
+    """Of a processor's machine its compiler; of a card torch, Triton and the driver, with their versions."""
 
 
 class Rate(Value):

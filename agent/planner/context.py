@@ -8,6 +8,8 @@ from itertools import takewhile
 from pathlib import PurePosixPath
 from typing import Literal
 
+import yaml
+
 from ridgeline.agent.planner import history as past
 from ridgeline.agent.planner.conversation import (
     Count,
@@ -39,6 +41,7 @@ from ridgeline.agent.planner.tools import (
 )
 from ridgeline.graph.briefing import Briefing
 from ridgeline.graph.record import Spec
+from ridgeline.graph.task import Input
 from ridgeline.graph.values import Bucket, Hypothesis
 
 FAILED_MOST = 450
@@ -92,7 +95,7 @@ class Context:
             Part(name="shapes", share=0.05, make=self._shapes),
             Part(name="sources", share=LONG, make=lambda tokens: self._sources(self._texts(), tokens, number=True)),
             self._problem_part(number=True),
-            Part(name="profile", share=0.06, make=self._profile),
+            Part(name="profile", share=0.06, make=lambda tokens: self._profile(tokens, predicts=True)),
             Part(name="knowledge", share=0.048, make=lambda tokens: self._levers(tokens, cards)),
             Part(name="lineage", share=0.05, make=lambda tokens: past.lineage(rounds, tokens=tokens, count=count)),
             Part(name="failed", share=0.05, make=self._describe_failures),
@@ -165,6 +168,7 @@ class Context:
             "measured by": " ".join(contract.quick_command),
             "timed by": timed_by(briefing),
             "benchmark": benchmark_says(briefing, self._reader) if briefing.machine.kind != "cpu" else "",
+            "timed values": describe_values(briefing, self._reader),
             "timed function": self._describe_scope(),
             "best version": f"commit {briefing.best_commit[:12]} of round {briefing.best_round}",
         }
@@ -184,7 +188,7 @@ class Context:
             "device": f"{machine.name} ({target.platform}, {machine.arch}){cores}",
             "features": " ".join(machine.features),
             "caches": _caches(machine.l1d_bytes, machine.l2_bytes, machine.l3_bytes),
-            "compiler": machine.compiler,
+            "compiler" if machine.kind == "cpu" else "software": machine.compiler,
             "arithmetic": ARITHMETIC[contract.relaxed_math] if target.target_lang in COMPILED else "",
         }
         return _lines(facts)
@@ -200,9 +204,9 @@ class Context:
         """Times and rates of each shape."""
         return self._fit(by_shape(self._briefing), tokens)
 
-    def _profile(self, tokens: int) -> str:
-        """Bottleneck and counters of the best version."""
-        return self._fit(profile_of(self._briefing), tokens)
+    def _profile(self, tokens: int, *, predicts: bool = False) -> str:
+        """Bottleneck and counters of the best version; `predicts`: with what a prediction may be of."""
+        return self._fit(profile_of(self._briefing, predicts=predicts), tokens)
 
     def _sources(self, texts: Mapping[str, str], tokens: int, *, number: bool, cited: tuple[str, ...] = ()) -> str:
         """Every file with its path; smaller ones whole, so that the room goes to those that need it."""
@@ -408,6 +412,11 @@ TELLS = re.compile(r"error|bound|tolerance|expect|reference", re.IGNORECASE)
 """In a function that is left out after the others: it says what is right."""
 NEEDED = re.compile(r"\b(?:inputs?|work|trusted|exact|reference|expected|fill|generate)\w*\s*\(", re.IGNORECASE)
 """In the first line of a function that is left out last: which values come, and what must come of them."""
+DECIDES = re.compile(
+    r"\b(?:reference|exact|expected|trusted|truth|check|compare|verify|close|equal|worst|mismatch|error|tolerance|bound)\w*\s*\(",
+    re.IGNORECASE,
+)
+"""In the first line of a function that decides what is right: its body is never left out."""
 LISTS = re.compile(r"struct|class|enum|=")
 """In the first line of what is never left out."""
 LEVELS = (0, 1, 2)
@@ -453,7 +462,8 @@ def problem(briefing: Briefing, reader: Reader, *, tokens: int, count: Count) ->
 def fold_bodies(text: str, level: int = 0) -> str:
     """Without the bodies of functions that say nothing of errors or inputs; lists, structures and comments stay.
 
-    `level`: 1 leaves out all but those that say what comes and what is right, 2 all. Every gap is stated.
+    `level`: 1 leaves out all but those that say what comes and what is right, 2 all but those that decide what is right.
+    Every gap is stated.
     """
     lines = text.splitlines()
     out: list[str] = []
@@ -498,9 +508,34 @@ def benchmark_says(briefing: Briefing, reader: Reader) -> str:
     return clip_line(" ".join(timing_sentences), LONGEST) or "does not say whether the L2 cache is cold or warm"
 
 
+def describe_values(briefing: Briefing, reader: Reader) -> str:
+    """How the inputs of timed calls are drawn, as a task of the judge declares them; empty for a benchmark's own."""
+    path = briefing.contract.task_file
+    if path is None:
+        return ""
+    try:
+        declared = yaml.safe_load(reader.text(briefing.best_commit, path) or "")
+        inputs = [Input.model_validate(entry) for entry in declared["inputs"]]
+    except (yaml.YAMLError, ValueError, TypeError, KeyError):
+        return ""
+    return "; ".join(f"{entry.name} {_describe_spread(entry)}" for entry in inputs)
+
+
+def _describe_spread(tensor: Input) -> str:
+    """In words: what a kernel may count on when timed, and not in tests."""
+    if tensor.dtype == "bool" or tensor.values == "mask":
+        return "true or false alike"
+    if "int" in tensor.dtype or tensor.values == "integers":
+        return f"whole numbers from {tensor.low} to {tensor.high - 1}"
+    low, high = tensor.within or {"uniform": (-1.0, 1.0), "positive": (0.1, 1.0)}.get(tensor.values, (0.0, 0.0))
+    return "normal, mean 0 and deviation 1" if tensor.values == "normal" else f"uniform from {low:g} to {high:g}"
+
+
 def _dull(head: str, body: list[str], level: int) -> bool:
     """Whether a block is a function whose body may be left out."""
     if len(body) < BODY or head[:1].isspace() or not head.endswith(("{", ":")) or LISTS.search(head):
+        return False
+    if DECIDES.search(head):
         return False
     if level == 0:
         return not (NEEDED.search(head) or TELLS.search("\n".join([head, *body])))

@@ -1,5 +1,6 @@
 """The profile of the best version as a model is told it: bottleneck, then counters with what they are of."""
 
+import re
 from collections.abc import Mapping, Sequence
 from difflib import unified_diff
 from math import exp, fsum, log
@@ -22,23 +23,60 @@ REASONLESS = "couldn't vectorize loop"
 """Ends a compiler's remark that the next one repeats with its reason."""
 
 
-def profile_of(briefing: Briefing) -> str:
-    """Bottleneck with its grounds, one line for each group of shapes; then counters and notes."""
+def profile_of(briefing: Briefing, *, predicts: bool = True) -> str:
+    """Bottleneck with its grounds, one line for each group of shapes; then counters and notes.
+
+    `predicts`: who reads it is asked for a prediction, so what that may be of is said.
+    """
     why, hint, basis = briefing.bottleneck_evidence.partition(TIMED)
     head = f"bottleneck (a hint: it rests on times alone, {basis.rstrip(')')})" if hint else "bottleneck"
     why = why or "no counter says why"
-    lines = [f"{head}: {briefing.bottleneck}", *(f"because: {chain}" for chain in why.split("; "))]
+    lines = [f"{head}: {briefing.bottleneck}", *(f"because: {chain}" for chain in split_chains(why))]
     if briefing.profile is None:
         return "\n".join([*lines, f"no profile of the best version, so `prediction.counter` is {NO_COUNTER}"])
     command = briefing.contract.profile.command if briefing.contract.profile else ()
     of = f", of one command: {' '.join(command)}" if command else ""
     lines.append(f"instrument: {briefing.profile.rung}{of}")
-    order = sorted(
-        briefing.profile.counters, key=lambda counter: not any(word in counter.name.lower() for word in FIRST)
-    )
-    lines += [f"{counter.name} = {counter.value:g}{_by(briefing.profile, counter.name)}" for counter in order]
+    lines += _list_counters(briefing.profile)
+    lines += [f"`prediction.counter` takes one name of these, {NO_COUNTER}"] if predicts else []
     lines += [f"note: {clip_line(note, 300)}" for note in briefing.profile.notes if not note.endswith(REASONLESS)]
     return "\n".join(lines)
+
+
+def split_chains(evidence: str) -> list[str]:
+    """Each `measured -> inferred -> action`, with the semicolons that are its own."""
+    chains: list[str] = []
+    for part in OUTSIDE_BRACKETS.split(evidence):
+        if not chains or (chains[-1].count(ARROW) >= STEPS and ARROW in part):
+            chains.append(part)
+        else:
+            chains[-1] += f"; {part}"
+    return chains
+
+
+OUTSIDE_BRACKETS = re.compile(r"; (?![^\[\]]*\])(?![^()]*\))")
+ARROW, STEPS = " -> ", 2
+"""Between the three parts of a chain, and how many there are."""
+MEANINGS = {"mem_throughput": "the busiest part of the memory system, caches too", "dram_pct": "device memory alone"}
+"""Said beside counters whose names are easily mixed up."""
+
+
+def _list_counters(profile: Profiled) -> list[str]:
+    """A line for each number, those first that limit a patch; one number under several names stands there once."""
+    order = sorted(profile.counters, key=lambda counter: not any(word in counter.name.lower() for word in FIRST))
+    sources = {origin.name: origin.source.rpartition(": ")[2] for origin in profile.origins}
+    names: dict[tuple[float, str], list[str]] = {}
+    for counter in order:
+        plain = counter.name.lower().replace("_", "")
+        told = next(
+            (key for key in names if key[0] == counter.value and key[1] in (plain, sources.get(counter.name))), None
+        )
+        names.setdefault(told or (counter.value, sources.get(counter.name) or plain), []).append(counter.name)
+    lines = []
+    for (value, _), group in names.items():
+        meaning = f", {MEANINGS[group[0]]}" if len(group) == 1 and group[0] in MEANINGS else ""
+        lines.append(f"{' = '.join(group)} = {value:g}{_by(profile, group[0])}{meaning}")
+    return lines
 
 
 NO_COUNTER = "`score` or `time`"

@@ -433,4 +433,4 @@ def parse_machine(output: str) -> Machine | None:
     name = next((str(card[key]) for key in MACHINE_NAMES if card.get(key)), "")
     driver = str(cards.get("system", {}).get("Driver version", ""))
     arch = str(card.get("GFX Version", ""))
-    return gpu_machine("amd", name=name, arch=arch, rest=(driver,)) if name or arch else None
+    return gpu_machine("amd", name=name, arch=arch, driver=driver) if name or arch else None

@@ -17,7 +17,7 @@ from ridgeline.graph.errors import DeviceLost, ProgramMissing
 from ridgeline.graph.evidence import Ceilings, Machine
 from ridgeline.graph.values import Value
 from ridgeline.sandbox.devices import amd, nvidia
-from ridgeline.sandbox.devices.ceilings import GpuCeilings
+from ridgeline.sandbox.devices.ceilings import GpuCeilings, interpreter_of
 from ridgeline.sandbox.devices.gate import CardGate, card_for
 from ridgeline.sandbox.devices.lease import lease
 from ridgeline.sandbox.devices.values import device_kind
@@ -96,6 +96,17 @@ FLOAT_NAMES = frozenset({"fp32", "float", "float32", "f32"})
 DOUBLE_NAMES = frozenset({"fp64", "double", "float64", "f64"})
 
 
+VERSIONS = """\
+from importlib.metadata import PackageNotFoundError, version
+for name in ("torch", "triton"):
+    try:
+        print(name, version(name))
+    except PackageNotFoundError:
+        pass
+"""
+"""Asked of the Python that the kernel runs in; nothing of them is imported."""
+
+
 class LocalDevice:
     """`ports.Device`: the processor, or the GPU that the contract asks for, of the machine this runs on."""
 
@@ -120,9 +131,10 @@ class LocalDevice:
                 case "cpu":
                     self._machine = _cpu_machine(read_cpu(), _compiler())
                 case "nvidia":
-                    self._machine = self._gpu()
+                    self._machine = self._name_versions(self._gpu())
                 case "amd":
-                    self._machine = _require_machine(amd_machine(), self._contract, "rocm-smi")
+                    card = _require_machine(amd_machine(), self._contract, "rocm-smi")
+                    self._machine = self._name_versions(card)
         return self._machine
 
     def _gpu(self) -> Machine:
@@ -130,6 +142,16 @@ class LocalDevice:
         if machine is None and self._contract.target_gpu is None:  # Triton without a named device runs on either vendor
             machine = amd_machine()
         return _require_machine(machine, self._contract, "nvidia-smi")
+
+    def _name_versions(self, card: Machine) -> Machine:
+        """The card with torch and Triton of the contract's Python beside its driver, where they are installed."""
+        interpreter = interpreter_of(self._contract, self._root)
+        try:
+            asked = run((*interpreter, "-c", VERSIONS), cwd=Path("/"), timeout_s=TIMEOUT_S) if interpreter else None
+        except ProgramMissing:
+            asked = None
+        versions = asked.output.split("\n") if asked and asked.ok else []
+        return card.model_copy(update={"compiler": ", ".join(filter(None, (*versions, card.compiler)))})
 
     def ceilings(self, dtype: str, *, fresh: bool = False) -> Ceilings | None:
         """Copy bandwidth and compute peak for `dtype`; what cannot be measured is None, and `method` says why.

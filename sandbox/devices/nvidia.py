@@ -341,4 +341,4 @@ def parse_machine(output: str) -> Machine | None:
     if len(cells) != 4 or not re.fullmatch(r"\d+\.\d+", cells[1]):
         return None
     name, capability, driver, mebibytes = cells
-    return gpu_machine("nvidia", name=name, arch=f"sm_{capability.replace('.', '')}", rest=(driver, mebibytes))
+    return gpu_machine("nvidia", name=name, arch=f"sm_{capability.replace('.', '')}", driver=driver, rest=(mebibytes,))

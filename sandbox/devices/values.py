@@ -262,7 +262,13 @@ def device_kind(contract: Contract) -> Kind:
     return "amd" if AMD.match(target) else "nvidia"
 
 
-def gpu_machine(kind: str, *, name: str, arch: str, rest: tuple[str, ...]) -> Machine:
+def gpu_machine(kind: str, *, name: str, arch: str, driver: str, rest: tuple[str, ...] = ()) -> Machine:
     """One name per kind of card and driver: `rest` is what else tells machines apart."""
-    digest = hashlib.sha256(json.dumps([kind, name, arch, *rest]).encode()).hexdigest()
-    return Machine(kind="nvidia" if kind == "nvidia" else "amd", name=name, arch=arch, fingerprint=digest)
+    digest = hashlib.sha256(json.dumps([kind, name, arch, driver, *rest]).encode()).hexdigest()
+    return Machine(
+        kind="nvidia" if kind == "nvidia" else "amd",
+        name=name,
+        arch=arch,
+        fingerprint=digest,
+        compiler=f"driver {driver}" if driver else "",
+    )

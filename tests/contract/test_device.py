@@ -1,6 +1,8 @@
 """This machine, described and measured."""
 
+import os
 import shutil
+import sys
 import time
 
 import pytest
@@ -11,6 +13,7 @@ from ridgeline.sandbox.devices import amd, nvidia
 from ridgeline.sandbox.devices.machine import Cpu, LocalDevice, features, read_cpu, size
 from ridgeline.sandbox.devices.values import device_kind
 from tests.builders import make_contract
+from tests.standins_smi import h100, stand_in
 
 
 def test_the_processor_and_its_stable_fingerprint():
@@ -118,3 +121,25 @@ def test_cache_sizes():
     assert (size("32K"), size("1M\n"), size("512")) == (32768, 1048576, 512)
     with pytest.raises(ValueError, match="cache size"):
         size("lots")
+
+
+@pytest.mark.parametrize("versions", [{"torch": "2.11.0", "triton": "3.6.0"}, {"torch": "2.11.0"}, {}])
+def test_a_card_is_told_with_the_versions_that_its_kernel_runs_with(monkeypatch, tmp_path, versions):
+    stand_in(tmp_path / "smi", "nvidia-smi", [h100()])
+    monkeypatch.setenv("PATH", str(tmp_path / "smi"), prepend=os.pathsep)
+    for name, version in versions.items():
+        folder = tmp_path / "site" / f"{name}-{version}.dist-info"
+        folder.mkdir(parents=True)
+        (folder / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
+    python = tmp_path / "python3"
+    python.write_text(f'#!/bin/sh\nPYTHONPATH={tmp_path / "site"} exec {sys.executable} -S "$@"\n')
+    python.chmod(0o755)
+    contract = make_contract(
+        target_gpu="H100", target_backend="TRITON", benchmark_command=(str(python), "bench.py", "{csv}")
+    )
+    machine = LocalDevice(contract).machine()
+    assert machine.compiler == ", ".join([*(f"{name} {v}" for name, v in versions.items()), "driver 550.54.15"])
+    assert (
+        machine.fingerprint
+        == LocalDevice(make_contract(target_gpu="H100", target_backend="CUDA")).machine().fingerprint
+    )

@@ -2,10 +2,18 @@
 
 import pytest
 
-from ridgeline.agent.planner.measurements import counted_work, describe_score, of_score, profile_of, timed_by
+from ridgeline.agent.planner.measurements import (
+    counted_work,
+    describe_score,
+    of_score,
+    profile_of,
+    split_chains,
+    timed_by,
+)
 from ridgeline.agent.planner.tools import alien, of_other_dtype, relevant
 from ridgeline.graph.briefing import ShapeNow
 from ridgeline.graph.contract import Profile, Scoring, Work
+from ridgeline.graph.evidence import Origin
 from ridgeline.graph.values import Prediction
 from ridgeline.knowledge.search import Hit
 from tests.builders import make_contract, make_hypothesis, make_machine, make_profiled, make_target
@@ -129,7 +137,30 @@ def test_a_profile_says_what_it_is_of_and_begins_with_what_limits_a_patch():
     lines = profile_of(about.model_copy(update={"contract": contract})).splitlines()
     assert lines[:3] == ["bottleneck: memory", "because: a 1 -> b -> c", "because: d -> e -> f"]
     assert lines[3].endswith("of one command: bench --profile big")
-    assert lines[4:6] == ["registers = 128", "dram_pct = 40"]
+    assert lines[4:6] == ["registers = 128", "dram_pct = 40, device memory alone"]
+
+
+def test_a_line_for_each_chain_whatever_semicolons_it_has():
+    times = "decode 42 % in 92.8 us or more -> few loads in flight; no launch takes so long -> more blocks"
+    counted = "mem.pct_of_peak 0.8 (high from 0.6) [here; counters] -> memory_bound/hbm, high -> compare the bytes; then tiles (ncu)"
+    assert split_chains(f"{times}; sq 32 % -> leads -> larger tiles") == [times, "sq 32 % -> leads -> larger tiles"]
+    assert split_chains(f"{counted}; {times}") == [counted, times]
+    assert split_chains("no counter says why; none was read") == ["no counter says why; none was read"]
+
+
+def test_a_number_under_several_names_stands_there_once_and_the_names_can_be_predicted():
+    told_by = {"dram_pct": "mem.pct_of_peak 1", "mem_throughput": "mem.pct_of_peak: mem.pct_of_peak 1"}
+    profile = make_profiled(
+        {"MfmaUtil": 90.0, "mfma_util": 90.0, "dram_pct": 86.1, "mem_throughput": 86.1, "calls": 90.0}
+    )
+    origins = tuple(Origin(name=name, rung="counters", source=source) for name, source in told_by.items())
+    lines = profile_of(told(profile=profile.model_copy(update={"origins": origins}))).splitlines()
+    assert [line for line in lines if "90" in line] == ["MfmaUtil = mfma_util = 90", "calls = 90"]
+    assert [line for line in lines if "86.1" in line] == ["dram_pct = mem_throughput = 86.1 (counters)"]
+    assert "`prediction.counter` takes one name of these, `score` or `time`" in lines
+    apart = profile_of(told(profile=make_profiled({"dram_pct": 40.0, "mem_throughput": 70.0}))).splitlines()
+    assert "dram_pct = 40, device memory alone" in apart
+    assert "mem_throughput = 70, the busiest part of the memory system, caches too" in apart
 
 
 def test_a_bottleneck_from_times_alone_is_called_a_hint():
