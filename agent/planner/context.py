@@ -41,7 +41,7 @@ from ridgeline.agent.planner.tools import (
 )
 from ridgeline.graph.briefing import Briefing
 from ridgeline.graph.record import Spec
-from ridgeline.graph.task import Input
+from ridgeline.graph.task import Input, Task
 from ridgeline.graph.values import Bucket, Hypothesis
 
 FAILED_MOST = 450
@@ -169,6 +169,7 @@ class Context:
             "timed by": timed_by(briefing),
             "benchmark": benchmark_says(briefing, self._reader) if briefing.machine.kind != "cpu" else "",
             "timed values": describe_values(briefing, self._reader),
+            "right too at": describe_untimed_sizes(briefing, self._reader),
             "timed function": self._describe_scope(),
             "best version": f"commit {briefing.best_commit[:12]} of round {briefing.best_round}",
         }
@@ -510,15 +511,30 @@ def benchmark_says(briefing: Briefing, reader: Reader) -> str:
 
 def describe_values(briefing: Briefing, reader: Reader) -> str:
     """How the inputs of timed calls are drawn, as a task of the judge declares them; empty for a benchmark's own."""
+    task = _read_task(briefing, reader)
+    return "; ".join(f"{entry.name} {_describe_spread(entry)}" for entry in task.inputs) if task else ""
+
+
+def describe_untimed_sizes(briefing: Briefing, reader: Reader) -> str:
+    """At which sizes beside the timed ones the judge tests; empty for tests of a project's own."""
+    task = _read_task(briefing, reader)
+    if task is None:
+        return ""
+    untimed = [shape.label for shape in task.shapes if not shape.timed]
+    ranges = ", ".join(f"{name} {low} to {high}" for name, (low, high) in task.drawn.ranges.items())
+    drawn = f"{task.drawn.count} sizes drawn anew{f' ({ranges})' if ranges else ''}" if task.drawn.count else ""
+    return ", ".join(part for part in (drawn, *untimed) if part)
+
+
+def _read_task(briefing: Briefing, reader: Reader) -> Task | None:
+    """The task of a contract that the judge answers; None for others, and where the file cannot be read."""
     path = briefing.contract.task_file
     if path is None:
-        return ""
+        return None
     try:
-        declared = yaml.safe_load(reader.text(briefing.best_commit, path) or "")
-        inputs = [Input.model_validate(entry) for entry in declared["inputs"]]
-    except (yaml.YAMLError, ValueError, TypeError, KeyError):
-        return ""
-    return "; ".join(f"{entry.name} {_describe_spread(entry)}" for entry in inputs)
+        return Task.model_validate(yaml.safe_load(reader.text(briefing.best_commit, path) or ""))
+    except (yaml.YAMLError, ValueError, RecursionError):
+        return None
 
 
 def _describe_spread(tensor: Input) -> str:

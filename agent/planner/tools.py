@@ -491,7 +491,8 @@ def is_covered(cards: Sequence[Card], briefing: Briefing) -> bool:
 def _fit_of(card: Card, briefing: Briefing, scope: Scope | None) -> int:
     """Words of the operator that it is expressly for, where it treats what was measured and finds its place; else 0.
 
-    Too few blocks are filled up by splitting the work: that treats waiting and launches, not what a block holds.
+    Too few blocks are filled up by splitting the work: that treats waiting and launches, not what a block holds, and
+    of such cards those come first that foretell a larger grid.
     """
     is_thin = "under_filled" in briefing.bottleneck_evidence
     treated = {"latency", "launch"} if is_thin else {briefing.bottleneck} - {"unknown"}
@@ -499,7 +500,12 @@ def _fit_of(card: Card, briefing: Briefing, scope: Scope | None) -> int:
         return 0
     if _readiness(card, briefing, scope) < 1:
         return 0
-    return sum(op in briefing.target.target_op for op in card.ops)
+    spoken_words = sum(op in briefing.target.target_op for op in card.ops)
+    return spoken_words + MANY_WORDS * (is_thin and bool(GRIDS & {card.prediction.counter, *card.counters[:1]}))
+
+
+GRIDS, MANY_WORDS = frozenset({"launch__grid_size", "waves_per_multiprocessor"}), 100
+"""What grows where the work is split, told of a card first; and more than an operator has words."""
 
 
 def distinct(cards: Sequence[Card]) -> tuple[tuple[Card, tuple[str, ...]], ...]:

@@ -13,6 +13,7 @@ from ridgeline.agent.planner.tools import (
     levers,
     list_other_levers,
 )
+from ridgeline.graph.values import FileEdit
 from ridgeline.knowledge.cards import load
 from tests.builders import make_hypothesis, make_machine, make_round, make_target
 from tests.catalog_briefs import brief, naive
@@ -148,9 +149,23 @@ def test_a_decode_with_too_few_blocks_is_shown_how_the_work_is_split():
             bottleneck_evidence="64 blocks on 132 SMs -> under_filled/grid, high confidence -> split the work",
         )
     )
-    assert "attn-split-kv" in found[:2]
+    assert found[0] == "attn-split-kv"
     assert found.index("attn-split-kv") < found.index("triton-num-stages")
     assert not [card.id for card in levers(CARDS, triton_brief("x")) if "triton" not in card.langs]
+
+
+def test_too_few_blocks_are_filled_up_before_anything_else_is_tried():
+    evidence = "32 blocks on 132 SMs -> under_filled/grid, high confidence -> split the work"
+    found = ids(triton_brief("gemm_bf16", bottleneck="resource", bottleneck_evidence=evidence))
+    assert {"gemm-split-k", "gemm-persistent-groups"} == set(found[:2])
+    assert ids(triton_brief("topk_f32", bottleneck="resource", bottleneck_evidence=evidence))[0] == "topk-split-row"
+
+
+@pytest.mark.parametrize(("kernel", "shown"), [("tl.store(out, y)\n", False), ("tl.atomic_add(dq_ptr, dq)\n", True)])
+def test_a_lever_of_the_backward_pass_is_for_a_backward_pass(kernel, shown):
+    told = triton_brief("attention_bf16", bottleneck="memory", bottleneck_evidence="a -> memory_bound/hbm -> b")
+    sources = (FileEdit(path="kernel.py", text=f"import triton\n{kernel}"),)
+    assert ("attn-backward-two-passes" in ids(told.model_copy(update={"sources": sources}))[:4]) is shown
 
 
 def test_a_selection_is_shown_how_to_select_and_nothing_of_cuda_alone():

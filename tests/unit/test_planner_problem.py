@@ -2,7 +2,14 @@
 
 import pytest
 
-from ridgeline.agent.planner.context import benchmark_says, describe_values, fold_bodies, problem, terse
+from ridgeline.agent.planner.context import (
+    benchmark_says,
+    describe_untimed_sizes,
+    describe_values,
+    fold_bodies,
+    problem,
+    terse,
+)
 from ridgeline.evals.task_folders import Parts, folders, recorded_tasks
 from ridgeline.graph.contract import judge_commands
 from tests.builders import make_contract
@@ -159,16 +166,35 @@ def test_how_timed_values_are_drawn_is_said_of_a_task_of_the_judge(task, said):
     assert describe_values(brief({}), folder) == ""
 
 
-def test_declared_values_are_said_in_words():
-    inputs = (
-        "inputs:\n- {name: w, shape: [n], dtype: float32, values: uniform}\n- {name: p, shape: [n], dtype: float32, values: positive, "
-        "within: [0.5, 2]}\n- {name: i, shape: [n], dtype: int32, values: integers, high: 100}\n- {name: m, shape: [n], dtype: bool}\n"
+TASK = """task: 1
+name: toy
+language: c
+source: [kernel.c]
+entry: toy
+inputs:
+- {name: w, shape: [n], dtype: float32, values: uniform}
+- {name: p, shape: [n], dtype: float32, values: positive, within: [0.5, 2]}
+- {name: i, shape: [n], dtype: int32, values: integers, high: 100}
+- {name: m, shape: [n], dtype: bool, values: mask}
+outputs:
+- {name: y, shape: [n], dtype: float32}
+shapes:
+- {label: big, dims: {n: 4096}}
+- {label: odd, dims: {n: 7}, timed: false}
+drawn: {ranges: {n: [1, 50]}, count: 4}
+"""
+
+
+def test_declared_values_and_untimed_sizes_are_said_in_words():
+    briefing, folder = (
+        brief({}, contract=make_contract(**judge_commands("task.yaml"))),
+        Folder((), **{"task.yaml": TASK}),
     )
-    briefing = brief({}, contract=make_contract(**judge_commands("task.yaml")))
-    said = describe_values(briefing, Folder((), **{"task.yaml": inputs}))
-    assert (
-        said == "w uniform from -1 to 1; p uniform from 0.5 to 2; i whole numbers from 0 to 99; m true or false alike"
-    )
+    said = "w uniform from -1 to 1; p uniform from 0.5 to 2; i whole numbers from 0 to 99; m true or false alike"
+    assert describe_values(briefing, folder) == said
+    assert describe_untimed_sizes(briefing, folder) == "4 sizes drawn anew (n 1 to 50), odd"
+    assert describe_untimed_sizes(brief({}), folder) == ""
+    assert describe_values(briefing, Folder((), **{"task.yaml": "["})) == ""
 
 
 def test_explanations_go_before_code_and_that_is_said():
