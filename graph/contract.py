@@ -1,5 +1,6 @@
 """What a project tells Ridgeline about itself: the models behind `ridgeline.yaml`."""
 
+import re
 import shlex
 from typing import Annotated, Literal, Self
 
@@ -11,11 +12,14 @@ from ridgeline.graph.values import Engine, Value
 OURSELVES = "ridgeline"
 """A command of this program is run by the very installation that reads the contract, wherever PATH leads."""
 SHELL_WORDS = frozenset({"|", "||", "&&", ";", ">", ">>", "<", "&", "2>&1"})
+ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
+"""How a shell sets a variable for one command."""
 
 
 def _split(value: object) -> object:
-    """A command may be written as one line; it is never handed to a shell."""
-    return tuple(shlex.split(value)) if isinstance(value, str) else value
+    """A command may be written as one line; it is never handed to a shell. `NAME=value` before it is env's."""
+    words = tuple(shlex.split(value)) if isinstance(value, str) else value
+    return ("env", *words) if isinstance(words, tuple) and words and ASSIGNMENT.match(str(words[0])) else words
 
 
 def _to_list(value: object) -> object:
@@ -53,6 +57,28 @@ class BenchmarkOutput(Value):
             if name not in self.columns:
                 raise ValueError(f"column {name!r} is not among columns; add it or correct the name")
         return self
+
+
+class ProjectOutput(Value):
+    """What `benchmark_command` writes, where a project's own benchmark has other columns than the quick one."""
+
+    columns: tuple[str, ...] = Field(min_length=2)
+    """Its CSV header, in order, byte for byte. Columns of `benchmark_output` that it has are read; others count as left out."""
+    label: str
+    """A row's label in `benchmark_output`, made of its columns: `M{M}_N{N}_K{K}`. Of rows with one label the first counts."""
+    check: str = "Check"
+
+    @model_validator(mode="after")
+    def _names_its_columns(self) -> Self:
+        for name in (*re.findall(r"\{([^{}]*)\}", self.label), self.check):
+            if name not in self.columns:
+                raise ValueError(f"column {name!r} is not among columns; add it or correct the name")
+        return self
+
+
+def _plain_output(value: object) -> bool:
+    """Left out of a record, so that a line reads as before the field existed."""
+    return value is None
 
 
 class Scoring(Value):
@@ -222,6 +248,8 @@ class Contract(Value):
     """Prerequisite 4: the quick validation; `{csv}`, and `{shapes}`, a comma list of labels."""
     benchmark_output: BenchmarkOutput
     """Prerequisite 5."""
+    project_output: Annotated[ProjectOutput | None, Field(exclude_if=_plain_output)] = None
+    """Of `benchmark_command`, where it differs from `benchmark_output`; its numbers are never compared with the quick ones."""
     scoring: Scoring
     """Prerequisite 6."""
     execution_mode: Mode

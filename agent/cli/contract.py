@@ -45,6 +45,11 @@ Reference = Annotated[
     Path | None,
     typer.Option(help="With --function: Python with reference(inputs...): write a task, which the judge owns."),
 ]
+Like = Annotated[
+    str | None,
+    typer.Option("--like", help="Write the contract of a checkout of a known project: primus-turbo, flydsl."),
+]
+Instruction = Annotated[str, typer.Option("--instruction", "-i", help="With --like: what to optimize, in your words.")]
 Static = Annotated[bool, typer.Option("--static", help="Only validate; run nothing.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output, logs on standard error.")]
 
@@ -73,6 +78,8 @@ def init(
     shape: Shapes = None,
     value: Values = None,
     reference: Reference = None,
+    like: Like = None,
+    instruction: Instruction = "",
 ) -> None:
     """Write a commented ridgeline.yaml. With --task or --from-..., a whole task: kernel, reference and contract.
 
@@ -86,7 +93,14 @@ def init(
         "flashinfer": from_flashinfer,
         "gpumode": from_gpumode,
     }
-    _require_at_most_one(task=task, **{f"from_{name}": path for name, path in sources.items()}, function=function)
+    _require_at_most_one(
+        task=task, **{f"from_{name}": path for name, path in sources.items()}, function=function, like=like
+    )
+    if like is not None:
+        _adopt(path, like, instruction)
+        return
+    if instruction:
+        raise UserError("--instruction: is for --like NAME; a campaign's is given to `ridgeline run`")
     if function is not None:
         _write_harness(path, function, shapes=shape or (), values=value or (), reference=reference)
         return
@@ -109,6 +123,16 @@ def init(
 
     file = write(path, test=test, benchmark=benchmark)
     console.say(f"{file}: written; fill in the commands, commit it, then `ridgeline check {quote(str(path))}`")
+
+
+def _adopt(path: Path, like: str, instruction: str) -> None:
+    """Write the contract of a checkout whose layout is known."""
+    from ridgeline.agent.scaffold.adapters import write as adopt
+
+    adopted = adopt(path, like, instruction=instruction)
+    for file in (adopted.contract, *adopted.files):
+        console.say(f"{file}: written")
+    console.say(f"look at them, commit them, then `ridgeline check {quote(str(path))}`")
 
 
 def _make_task(path: Path, kind: "Format", source: Path, *, entry: str | None, processor: bool, anyway: bool) -> None:

@@ -91,7 +91,10 @@ def _products(text: str) -> tuple[str, ...]:
 
 
 def _find_word(plain: str, words: Mapping[str, str]) -> tuple[str, ...]:
-    """Values of the phrases in the text, by position; a phrase inside a longer one found before is not counted."""
+    """Values of the phrases in the text, by position; a phrase inside a longer one found before is not counted.
+
+    A phrase without a value only covers the words inside it: a project's name says nothing of the backend.
+    """
     hits: list[tuple[int, str]] = []
     rest = f" {plain} "
     for phrase in sorted(words, key=len, reverse=True):
@@ -99,7 +102,7 @@ def _find_word(plain: str, words: Mapping[str, str]) -> tuple[str, ...]:
         while (at := rest.find(needle)) >= 0:
             hits.append((at, words[phrase]))
             rest = rest[: at + 1] + "#" * len(phrase) + rest[at + 1 + len(phrase) :]
-    return tuple(dict.fromkeys(value for _, value in sorted(hits)))
+    return tuple(dict.fromkeys(value for _, value in sorted(hits) if value))
 
 
 FIELDS = (
@@ -456,6 +459,7 @@ BACKEND_WORDS: Mapping[str, str] = MappingProxyType(
         "composable kernel": "CK",
         "hipblaslt": "HIPBLASLT",
         "turbo": "TURBO",
+        "primus turbo": "",
         "flydsl": "FLYDSL",
         "hip": "HIP",
         "cuda": "CUDA",

@@ -4,6 +4,7 @@ import contextlib
 import csv
 import io
 import math
+import re
 import secrets
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -11,7 +12,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Generic, Literal, TypeVar
 
-from ridgeline.graph.contract import Argv, BenchmarkOutput, Contract
+from ridgeline.graph.contract import Argv, BenchmarkOutput, Contract, ProjectOutput
 from ridgeline.graph.evidence import BenchmarkFailed, Check, Exit, Row
 from ridgeline.graph.judgment import JudgeFailed, SizeTime
 from ridgeline.graph.values import Named, Value
@@ -42,17 +43,24 @@ Cells = dict[str, str]
 
 
 def read_rows(
-    data: bytes | None, contract: Contract, *, requested: Sequence[str], exact: bool
+    data: bytes | None,
+    contract: Contract,
+    *,
+    requested: Sequence[str],
+    exact: bool,
+    project: ProjectOutput | None = None,
 ) -> tuple[Row, ...] | Problem:
     """Rows in the file's order; `data` is None when the command wrote no file.
 
     `requested` are the labels that must be there (empty: any). With `exact`, no others may be there; without it, others
-    are left out, because the command had no way to know which were wanted.
+    are left out, because the command had no way to know which were wanted. `project`: the file is in these columns.
     """
-    cells = table(data, contract.benchmark_output.columns)
+    cells = table(data, project.columns if project else contract.benchmark_output.columns)
     if isinstance(cells, Problem):
         return cells
     label = contract.benchmark_output.label
+    if project is not None:
+        cells = translate(cells, project, contract.benchmark_output)
     if problem := _wrong_labels([row[label] for row in cells], requested, exact):
         return problem
     rows: list[Row] = []
@@ -64,6 +72,18 @@ def read_rows(
             return parsed
         rows.append(parsed)
     return tuple(rows)
+
+
+def translate(rows: Sequence[Cells], project: ProjectOutput, output: BenchmarkOutput) -> list[Cells]:
+    """Rows of a project's own benchmark in the contract's columns, one for each label; what it does not say is left out."""
+    by_label: dict[str, Cells] = {}
+    for row in rows:
+        name = "".join(
+            row[part] if position % 2 else part for position, part in enumerate(re.split(r"[{}]", project.label))
+        )
+        cells = {column: row.get(column, ABSENT) for column in output.columns}
+        by_label.setdefault(name, {**cells, output.label: name, output.check: row[project.check]})
+    return list(by_label.values())
 
 
 def rows_of(times: Sequence[SizeTime], contract: Contract) -> tuple[Row, ...] | Problem:

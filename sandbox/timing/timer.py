@@ -305,7 +305,9 @@ class ContractTimer:
         if failure := run.find_failure(commit, who=field, tolerated=SOME_FAILED):
             return failure
         exact = any("{shapes}" in word for word in command)
-        rows = read_rows(run.data, self._commands.contract, requested=shapes, exact=exact)
+        contract = self._commands.contract
+        project = contract.project_output if field == "benchmark_command" else None
+        rows = read_rows(run.data, contract, requested=shapes, exact=exact, project=project)
         if isinstance(rows, Problem):
             return _explain(unusable(rows, commit, who=field, seconds=run.exit.seconds), run.exit.output)
         if not run.exit.ok and all(row.check == "PASS" for row in rows):

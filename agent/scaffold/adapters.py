@@ -1,0 +1,201 @@
+"""Contracts of projects whose layout is known: `ridgeline init --like NAME` finds the eight prerequisites in a checkout.
+
+An adapter is one function that reads a checkout and returns the contract's fields; the loop knows none of them.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from ridgeline.agent.contract_file import FILE_NAME
+from ridgeline.agent.errors import UserError
+from ridgeline.graph.rules.define import InstructionFields, arch_of, parse_instruction
+from ridgeline.sandbox.store.yaml_file import nearest
+
+TEMPLATES = Path(__file__).parent / "harness"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prerequisites:
+    """What an adapter found: the contract's fields, and files of ours that its commands name, path -> template."""
+
+    fields: Mapping[str, Any]
+    files: Mapping[str, str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Adopted:
+    """What was written."""
+
+    contract: Path
+    files: tuple[Path, ...]
+
+
+def write(folder: Path, like: str, *, instruction: str) -> Adopted:
+    """Write the contract and what its commands need. Raises UserError for a project that is not laid out so."""
+    if like not in ADAPTERS:
+        raise UserError(f"--like: no project {like!r}; {nearest(like, ADAPTERS)}")
+    if not folder.is_dir():
+        raise UserError(f"{folder}: no such folder; give the checkout of the project")
+    target = folder / FILE_NAME
+    if target.exists():
+        raise UserError(f"{target}: exists already; edit it, or move it away first")
+    found = ADAPTERS[like](folder, parse_instruction(instruction))
+    for path, template in found.files.items():
+        place = folder / path
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text((TEMPLATES / template).read_text(encoding="utf-8"), encoding="utf-8")
+    head = f"# Written by `ridgeline init --like {like}`: look at every line, commit it, then `ridgeline check .`.\n"
+    target.write_text(head + yaml.safe_dump(dict(found.fields), sort_keys=False, width=1000), encoding="utf-8")
+    return Adopted(contract=target, files=tuple(folder / path for path in found.files))
+
+
+# Primus-Turbo: operators with several backends, one benchmark script each, a quick template among its agent's skills.
+
+TURBO_KERNELS: Mapping[tuple[str, str], str] = {
+    ("gemm", "TRITON"): "primus_turbo/triton/gemm/gemm_kernel.py",
+    ("gemm_fp8", "TRITON"): "primus_turbo/triton/gemm/gemm_fp8_kernel.py",
+    ("gemm_fp8", "CK"): "csrc/kernels/gemm/ck/**",
+    ("gemm_fp8", "TURBO"): "csrc/kernels/gemm/turbo/**",
+}
+TURBO_HANDOFF = "agent/skills/primus-turbo-develop/optimize-handoff"
+TURBO_TEMPLATE = f"{TURBO_HANDOFF}/quick_test_bench.py"
+TURBO_QUICK = "benchmark/ridgeline/quick_bench.py"
+TURBO_BENCHES = ("benchmark/ops/training/bench_gemm_turbo.py", "benchmark/ops/bench_gemm_turbo.py")
+GRANULARITIES = ("tensorwise", "rowwise", "blockwise")
+METRICS = ("Forward TFLOPS", "Backward TFLOPS")
+QUICK_COLUMNS = (
+    *("label", "B", "M", "N", "K", "Check"),
+    *(name for metric in METRICS for name in (metric, f"{metric}_stddev")),
+    *("Forward Time (ms)", "Backward Time (ms)", "out_snr", "da_snr", "db_snr"),
+)
+"""Of the quick template, frozen by the hand-off's contract."""
+
+
+def adopt_primus_turbo(root: Path, asked: InstructionFields) -> Prerequisites:
+    """GEMM of Primus-Turbo in BF16 or FP8, on the backend that the instruction names."""
+    backend = _require_single("backend", asked.backends, "TRITON, CK or TURBO")
+    family, granularity = _read_gemm(asked)
+    kernel = TURBO_KERNELS.get((family, backend))
+    if kernel is None:
+        known = ", ".join(f"{name} {where}" for name, where in TURBO_KERNELS)
+        raise UserError(f"--instruction: no kernel of {family} for {backend} is known; known: {known}")
+    test, bench = f"tests/pytorch/ops/test_{family}.py", _first_file(root, TURBO_BENCHES)
+    for path in (kernel.removesuffix("/**"), test, TURBO_TEMPLATE):
+        _require(root, path)
+    product = _require_single("GPU", asked.products, "MI300X or MI355X")
+    precise = ["Dtype", "Granularity"] if granularity else ["Dtype"]
+    project_columns = ["TestID", "Platform", "GPU", "Case", "MBS", "M", "N", "K", *precise, "Check"]
+    project_columns += ["Forward Time (ms)", "Forward TFLOPS", "Backward Time (ms)", "Backward TFLOPS"]
+    variable = f"PRIMUS_TURBO_GEMM_BACKEND={backend}"
+    options = f"--dtype fp8 --granularity {granularity}" if granularity else "--dtype bf16"
+    chosen = f"{granularity} and {backend}" if granularity else backend
+    rebuild: dict[str, Any] = {"required": False}
+    if kernel.startswith("csrc/"):
+        build = f"GPU_ARCHS={arch_of(product) or product} pip install --no-build-isolation -e . -v"
+        rebuild = {"required": True, "command": build}
+    fields = {
+        "target_op": f"{family}_{granularity}" if granularity else family,
+        "target_backend": backend,
+        "target_gpu": product,
+        "dtype": "fp8" if granularity else "bf16",
+        "kernel_source": [kernel],
+        "protected": ["tests/**", "benchmark/**", "agent/**"],
+        "test_command": f'pytest {test} -v -k "{chosen}"',
+        "benchmark_command": f"{variable} python {bench} {options} --output {{csv}}",
+        "project_output": {"columns": project_columns, "label": "M{M}_N{N}_K{K}"},
+        "quick_command": f"{variable} python {TURBO_QUICK} --summary-csv {{csv}} --labels {{shapes}}",
+        "benchmark_output": {"columns": list(QUICK_COLUMNS)},
+        "scoring": {"primary_metric": "Forward TFLOPS", "time_ms": "Forward Time (ms)"},
+        "work": {"flops": "2*M*N*K"},
+        "execution_mode": "repo",
+        "rebuild": rebuild,
+        "full_test_command": "pytest tests/pytorch/ -v",
+        "timeouts": {"test_s": 1800, "benchmark_s": 5400},
+    }
+    return Prerequisites(fields=fields, files={TURBO_QUICK: "primus_turbo_quick.py"})
+
+
+def _read_gemm(asked: InstructionFields) -> tuple[str, str]:
+    """Family of the operator and granularity of its scales; no granularity in BF16."""
+    if asked.operators != ("gemm",):
+        raise UserError("--instruction: names no one operator that is known here; say for example 'blockwise FP8 GEMM'")
+    if asked.precision in ((), ("bf16",)):
+        return "gemm", ""
+    variant = _require_single("granularity", asked.variants, ", ".join(GRANULARITIES))
+    if asked.precision != ("fp8",) or variant not in GRANULARITIES:
+        raise UserError(
+            f"--instruction: {'_'.join((*asked.precision, variant))}: give FP8 with {' or '.join(GRANULARITIES)}"
+        )
+    return "gemm_fp8", variant
+
+
+# FlyDSL: one fixed command that tests and measures, whose CSV says how wrong and how slow each row is.
+
+FLYDSL_TESTS = "tests"
+FLYDSL_TEST, FLYDSL_BENCH = f"{FLYDSL_TESTS}/kernels/test_pa.py", f"{FLYDSL_TESTS}/ridgeline/bench.py"
+FLYDSL_CONFIG = ("block_size", "mtp", "head_size")
+
+
+def adopt_flydsl(root: Path, asked: InstructionFields) -> Prerequisites:
+    """Paged attention of FlyDSL by its fixed command; its columns are read through a script of ours."""
+    _require(root, FLYDSL_TEST)
+    kernels = sorted(path.relative_to(root).as_posix() for path in root.glob("kernels/*pa*.py"))
+    if not kernels:
+        raise UserError(f"{root}: has no kernels/*pa*.py; give the root of a FlyDSL checkout")
+    product = _require_single("GPU", asked.products, "MI300X or MI355X")
+    run = f"python {FLYDSL_BENCH} --csv {{csv}}"
+    fields = {
+        "target_op": "paged_attention",
+        "target_backend": "FLYDSL",
+        "target_gpu": product,
+        "kernel_source": kernels,
+        "protected": ["tests/**"],
+        "test_command": run,
+        "correctness": {"kind": "column", "column": "err_flydsl_ps", "op": "==", "threshold": 0.0},
+        "benchmark_command": run,
+        "quick_command": f"{run} --shapes {{shapes}}",
+        "benchmark_output": {
+            "columns": ["label", *FLYDSL_CONFIG, "Check", "err_flydsl_ps", "us_flydsl_ps", "Time (ms)"],
+            "config_columns": list(FLYDSL_CONFIG),
+        },
+        "scoring": {"primary_metric": "us_flydsl_ps", "higher_is_better": False, "time_ms": "Time (ms)"},
+        "execution_mode": "repo",
+        "rebuild": {"required": False},
+        "profile": {"command": f"python {FLYDSL_TEST}"},
+        "timeouts": {"test_s": 1800, "benchmark_s": 1800},
+    }
+    return Prerequisites(fields=fields, files={FLYDSL_BENCH: "flydsl_bench.py"})
+
+
+ADAPTERS: Mapping[str, Callable[[Path, InstructionFields], Prerequisites]] = {
+    "primus-turbo": adopt_primus_turbo,
+    "flydsl": adopt_flydsl,
+}
+
+
+def _require(root: Path, path: str) -> None:
+    """Raises UserError for a path that the checkout does not have."""
+    if not (root / path).exists():
+        raise UserError(
+            f"{root}: has no {path}, so it is not laid out as expected; write the contract by hand (`ridgeline init`)"
+        )
+
+
+def _first_file(root: Path, paths: tuple[str, ...]) -> str:
+    """The first of the paths that the checkout has."""
+    for path in paths:
+        if (root / path).is_file():
+            return path
+    raise UserError(f"{root}: has neither {' nor '.join(paths)}, so it is not laid out as expected")
+
+
+def _require_single(what: str, words: tuple[str, ...], known: str) -> str:
+    """The one word of the instruction for it; nothing is guessed."""
+    if len(words) != 1:
+        said = f"names {' and '.join(words)}" if words else "names none"
+        raise UserError(f"--instruction: {what}: {said}; say one of {known}")
+    return words[0]

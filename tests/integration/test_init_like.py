@@ -1,0 +1,200 @@
+"""`init --like`: two projects of the design documents, and the documents' own example from its sentence to its report."""
+
+import json
+import os
+import sys
+
+import pytest
+import yaml
+
+from ridgeline.agent.campaign import wiring
+from ridgeline.agent.contract_file import load
+from ridgeline.graph.values import FileEdit
+from tests.repositories import git, make_repository
+from tests.standins_projects import KERNEL, SENTENCE, flydsl, kernel, primus_turbo, write_pytest
+from tests.standins_smi import stand_in
+from tests.world import ScriptedPlanner
+
+CARD = {
+    "GPU use (%)": "0",
+    "VRAM Total Memory (B)": "205822885888",
+    "VRAM Total Used Memory (B)": "299687936",
+    "Card Series": "AMD Instinct MI300X",
+}
+CHEAP = ("calibration_pairs=0", "final_pairs=3", "blocks=2", "max_restarts=0", "min_remeasure=2")
+
+
+@pytest.fixture
+def machine(tmp_path, monkeypatch):
+    """A machine with one idle MI300X, and quick stand-ins of `pytest` and `python`."""
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    monkeypatch.setenv("RIDGELINE_GATE", "samples=1 interval_s=0 repeat_samples=1 repeat_interval_s=0.01 settle_s=0")
+    monkeypatch.setenv("RIDGELINE_QUIET_S", "0")
+    smi = stand_in(tmp_path / "smi", "rocm-smi", [json.dumps({"card0": CARD})])
+    programs = write_pytest(tmp_path / "bin", os.path.realpath(sys.executable))
+    monkeypatch.setenv("PATH", f"{smi}:{programs}:/usr/bin:/bin")
+
+
+class Observer(ScriptedPlanner):
+    """Writes kernels of these speeds, and looks at the campaign's folder whenever it is asked."""
+
+    folder, seen = None, []
+
+    def look(self, moment):
+        present = {path.relative_to(self.folder).as_posix() for path in self.folder.rglob("*") if path.is_file()}
+        self.seen.append((moment, present))
+
+    def propose(self, briefing):
+        self.look(f"propose {briefing.round}")
+        return super().propose(briefing)
+
+    def draft(self, briefing, proposal):
+        self.look(f"draft {briefing.round}")
+        script = self._script(briefing.round)[0]
+        return (
+            super()
+            .draft(briefing, proposal)
+            .model_copy(
+                update={
+                    "edits": (
+                        FileEdit(path=KERNEL, text=kernel(float(script.split()[0]), right="wrong" not in script)),
+                    )
+                }
+            )
+        )
+
+    def repair(self, briefing, broken, attempt):
+        return super().draft(briefing, None).model_copy(update={"edits": (), "refusal": "no weaker form"})
+
+
+@pytest.mark.feature("F064", "F001", "F008", "F009", "F017", "F059", "F060", "F065")
+def test_the_documents_own_example_from_its_sentence_to_its_report(cli, tmp_path, machine, monkeypatch):
+    root = make_repository(tmp_path / "turbo", dict(primus_turbo()))
+    said = cli("init", root, "--like", "primus-turbo", "-i", SENTENCE)
+    assert said.code == 0, said.err
+    git(root, "add", "-A")
+    git(root, "commit", "-qm", "a contract")
+
+    planner = Observer("345 faster", "200 slower", "500 wrong")
+    planner.folder, planner.seen = tmp_path / "campaign", []
+    monkeypatch.setitem(wiring.PLANNERS, "scripted", lambda contract: planner)
+    limits = [word for pair in CHEAP for word in ("--set", pair)]
+    words = ("--planner", "scripted", "--preset", "campaign", "--max-rounds", "3", "-i", SENTENCE)
+    said = cli("run", root, *words, *limits, "--dir", planner.folder, "--json")
+    assert said.code == 0, said.err
+    campaign = planner.folder
+
+    manifest = yaml.safe_load((campaign / "manifest.yaml").read_text())
+    assert manifest["target_op"] == "gemm_fp8_blockwise"
+    assert (manifest["target_backend"], manifest["target_lang"], manifest["target_gpu"]) == (
+        "TRITON",
+        "TRITON",
+        "gfx942",
+    )
+    assert manifest["performance_target"] is None
+    assert manifest["execution_mode"] == "repo"
+    assert manifest["primary_metric"] == "Forward TFLOPS"
+    assert manifest["kernel_source"] == KERNEL
+    assert manifest["test_command"] == "pytest tests/pytorch/ops/test_gemm_fp8.py -v -k 'blockwise and TRITON'"
+    bench = "PRIMUS_TURBO_GEMM_BACKEND=TRITON python benchmark/ops/training/bench_gemm_turbo.py --dtype fp8"
+    assert bench in manifest["benchmark_command"]
+    assert len(manifest["representative_shapes"]) in (3, 4)
+    assert "M4096_N4096_K4096" in manifest["representative_shapes"]
+
+    assert [line.split("round-")[1][0] for line in _subjects(root, said.json["branch"])] == ["2"]
+    assert said.json["accepted"] == 1
+    assert said.json["rolled_back"] == 2
+    header = (campaign / "rounds/round-1/artifacts/benchmark.csv").read_text().splitlines()[0]
+    assert header.startswith("label,B,M,N,K,Check,Forward TFLOPS,Forward TFLOPS_stddev,Backward TFLOPS")
+    project = (campaign / "rounds/round-1/artifacts/project_benchmark.csv").read_text()
+    assert project.startswith("TestID,Platform,GPU,Case,MBS,M,N,K,Dtype,Granularity,Check")
+    report = (campaign / "final_report.md").read_text()
+    assert "gemm_fp8_blockwise" in report
+    assert "+15.00" in report or "1.15" in report
+    trend = (campaign / "logs/performance_trend.md").read_text()
+    assert [word for word in ("BASELINE", "ACCEPTED", "ROLLBACK") if word in trend] == [
+        "BASELINE",
+        "ACCEPTED",
+        "ROLLBACK",
+    ]
+    assert "### Termination Check" in (campaign / "logs/optimize.md").read_text()
+    for path in campaign.rglob("*"):
+        if path.suffix in (".md", ".yaml", ".csv", ".json"):
+            assert path.read_text(encoding="utf-8").strip(), f"{path} is empty"
+
+    moments = dict(planner.seen)
+    first = moments["propose 2"]
+    assert {"manifest.yaml", "README.md", "quick_test_bench.py", "logs/optimize.md", "memory/v0.json"} <= first
+    assert {"rounds/round-1/summary.md", f"rounds/round-1/kernel_snapshot/{KERNEL}"} <= first
+    for number in (2, 3):
+        closed = {f"rounds/round-{number}/summary.md", f"memory/v{number - 1}.json", f"plans/v{number - 1}_plan.md"}
+        closed |= {f"rounds/round-{number}/kernel_snapshot/{KERNEL}", f"rounds/round-{number}/artifacts/benchmark.csv"}
+        assert closed <= moments[f"propose {number + 1}"]
+        assert f"rounds/round-{number}/summary.md" not in moments[f"draft {number}"]
+    assert "final_report.md" not in moments["draft 4"]
+    assert git(root, "status", "--porcelain") == ""
+
+
+def _subjects(root, branch):
+    """Subjects of the campaign's own commits."""
+    return git(root, "log", "--format=%s", f"main..{branch}").splitlines()
+
+
+@pytest.mark.feature("F064")
+@pytest.mark.parametrize(
+    ("sentence", "complaint"),
+    [
+        ("make it fast", "backend: names none"),
+        ("blockwise FP8 GEMM Triton", "GPU: names none"),
+        ("FP8 GEMM Triton on MI300X", "granularity: names none"),
+        ("attention Triton on MI300X", "names no one operator that is known here"),
+        ("blockwise FP8 GEMM HIPBLASLT on MI300X", "no kernel of gemm_fp8 for HIPBLASLT is known"),
+    ],
+)
+def test_what_the_instruction_leaves_open_is_asked_for(cli, tmp_path, sentence, complaint):
+    root = make_repository(tmp_path / "turbo", dict(primus_turbo()))
+    said = cli("init", root, "--like", "primus-turbo", "-i", sentence)
+    assert said.code == 2
+    assert complaint in said.complaint
+    assert git(root, "status", "--porcelain") == ""
+
+
+@pytest.mark.feature("F064")
+def test_a_checkout_that_is_laid_out_otherwise_is_told_by_the_missing_file(cli, tmp_path):
+    other = {path: text for path, text in primus_turbo().items() if "bench_gemm" not in path}
+    root = make_repository(tmp_path / "turbo", other)
+    said = cli("init", root, "--like", "primus-turbo", "-i", SENTENCE)
+    assert (said.code, "has neither benchmark/ops/training/bench_gemm_turbo.py nor" in said.complaint) == (2, True)
+    assert cli("init", root, "--like", "primus").code == 2
+
+
+@pytest.mark.feature("F064", "F100")
+@pytest.mark.parametrize(
+    ("text", "kind", "detail"),
+    [
+        ("SPEED = 100\n", "pass", ""),
+        ("SPEED = 100  # wrong\n", "incorrect", "err_flydsl_ps"),
+        ("SPEED = 100  # crashes\n", "crash", "HIP error"),
+        ("SPEED = 100  # no csv\n", "crash", "wrote no CSV with err_flydsl_ps"),
+        ("SPEED = 100  # no error column\n", "crash", "wrote no CSV with err_flydsl_ps"),
+    ],
+)
+def test_the_fixed_command_of_flydsl_is_right_by_column_exit_code_and_csv(cli, tmp_path, machine, text, kind, detail):
+    root = make_repository(tmp_path / "flydsl", dict(flydsl(text)))
+    said = cli("init", root, "--like", "flydsl", "-i", "paged attention FlyDSL on MI300X")
+    assert said.code == 0, said.err
+    git(root, "add", "-A")
+    git(root, "commit", "-qm", "a contract")
+    loaded = load(root)
+    with wiring.measuring(loaded) as (ports, commit):
+        test = ports.checker.check(commit, purpose="test")
+        assert test.kind == kind
+        assert detail in test.detail
+        if kind == "pass":
+            run = ports.timer.benchmark(commit, level="quick", source="quick", shapes=(), repeat=0, purpose="test")
+            assert [row.label for row in run.rows] == [
+                "block_size16_mtp0_head_size128",
+                "block_size64_mtp0_head_size128",
+            ]
+            assert [row.config_class for row in run.rows][0].startswith("block_size=16")
+            assert [round(row.metric("us_flydsl_ps"), 3) for row in run.rows] == [10.0, 14.0]
