@@ -5,6 +5,7 @@ rest. Sources are parsed, nothing is imported: a second for the whole suite.
 """
 
 import ast
+import re
 import sys
 import tomllib
 from collections.abc import Iterator, Mapping
@@ -55,15 +56,49 @@ def collect_tests(folder: Path = TESTS) -> dict[str, tuple[str, ...]]:
     return {name: tuple(sorted(set(tests))) for name, tests in proofs.items()}
 
 
+ABSENT = re.compile(
+    r"""importorskip\(\s*["'](?:torch|triton)|find_spec\(["'](?:torch|triton)|\bsample\(|\bgolden\(|SAMPLES\b"""
+)
+"""In a test that is skipped in continuous integration: there is neither torch nor Triton there, nor the collection of
+recordings beside a checkout."""
+
+
+def list_skipped(folder: Path = TESTS) -> tuple[str, ...]:
+    """Marked tests that continuous integration skips, as `file.py::test`: they prove nothing there."""
+    marked = {test for tests in collect_tests(folder).values() for test in tests}
+    skipped = []
+    for file in sorted({test.partition("::")[0] for test in marked}):
+        text = (folder / file).read_text(encoding="utf-8")
+        if not ABSENT.search(text):
+            continue
+        lines, nodes = text.splitlines(), ast.parse(text).body
+        shared = (ast.Expr, ast.Assign)
+        whole = any(_needs_absent(lines, node) for node in nodes if isinstance(node, shared) and _decides(node))
+        for node in nodes:
+            if isinstance(node, ast.FunctionDef) and f"{file}::{node.name}" in marked:
+                skipped += [f"{file}::{node.name}"] if whole or _needs_absent(lines, node) else []
+    return tuple(skipped)
+
+
+def _needs_absent(lines: list[str], node: ast.stmt) -> bool:
+    """Whether its own lines, decorators included, name what is not there."""
+    above = node.decorator_list[0].lineno if isinstance(node, ast.FunctionDef) and node.decorator_list else node.lineno
+    return bool(ABSENT.search("\n".join(lines[above - 1 : node.end_lineno])))
+
+
+def _decides(node: ast.stmt) -> bool:
+    """Whether a statement of a module can skip all its tests."""
+    return isinstance(node, ast.Expr) or _assigns(node, "pytestmark") or _assigns(node, "torch")
+
+
+def _assigns(node: ast.stmt, name: str) -> bool:
+    """Whether this is `name = ...`."""
+    return isinstance(node, ast.Assign) and any(isinstance(at, ast.Name) and at.id == name for at in node.targets)
+
+
 def _list_marks(module: ast.Module) -> Iterator[tuple[str, str]]:
     """(feature, test) pairs of one file."""
-    shared = [
-        name
-        for node in module.body
-        if isinstance(node, ast.Assign)
-        and any(isinstance(at, ast.Name) and at.id == "pytestmark" for at in node.targets)
-        for name in _list_ids(node.value)
-    ]
+    shared = [name for node in module.body if _assigns(node, "pytestmark") for name in _list_ids(node.value)]
     for node in module.body:
         if isinstance(node, ast.FunctionDef) and node.name.startswith("test_"):
             for name in (*shared, *(name for mark in node.decorator_list for name in _list_ids(mark))):

@@ -25,6 +25,9 @@ PathA = Annotated[Path, typer.Argument(metavar="A", help="The earlier recording.
 PathB = Annotated[Path, typer.Argument(metavar="B", help="The later one.", show_default=False)]
 Contract = Annotated[Path, typer.Argument(metavar="CONTRACT", help="A ridgeline.yaml or its folder.")]
 Kernel = Annotated[str | None, typer.Option(help="Regular expression for the kernel that is meant.")]
+LeastBytes = Annotated[
+    float | None, typer.Option(min=1, help="Bytes that one call must move: over-fetch is told against it.")
+]
 Html = Annotated[Path | None, typer.Option(help="Write one self-contained page into this file.")]
 Out = Annotated[Path | None, typer.Option(help="Keep the recordings in this folder; default: profiles/<op>-<n> here.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output.")]
@@ -38,12 +41,18 @@ def register(parent: typer.Typer) -> None:
 
 
 @app.command()
-def parse(paths: Paths, kernel: Kernel = None, html: Html = None, as_json: Json = False) -> None:
+def parse(
+    paths: Paths,
+    kernel: Kernel = None,
+    least_bytes: LeastBytes = None,
+    html: Html = None,
+    as_json: Json = False,
+) -> None:
     """Read recordings, rank their kernels and say what bounds them. Several paths are one run seen several ways."""
     from ridgeline.agent.profiles import document
 
     recordings = document.recordings(paths)
-    kernels = document.kernels(recordings, kernel)
+    kernels = document.kernels(recordings, kernel, least_bytes=least_bytes)
     if html is not None:
         from ridgeline.agent.profiles.report import render
 

@@ -199,8 +199,13 @@ def recordings(paths: Sequence[Path]) -> tuple[Recording, ...]:
     return tuple(rows)
 
 
-def kernels(recordings: Sequence[Recording], kernel: str | None, *, every: bool = False) -> tuple[JudgedKernel, ...]:
-    """Profiles with their class, the target first. Raises `UserError` where `kernel` matches none or is no regex."""
+def kernels(
+    recordings: Sequence[Recording], kernel: str | None, *, every: bool = False, least_bytes: float | None = None
+) -> tuple[JudgedKernel, ...]:
+    """Profiles with their class, the target first. Raises `UserError` where `kernel` matches none or is no regex.
+
+    `least_bytes`: what one call must move; how many times that it moved is then one of the numbers.
+    """
     from ridgeline.sandbox.profiles.readers.profiles import PROFILES, profile
 
     try:
@@ -215,7 +220,24 @@ def kernels(recordings: Sequence[Recording], kernel: str | None, *, every: bool 
             f" and {len(names) - NAMES_TOLD} more" if len(names) > NAMES_TOLD else ""
         )
         raise UserError(f"--kernel: no kernel matches {kernel!r}; recorded are {names_text or 'none'}")
+    if least_bytes is not None:
+        profiles = tuple(_tell_over_fetch(profile, least_bytes) for profile in profiles)
     return classify_profiles(profiles)
+
+
+def _tell_over_fetch(profile: KernelProfile, least_bytes: float) -> KernelProfile:
+    """The profile with the bytes that it moved over those that it must; as it was where no bytes were counted."""
+    moved = next((number for number in profile.numbers if number.name == "mem.bytes"), None)
+    if moved is None:
+        return profile
+    times = moved.model_copy(
+        update={
+            "name": "mem.over_fetch",
+            "value": moved.value / least_bytes,
+            "source": f"{moved.source}; over {least_bytes:g} bytes, the least of a call",
+        }
+    )
+    return profile.model_copy(update={"numbers": (*profile.numbers, times)})
 
 
 def _bandwidths(recordings: Sequence[Recording]) -> dict[str, Named]:

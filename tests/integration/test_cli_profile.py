@@ -53,6 +53,19 @@ def test_one_object_with_every_field_of_the_promise(cli, written):
     assert said.json["profiles"][0]["profile"]["display"] == "my_kernel"
 
 
+@pytest.mark.feature("F116")
+def test_bytes_that_were_moved_are_told_against_the_least(cli, written):
+    path = written("run_counter_collection.csv", counted("my_kernel(float*)", FETCH_SIZE=1040.0, WRITE_SIZE=1040.0))
+    said = cli("profile", "parse", path, "--least-bytes", 2 * 1024**2 * 1000 / 1024, "--json")
+    assert said.code == 0, said.err
+    (judged,) = said.json["profiles"]
+    numbers = {one["name"]: one["value"] for one in judged["profile"]["numbers"]}
+    assert numbers["mem.bytes"] == 2080 * 1024
+    assert numbers["mem.over_fetch"] == pytest.approx(1.04)
+    assert "over_fetch 1.04" in cli("profile", "parse", path, "--least-bytes", 2_048_000).out
+    assert "over_fetch" not in cli("profile", "parse", path).out
+
+
 def test_a_profile_of_ncu_is_classified_with_its_evidence(cli):
     said = cli("profile", "parse", *SOFTMAX, "--kernel", "softmax")
     assert said.code == 0, said.err

@@ -97,6 +97,7 @@ def test_init_with_known_commands_is_valid_at_once(cli, tmp_path):
     assert cli("check", tmp_path, "--static", "--json").json["ok"] is True
 
 
+@pytest.mark.feature("F066")
 @pytest.mark.parametrize("task", ["matmul_c", "softmax_c"])
 def test_a_ready_made_task_is_a_clean_repository(cli, tmp_path, git, task):
     folder = tmp_path / "new"

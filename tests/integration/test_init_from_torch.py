@@ -300,7 +300,6 @@ def test_files_that_no_task_can_be_made_of(tmp_path, cli, text, options, said):
     assert not (tmp_path / "task").exists()
 
 
-@pytest.mark.feature("F066")
 def test_nothing_is_overwritten_and_one_source_is_enough(tmp_path, cli):
     (tmp_path / "kernel.py").write_text("mine")
     done = cli("init", tmp_path, "--from-pytorch", tmp_path / "kernel.py")

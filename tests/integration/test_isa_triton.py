@@ -98,7 +98,6 @@ def test_the_launch_is_that_of_the_file(tmp_path):
     assert "BLOCK_N=128" in one.report.notes[0]
 
 
-@pytest.mark.feature("F091")
 def test_spills_are_those_of_the_metadata(tmp_path):
     wanted = CompileRequest(
         file=TASKS / "matmul_triton" / "kernel.py",

@@ -1,6 +1,6 @@
 """docs/features.md says what the tests say: every feature has its evidence, or what is missing of it."""
 
-from tests.features import PAGE, ROOT, Feature, collect_tests, insert_table, read_features, render_page
+from tests.features import PAGE, ROOT, Feature, collect_tests, insert_table, list_skipped, read_features, render_page
 
 FEATURES, TESTS = read_features(), collect_tests()
 
@@ -18,6 +18,18 @@ def test_every_feature_has_a_row_and_no_row_is_empty():
 def test_a_mark_names_a_feature_and_a_recording_a_folder():
     assert sorted(set(TESTS) - set(FEATURES)) == []
     assert [path for row in FEATURES.values() for path in row.recorded if not (ROOT / path).exists()] == []
+
+
+def test_a_mark_stands_only_on_what_continuous_integration_runs(tmp_path):
+    assert list_skipped() == ()
+    marked = '@pytest.mark.feature("F001")\ndef test_a():\n    {body}\n'
+    (tmp_path / "test_one.py").write_text(marked.format(body='pytest.importorskip("triton")'))
+    (tmp_path / "test_two.py").write_text('torch = pytest.importorskip("torch")\n' + marked.format(body="pass"))
+    (tmp_path / "test_three.py").write_text(
+        "pytestmark = pytest.mark.skipif(not SAMPLES)\n" + marked.format(body="pass")
+    )
+    (tmp_path / "test_four.py").write_text(marked.format(body="pass"))
+    assert list_skipped(tmp_path) == ("test_one.py::test_a", "test_three.py::test_a", "test_two.py::test_a")
 
 
 def test_what_lacks_something_is_never_called_proven():

@@ -129,7 +129,6 @@ def no_grad(): return contextlib.nullcontext()
 
 
 @pytest.mark.slow
-@pytest.mark.feature("F049", "F050")
 @pytest.mark.parametrize(("key", "expected"), [(WEIGHT, "bounded"), (STALE, "refused"), (ACTIVATION, "overfit")])
 def test_the_simulation_with_the_real_torch(key, expected):
     if find_spec("torch") is None:

@@ -25,7 +25,6 @@ def _value(name, *arguments, **options):
     return told[name].value if name in told else None
 
 
-@pytest.mark.feature("F116")
 @pytest.mark.parametrize("gpu", sorted(ARCH))
 def test_bytes_and_hits_of_a_recorded_copy(gpu):
     with sample("rocprof_compute", f"vcopy_{gpu}", "pmc_perf.csv").open() as stream:
@@ -43,6 +42,16 @@ def test_bytes_and_hits_of_a_recorded_copy(gpu):
             assert told["mem.gbps"].value == pytest.approx(expected["bandwidth_GBps"], abs=0.05)
         else:
             assert "mem.gbps" not in told
+
+
+@pytest.mark.feature("F116")
+@pytest.mark.parametrize(("arch", "prefix"), [("gfx90a", "TCC_EA_"), ("gfx942", "TCC_EA0_"), ("gfx950", "TCC_EA0_")])
+def test_hits_and_the_share_of_narrow_reads(arch, prefix):
+    requests = {f"{prefix}RDREQ_sum": 1000, f"{prefix}RDREQ_32B_sum": 50}
+    told = _told({"TCC_HIT_sum": 17, "TCC_MISS_sum": 983, **requests}, arch)
+    assert told["mem.l2_hit"].value == pytest.approx(0.017)
+    assert told["mem.narrow_reads"].value == pytest.approx(0.05)
+    assert "mem.narrow_reads" not in _told({f"{prefix}RDREQ_sum": 0, f"{prefix}RDREQ_32B_sum": 0}, arch)
 
 
 def test_reads_by_size_are_exact_on_gfx950():

@@ -157,6 +157,11 @@ def _cache(counted: _KernelCounters) -> Iterator[ProfileNumber]:
     if (counts := counted.get("TCC_HIT_sum", "TCC_MISS_sum")) and sum(counts):
         yield _say("mem.l2_hit", counts[0] / sum(counts), "TCC_HIT / (TCC_HIT + TCC_MISS)")
     requests = f"{counted.reads}RDREQ_sum"
+    narrow = f"{counted.reads}RDREQ_32B_sum"
+    if (counts := counted.get(narrow, requests)) and counts[1]:
+        yield _say(
+            "mem.narrow_reads", counts[0] / counts[1], f"{narrow} / {requests}: requests of 32 bytes, not of a line"
+        )
     if (counts := counted.get(f"{counted.reads}RDREQ_DRAM_sum", requests)) and counts[1]:
         yield _say("mem.dram_of_requests", min(1.0, counts[0] / counts[1]), f"{counted.reads}RDREQ_DRAM / {requests}")
 
