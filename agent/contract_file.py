@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from ridgeline.agent.errors import UserError, UserErrors
 from ridgeline.agent.knowledge_folders import require_readable, roots, unreadable, unsound
-from ridgeline.graph.contract import OURSELVES, PREREQUISITES, Contract, Knowledge
+from ridgeline.graph.contract import CONFIG_NAMES, OURSELVES, PREREQUISITES, Contract, Knowledge
 from ridgeline.graph.finding import Allowable
 from ridgeline.graph.formula import FormulaError, evaluate
 from ridgeline.graph.rules.audit import RELAXED_RULE
@@ -287,7 +287,7 @@ def _script(name: str, argv: tuple[str, ...], root: Path) -> Iterator[str]:
 def _formulas(contract: Contract) -> Iterator[str]:
     """Formulas of `work` that name no number of a row, or are no arithmetic; tried on small odd numbers."""
     output = contract.benchmark_output
-    texts = {output.label, output.check, *output.config_columns}
+    texts = {output.label, output.check, *(set(output.config_columns) - CONFIG_NAMES)}
     numbers = {name: 2.0 * place + 3.0 for place, name in enumerate(output.columns) if name not in texts}
     for field, formula in (("flops", contract.work.flops), ("bytes", contract.work.bytes)):
         try:

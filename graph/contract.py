@@ -2,7 +2,7 @@
 
 import re
 import shlex
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
@@ -12,6 +12,8 @@ from ridgeline.graph.values import Engine, Value
 OURSELVES = "ridgeline"
 """A command of this program is run by the very installation that reads the contract, wherever PATH leads."""
 SHELL_WORDS = frozenset({"|", "||", "&&", ";", ">", ">>", "<", "&", "2>&1"})
+CONFIG_NAMES = frozenset({"block_size", "mtp", "head_size"})
+"""Columns that change which kernel runs, wherever a benchmark has them."""
 ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
 """How a shell sets a variable for one command."""
 
@@ -49,7 +51,22 @@ class BenchmarkOutput(Value):
     check: str = "Check"
     """Column that says PASS, FAIL or ERROR for the row."""
     config_columns: tuple[str, ...] = ()
-    """Columns whose values make a configuration class (same launch, tile and kernel path)."""
+    """Columns whose values make a configuration class (same launch, tile and kernel path).
+
+    Default: those of `columns` that are named block_size, mtp or head_size; `[]` for none.
+    """
+
+    @model_validator(mode="before")
+    @classmethod
+    def _find_config_columns(cls, fields: Any) -> Any:
+        """Where nothing is said of classes, columns of the names that the documents give make them."""
+        if (
+            isinstance(fields, dict)
+            and "config_columns" not in fields
+            and isinstance(fields.get("columns"), list | tuple)
+        ):
+            return {**fields, "config_columns": tuple(name for name in fields["columns"] if name in CONFIG_NAMES)}
+        return fields
 
     @model_validator(mode="after")
     def _names_its_columns(self) -> Self:

@@ -29,6 +29,11 @@ Rung = Literal["counters", "trace", "events", "torch_profiler", "compiler_report
 Axes = tuple[int, int, int]
 
 
+def _untold(value: object) -> bool:
+    """Left out of a record, so that it reads as before the field existed."""
+    return value is None
+
+
 def _not_kept(value: object) -> bool:
     """Left out of a record, so that a line reads as before the field existed."""
     return value is None
@@ -74,6 +79,9 @@ class KernelCalls(Value):
     mean_ns: float | None = None
     median_ns: float | None = None
     """None where the source holds sums only (kernel_stats.csv)."""
+    p20_ns: Annotated[float | None, Field(exclude_if=_untold)] = None
+    """A fifth of the calls took at most so long, four fifths at most `p80_ns`; None where single calls are not told."""
+    p80_ns: Annotated[float | None, Field(exclude_if=_untold)] = None
     min_ns: float | None = None
     max_ns: float | None = None
     stdev_ns: float | None = None

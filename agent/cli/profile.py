@@ -11,6 +11,7 @@ from ridgeline.agent.errors import UserError
 if TYPE_CHECKING:
     from ridgeline.agent.profiles.document import JudgedKernel, KernelChange
     from ridgeline.graph.kernel_profile import Recording
+    from ridgeline.sandbox.profiles.profilers.gpu import Only
 
 app = typer.Typer(
     help="Profiles of kernels on any vendor's GPU: parse recordings, compare two, or make one.", no_args_is_help=True
@@ -31,6 +32,9 @@ LeastBytes = Annotated[
 Html = Annotated[Path | None, typer.Option(help="Write one self-contained page into this file.")]
 Out = Annotated[Path | None, typer.Option(help="Keep the recordings in this folder; default: profiles/<op>-<n> here.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output.")]
+AsmOnly = Annotated[bool, typer.Option("--asm-only", help="Only the assembly that Triton or FlyDSL compiles.")]
+AttOnly = Annotated[bool, typer.Option("--att-only", help="AMD: times, then only a thread trace.")]
+PmcOnly = Annotated[bool, typer.Option("--pmc-only", help="AMD: times, then only counters.")]
 SHOWN = 12
 MOVED = ("NUMBER", "A", "B", "B / A")
 
@@ -84,20 +88,47 @@ def diff(a: PathA, b: PathB, kernel: Kernel = None, as_json: Json = False) -> No
 
 
 @app.command()
-def run(contract: Contract, kernel: Kernel = None, out: Out = None, as_json: Json = False) -> None:
+def run(
+    contract: Contract,
+    kernel: Kernel = None,
+    out: Out = None,
+    asm_only: AsmOnly = False,
+    att_only: AttOnly = False,
+    pmc_only: PmcOnly = False,
+    as_json: Json = False,
+) -> None:
     """Run the contract's profile command, else its benchmark, under the best profiler that this machine permits."""
     from ridgeline.agent.profiles import document, report
     from ridgeline.agent.profiles.run import record
 
-    outcome = record(contract, kernel=kernel, out=out, progress=console.note)
+    flags: dict[Only, bool] = {"asm": asm_only, "att": att_only, "pmc": pmc_only}
+    chosen = [name for name, wanted in flags.items() if wanted]
+    if len(chosen) > 1:
+        raise UserError(f"{' and '.join(f'--{name}-only' for name in chosen)}: give one of them")
+    only = chosen[0] if chosen else None
+    outcome = record(contract, kernel=kernel, out=out, progress=console.note, only=only)
     for note in outcome.notes:
         console.note(report.plain(note, 400))
+    if only == "asm":
+        _print_assembly(outcome.assembly, contract, as_json=as_json)
+        return
     recordings = (*document.recordings(outcome.paths), *outcome.recordings)
     if not recordings:
         raise UserError(f"{contract}: nothing was recorded; `ridgeline doctor` names what is missing here", exit_code=5)
     _print_recordings(recordings, document.kernels(recordings, None), as_json=as_json)
     for path in outcome.paths:
         console.note(f"kept: {path}")
+
+
+def _print_assembly(files: "tuple[Path, ...]", contract: Path, *, as_json: bool) -> None:
+    """The files that a compiler left, to be read by `ridgeline isa`."""
+    if not files:
+        raise UserError(f"{contract}: no compiler left assembly; `ridgeline isa` compiles a source itself", exit_code=5)
+    if as_json:
+        console.emit({"assembly": [str(path) for path in files]})
+        return
+    for path in files:
+        console.say(f"{path}: read it with `ridgeline isa`")
 
 
 def _print_recordings(

@@ -38,6 +38,8 @@ class KernelRow(Value):
     total_ns: float | None
     mean_ns: float | None
     median_ns: float | None
+    p20_ns: float | None
+    p80_ns: float | None
     min_ns: float | None
     max_ns: float | None
     stdev_ns: float | None

@@ -12,7 +12,7 @@ from ridgeline.sandbox.devices.gate import card_for
 from ridgeline.sandbox.devices.values import device_kind
 from ridgeline.sandbox.isolation.environment import select_variables
 from ridgeline.sandbox.isolation.process import run
-from ridgeline.sandbox.profiles.profilers.gpu import Session
+from ridgeline.sandbox.profiles.profilers.gpu import Only, Session, dump_assembly
 from ridgeline.sandbox.profiles.profilers.gpu import record as record_with
 from ridgeline.sandbox.workspace.checkouts import scratch_copy
 from ridgeline.sandbox.workspace.commands import BUILD_LINES, fill, in_a_line
@@ -27,10 +27,16 @@ class ProfileRun(Value):
     paths: tuple[Path, ...]
     recordings: tuple[Recording, ...]
     notes: tuple[str, ...]
+    assembly: tuple[Path, ...] = ()
+    """Files that the compiler left, where only they were wanted."""
 
 
-def record(contract: Path, *, kernel: str | None, out: Path | None, progress: Say) -> ProfileRun:
+def record(
+    contract: Path, *, kernel: str | None, out: Path | None, progress: Say, only: Only | None = None
+) -> ProfileRun:
     """Profile the contract's program in a copy of its checkout; recordings are kept in `out`.
+
+    `only`: one kind of evidence. Of `asm` nothing is recorded: the files are the answer.
 
     Raises `UserError` for a contract of the processor, a build or a program that fails, or a folder that holds files
     already.
@@ -57,12 +63,20 @@ def record(contract: Path, *, kernel: str | None, out: Path | None, progress: Sa
             env=environment,
             timeout_s=loaded.contract.timeouts.benchmark_s,
             kernel=pattern,
+            only=only,
             progress=progress,
         )
+        if only is not None and only != "asm" and vendor != "amd":
+            raise UserError(
+                f"--{only}-only: is a pass of rocprofv3, and {loaded.path} names a card of NVIDIA; leave it out"
+            )
         failed = record_with(session, vendor)
+        assembly = dump_assembly(session) if only == "asm" and failed is None else ()
     if failed is not None:
         raise UserError(f"{loaded.path}: {_field(loaded)}: {in_a_line(failed)}; it must run before it can be profiled")
-    return ProfileRun(paths=tuple(session.paths), recordings=tuple(session.recordings), notes=tuple(session.notes))
+    return ProfileRun(
+        paths=tuple(session.paths), recordings=tuple(session.recordings), notes=tuple(session.notes), assembly=assembly
+    )
 
 
 def _kernel_name(loaded: LoadedContract) -> str | None:

@@ -294,6 +294,43 @@ def test_rocprofv3_times_counts_in_smaller_passes_and_says_what_is_missing(cli, 
     assert said.json["kernels"][0]["median_ns"] == 100_000
 
 
+@pytest.mark.feature("F092")
+@pytest.mark.parametrize(("flag", "passes"), [("--pmc-only", {"--pmc"}), ("--att-only", {"--att"})])
+def test_one_pass_alone_is_run_after_the_times_that_find_the_kernel(cli, on_gpu, flag, passes):
+    root, tools = on_gpu("rocm-smi", "MI300X", QUIET)
+    files = {
+        "trace.csv": trace(*calls("my_kernel(float*)")),
+        "counted.csv": counted("my_kernel(float*)", SQ_WAVES=4096),
+        "counters": "SQ_WAVES SQ_WAVE_CYCLES\n",
+    }
+    called = install(tools, "rocprofv3", ROCPROFV3, files)
+    said = cli("profile", "run", root, flag, "--json")
+    assert said.code == 0, said.err
+    lines = called.read_text().splitlines()
+    assert "--kernel-trace --stats" in lines[0]
+    assert {word for line in lines for word in ("--pmc", "--att") if f" {word} " in line} == passes
+
+
+@pytest.mark.feature("F092")
+def test_only_the_assembly_that_the_compiler_leaves(cli, on_gpu, tmp_path):
+    writes = "import os, pathlib; pathlib.Path(os.environ['TRITON_CACHE_DIR'], 'k.amdgcn').write_text('s_endpgm')"
+    root, tools = on_gpu(
+        "rocm-smi", "MI300X", ["python3", "-c", f"import os\nif 'TRITON_CACHE_DIR' in os.environ: {writes}"]
+    )
+    called = install(tools, "rocprofv3", ROCPROFV3, {})
+    said = cli("profile", "run", root, "--asm-only", "--out", tmp_path / "kept", "--json")
+    assert said.code == 0, said.err
+    assert said.json["assembly"] == [str(tmp_path / "kept" / "asm" / "k.amdgcn")]
+    assert not called.exists()
+    assert cli("profile", "run", root, "--asm-only", "--pmc-only").code == 2
+
+
+def test_a_pass_of_rocprofv3_is_none_of_a_card_of_nvidia(cli, on_gpu):
+    root, _ = on_gpu("nvidia-smi", "H100", QUIET)
+    said = cli("profile", "run", root, "--att-only")
+    assert (said.code, "--att-only: is a pass of rocprofv3" in said.complaint) == (2, True)
+
+
 def test_a_contract_of_the_processor_is_refused(cli, make_repository):
     said = cli("profile", "run", make_repository(text_project.files()))
     assert said.code == 2

@@ -210,3 +210,26 @@ def test_processor_time_is_scored_for_kernels_of_the_processor_alone(tmp_path):
         "ridgeline.yaml: scoring.engine: cpu: processor time does not see what a GPU does;"
         " give event, graph, profiler or wall"
     )
+
+
+@pytest.mark.feature("F107")
+@pytest.mark.parametrize(
+    ("columns", "declared", "classes"),
+    [
+        (["label", "block_size", "head_size", "Check", "GFLOPS", "Time (ms)"], None, ("block_size", "head_size")),
+        (["label", "mtp", "block_size", "Check", "GFLOPS", "Time (ms)"], None, ("mtp", "block_size")),
+        (["label", "block_size", "Check", "GFLOPS", "Time (ms)"], [], ()),
+        (["label", "block_size", "path", "Check", "GFLOPS", "Time (ms)"], ["path"], ("path",)),
+        (["label", "Check", "GFLOPS", "Time (ms)"], None, ()),
+    ],
+)
+def test_classes_need_no_declaring_where_columns_have_the_documents_names(tmp_path, columns, declared, classes):
+    output = {"columns": columns} | ({} if declared is None else {"config_columns": declared})
+    changes = {"benchmark_output": output}
+    if "block_size" in columns and declared is None:
+        changes["work"] = {"flops": "2*block_size"}
+    for name, text in files(**changes).items():
+        (tmp_path / name).write_text(text)
+    for name in ("test.sh", "bench.sh"):
+        (tmp_path / name).chmod(0o755)
+    assert load(tmp_path).contract.benchmark_output.config_columns == classes

@@ -209,6 +209,7 @@ def test_names_behind_the_first_rows_are_found(tmp_path, monkeypatch):
     }
 
 
+@pytest.mark.feature("F090")
 def test_slices_give_what_one_pass_gives(tmp_path, monkeypatch):
     draw = random.Random(7)
     rows, at = [], 10**15
@@ -235,6 +236,9 @@ def test_slices_give_what_one_pass_gives(tmp_path, monkeypatch):
         ]
         assert kernel.median_ns == statistics.median(mine)
         assert kernel.stdev_ns == pytest.approx(statistics.stdev(mine))
+        ordered = sorted(mine)
+        assert (kernel.p20_ns, kernel.p80_ns) == tuple(ordered[-(-len(mine) * part // 5) - 1] for part in (1, 4))
+        assert kernel.p20_ns <= kernel.median_ns <= kernel.p80_ns
         assert kernel.gap_before_ns == pytest.approx(_gap(rows, kernel.name), rel=3e-4)
 
 

@@ -8,9 +8,10 @@ lease of its own: the caller holds the card.
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib.resources import as_file, files
 from pathlib import Path, PurePosixPath
+from typing import Literal
 
 from ridgeline.graph.errors import ProgramMissing
 from ridgeline.graph.evidence import Exit
@@ -28,6 +29,9 @@ REPLAYS = 20
 PASSES = 32
 """Runs for counters at most, the retries with smaller sets included."""
 COUNTER = re.compile(r"\b[A-Z][A-Z0-9]+_[A-Za-z0-9_]+\b")
+Only = Literal["asm", "att", "pmc"]
+"""Assembly of the compiler, a thread trace, counters: the documents' names."""
+ASSEMBLY = frozenset({".amdgcn", ".s", ".ptx", ".sass", ".isa"})
 SKIP = 5
 """Launches before the profiled ones: the first may load code."""
 
@@ -44,6 +48,8 @@ class Session:
     kernel: str | None = None
     """Regular expression for the kernel; None: the one that takes most time."""
     arch: str | None = None
+    only: Only | None = None
+    """The one kind of evidence that is wanted; the kernel is always found by a timing run. None: all."""
     progress: Callable[[str], None] = lambda _: None
     notes: list[str] = field(default_factory=list)
     paths: list[Path] = field(default_factory=list)
@@ -75,10 +81,25 @@ def record(session: Session, vendor: Vendor) -> Exit | None:
     alone = session.run(session.program)
     if alone is not None and not alone.ok:
         return alone
+    if session.only == "asm":
+        return None
     instruments(session, vendor)
     if not session.paths:
         _keep_output(session, vendor, alone.output if alone is not None else "")
     return None
+
+
+def dump_assembly(session: Session) -> tuple[Path, ...]:
+    """Run the program once with its compiler's caches in `out`, and name the assembly that it left there.
+
+    Triton writes into TRITON_CACHE_DIR, FlyDSL where FLYDSL_DUMP_DIR says; nobody's own cache is touched.
+    """
+    folder = _folder(session, "asm")
+    caches = {"TRITON_CACHE_DIR": str(folder), "FLYDSL_DUMP_IR": "1", "FLYDSL_DUMP_DIR": str(folder)}
+    own = replace(session, env={**session.env, **caches})
+    session.progress("the program, its assembly kept")
+    own.run(session.program)
+    return tuple(sorted(path for path in folder.rglob("*") if path.suffix in ASSEMBLY))
 
 
 def instruments(session: Session, vendor: Vendor) -> None:
@@ -138,8 +159,10 @@ def _amd(session: Session) -> None:
         return
     pattern = f".*{re.escape(own_name(target.name))}.*" if session.kernel is None else session.kernel
     arch = session.arch or next((recording.arch for recording in timed if recording.arch), None)
-    _count(session, arch, pattern)
-    _trace(session, pattern, call=max(1, target.calls // 2 + 1 if target.calls > 1 else 1))
+    if session.only != "att":
+        _count(session, arch, pattern)
+    if session.only != "pmc":
+        _trace(session, pattern, call=max(1, target.calls // 2 + 1 if target.calls > 1 else 1))
 
 
 def _target(session: Session, timed: tuple[Recording, ...]) -> KernelCalls | None:

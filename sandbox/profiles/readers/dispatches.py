@@ -505,6 +505,9 @@ class Sums:
     most: int
     median: float
     squares: int
+    p20: float
+    """Nearest rank: a fifth of the calls took at most so long."""
+    p80: float
 
     @property
     def deviation(self) -> float:
@@ -531,11 +534,12 @@ def _sums(dispatches: Dispatches, by: str) -> Mapping[int, Sums]:
         "c as (select id, ns, n, sum(n) over (partition by id order by ns) cum, "
         "sum(n) over (partition by id) total from j) "
         "select id, sum(n), sum(n * ns), min(ns), max(ns), min(ns) filter (2 * cum >= total), "
-        "min(ns) filter (2 * cum > total), sum(n * ns::hugeint * ns) from c group by id"
+        "min(ns) filter (2 * cum > total), sum(n * ns::hugeint * ns), min(ns) filter (5 * cum >= total), "
+        "min(ns) filter (5 * cum >= 4 * total) from c group by id"
     )
     return {
-        number: Sums(int(calls), int(total), least, most, (low + high) / 2, int(squares))
-        for number, calls, total, least, most, low, high, squares in rows
+        number: Sums(int(calls), int(total), least, most, (low + high) / 2, int(squares), p20, p80)
+        for number, calls, total, least, most, low, high, squares, p20, p80 in rows
     }
 
 
@@ -604,6 +608,8 @@ class _RecordingBuilder:
             total_ns=sums.total,
             mean_ns=sums.total / sums.calls,
             median_ns=sums.median,
+            p20_ns=sums.p20,
+            p80_ns=sums.p80,
             min_ns=sums.least,
             max_ns=sums.most,
             stdev_ns=sums.deviation,
