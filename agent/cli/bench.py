@@ -46,6 +46,32 @@ Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on sta
 def register(app: typer.Typer) -> None:
     """Add the command."""
     app.command()(bench)
+    app.command()(bisect)
+
+
+Contract = Annotated[Path, typer.Argument(metavar="CONTRACT", help="A ridgeline.yaml, or its folder.")]
+Good = Annotated[str, typer.Argument(metavar="GOOD", help="A commit that was fast.", show_default=False)]
+Bad = Annotated[str, typer.Argument(metavar="BAD", help="A later one that is slow; default: HEAD.")]
+
+
+def bisect(contract: Contract, good: Good, bad: Bad = "HEAD", as_json: Json = False) -> None:
+    """Which commit made the kernel slower? By the contract's quick benchmark, three runs of each commit that is tried."""
+    from ridgeline.agent.bench.bisect import find_regression
+
+    result = find_regression(contract, good, bad, console.note)
+    if result.warning:
+        console.note(f"warning: {result.warning}")
+    if as_json:
+        console.emit(result)
+        return
+    console.say(f"{result.first_bad}: {result.subject}")
+    console.say(
+        f"{result.metric}: {result.good:.6g} before, {result.bad:.6g} at BAD; the threshold was {result.threshold:.6g}"
+    )
+    if len(result.suspects) > 1:
+        console.say(
+            f"or one of {', '.join(commit[:12] for commit in result.suspects[:-1])}, which could not be measured"
+        )
 
 
 def bench(
