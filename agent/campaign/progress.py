@@ -8,7 +8,9 @@ import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol
+
+from pydantic import Field
 
 from ridgeline.agent.campaign.approvals import find_open_page, question_of
 from ridgeline.agent.campaign.folders import link
@@ -91,6 +93,8 @@ class Outcome(Value):
     """The open request that a waiting campaign wants answered."""
     problem: str = ""
     """Why a campaign without an idle device could not go on."""
+    unsourced: Annotated[tuple[str, ...], Field(exclude_if=lambda places: not places)] = ()
+    """Hardware numbers in the files of a concluded campaign that have no source, each with its place: preset `router`."""
 
 
 # What a running campaign tells whoever watches it. No decision reads it.

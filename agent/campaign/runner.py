@@ -691,7 +691,21 @@ def outcome(place: Place, ports: Ports, *, status: Status) -> Outcome:
         preset=opened.limits.preset,
         planner=opened.planner,
         request=find_open_page(place.campaign_dir) if status == "waiting" and not result.concluded else None,
+        unsourced=_list_unsourced(place) if result.concluded and opened.limits.preset == "router" else (),
     )
+
+
+def _list_unsourced(place: Place) -> tuple[str, ...]:
+    """Hardware numbers without a source in what a concluded campaign wrote: by design document 002 it is invalid then."""
+    from ridgeline.agent.knowledge_folders import numbers, wikis_of
+    from ridgeline.knowledge.library import Library
+
+    folder = str(place.campaign_dir)
+    try:
+        problems = numbers(folder, Library(wikis_of(folder))).problems
+    except UserError as error:  # a folder of knowledge that is gone: what it was the source of has none
+        return (str(error),)
+    return tuple(f"{problem.path}:{problem.line}: {problem.what}" for problem in problems)
 
 
 def _summarize_noise(history: History) -> Resolution | None:

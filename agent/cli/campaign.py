@@ -335,6 +335,10 @@ def pairs(option: str, texts: list[str]) -> dict[str, str]:
     return {key: value for key, _, value in (text.partition("=") for text in texts)}
 
 
+MOST_UNSOURCED = 5
+"""Places that are printed."""
+
+
 def _summary(outcome: "Outcome") -> None:
     """The first screen: a line where one is enough, else a heading and its lines."""
     from ridgeline.graph.reports.result import first_screen
@@ -350,3 +354,8 @@ def _summary(outcome: "Outcome") -> None:
     if outcome.best_commit:
         console.say(f"best       {outcome.best_commit[:12]} on {outcome.branch}")
     console.say(f"report     {outcome.report}")
+    if outcome.unsourced:
+        console.say(f"invalid    {len(outcome.unsourced)} hardware numbers without a source (design document 002):")
+        for place in outcome.unsourced[:MOST_UNSOURCED]:
+            console.say(f"  {place}")
+        console.say(f"  `ridgeline knowledge check {outcome.campaign}` names all, each with its mend")

@@ -8,6 +8,8 @@ import pytest
 from ridgeline.agent.cli.application import run
 from ridgeline.knowledge.library import HERE
 from tests.knowledge_base import GEMM, write_base
+from tests.model_fakes import direction, directions
+from tests.text_project import files as text_files
 
 
 @pytest.fixture
@@ -171,3 +173,23 @@ def test_a_folder_without_files_of_a_campaign(ask, tmp_path):
     code, _, err = ask("check", str(tmp_path / "empty"))
     assert code == 2
     assert "holds none of README.md" in err
+
+
+EDIT = "It is faster.\n\nEDIT kernel.txt\n<<<<<<< SEARCH\nspeed 100\n=======\nspeed 130\n>>>>>>> REPLACE\n"
+LEARNT = json.dumps({"attribution": "the number is larger", "root_cause": "", "next_direction": "more", "lesson": None})
+
+
+@pytest.mark.feature("F068")
+@pytest.mark.slow
+def test_a_router_campaign_with_a_number_that_has_no_source_is_called_invalid(cli, make_repository, tmp_path):
+    limits = ("--max-rounds", "1", "--preset", "router", "--set", "calibration_pairs=2", "--set", "final_pairs=3")
+    begun = cli("run", make_repository(text_files()), *limits, "--model", "mailbox", "--json")
+    claim = "I expect more, because HBM bandwidth is 5.3 TB/s."
+    for text in (directions(direction(citations=["kernel.txt:1"], claim=claim)), EDIT, LEARNT):
+        (tmp_path / "answer").write_text(text)
+        assert cli("answer", begun.json["dir"], tmp_path / "answer").code == 0
+        done = cli("resume", begun.json["dir"], "--json")
+    assert done.json["status"] == "concluded", done.err
+    assert any("5.3 TB/s has no source" in place for place in done.json["unsourced"])
+    again = cli("resume", begun.json["dir"])
+    assert "invalid    " in again.out
