@@ -1,7 +1,7 @@
 """What a model is told, by priority under a budget of tokens; what does not fit is said to be left out."""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatch
 from functools import cached_property
 from itertools import takewhile
@@ -113,7 +113,7 @@ class Context:
         """For writing edits of `texts`; `evidence` is what a compiler or a checker said of them."""
         return self._compose(
             Part(name="target", share=0.1, make=self._target),
-            Part(name="hypothesis", share=0.1, make=lambda tokens: self._fit(self._describe(hypothesis), tokens)),
+            Part(name="hypothesis", share=0.1, make=lambda tokens: self._fit(self._describe_task(hypothesis), tokens)),
             Part(name="evidence", share=0.15, make=lambda tokens: self._fit(evidence, tokens)),
             Part(
                 name="sources",
@@ -151,6 +151,19 @@ class Context:
     def _describe(self, hypothesis: Hypothesis) -> str:
         """The hypothesis in lines, with what it would make of the score."""
         return describe_hypothesis(hypothesis, of_score(hypothesis, self._briefing.shapes))
+
+    def _describe_task(self, hypothesis: Hypothesis) -> str:
+        """The hypothesis as it is to be carried out, with the lines that it cites."""
+        return "\n".join([self._describe(hypothesis), *self._quote_lines(hypothesis.sources)])
+
+    def _quote_lines(self, places: Iterable[str]) -> Iterator[str]:
+        """The lines of the sources that are cited: where sources stand without numbers nobody could tell them."""
+        texts = {path: text.splitlines() for path, text in self._texts().items()}
+        for place in places:
+            path, _, number = place.rpartition(":")
+            lines = texts.get(path, [])
+            if number.isdecimal() and 0 < int(number) <= len(lines):
+                yield f"  {place}  {clip_line(lines[int(number) - 1].strip(), 120)}"
 
     def _texts(self) -> dict[str, str]:
         """Path -> text of the best version's editable files."""

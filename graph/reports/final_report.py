@@ -17,6 +17,7 @@ from ridgeline.graph.rules.history import accepted_rounds, rolled_back_rounds, t
 from ridgeline.graph.rules.result import (
     Result,
     attribution_rows,
+    broken_links,
     compute_result,
     describe_gap,
     overfit_in_lineage,
@@ -48,6 +49,7 @@ def render_final_report(history: History) -> str:
         next_steps=next_steps(history),
         audit=audit(history),
         overfit=[f"round-{number}" for number in overfit_in_lineage(history)],
+        broken=[f"round-{number} ({100 * drop:.1f} %)" for number, drop in broken_links(history)],
         noise=noise_lines(history),
         costs=costs(history),
         suite=_suite(ended.suite) if ended else "runs at the end",

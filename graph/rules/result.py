@@ -362,6 +362,16 @@ def overfit_in_lineage(history: History) -> tuple[int, ...]:
     return tuple(closed.round for closed in accepted_rounds(history) if is_overfit(closed))
 
 
+LINK_DROP = 0.01
+"""Largest share by which a kept version may be slower than the one before: rule 9 of the documents."""
+
+
+def broken_links(history: History) -> tuple[tuple[int, float], ...]:
+    """Kept rounds that fell by more than `LINK_DROP` against the version before, with how much; a person can choose one."""
+    gains = ((closed.round, closed.judged.verdict.gain) for closed in accepted_rounds(history))
+    return tuple((number, -gain) for number, gain in gains if gain is not None and gain < -LINK_DROP)
+
+
 def attribution_rows(attribution: Attribution) -> tuple[tuple[str, str, str, str], ...]:
     """Rows: source, buckets, benchmark gain, real-training-equivalent gain.
 

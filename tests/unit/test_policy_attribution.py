@@ -4,12 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from ridgeline.graph.reports.final_report import audit
+from ridgeline.graph.reports.final_report import audit, render_final_report
 from ridgeline.graph.rules.history import best_round, fold_ledger, lineage
 from ridgeline.graph.rules.result import (
     FinalTest,
     attribute_gain,
     attribution_rows,
+    broken_links,
     compute_result,
     overfit_in_lineage,
 )
@@ -148,3 +149,15 @@ def test_table():
     )
     flat = make_history(accepted(2, 0.04))
     assert attribution_rows(attribute_gain(flat, final(1.03999)))[2][2] == "+0.00%"
+
+
+@pytest.mark.feature("F043")
+def test_a_kept_round_that_fell_by_more_than_a_hundredth_breaks_the_chain():
+    history = make_history(
+        accepted(2, 0.1), accepted(3, -0.012), accepted(4, -0.008), make_round(5, "rolled_back", gain=-0.5)
+    )
+    assert broken_links(history) == ((3, pytest.approx(0.012)),)
+    assert "**Kept although slower than the version before: round-3 (1.2 %).**" in render_final_report(history)
+    whole = make_history(accepted(2, 0.1), accepted(3, -0.008))
+    assert broken_links(whole) == ()
+    assert "slower than the version before" not in render_final_report(whole)
