@@ -22,7 +22,7 @@ from ridgeline.graph.evidence import (
     Profiled,
     TestResult,
 )
-from ridgeline.graph.finding import Finding
+from ridgeline.graph.finding import Finding, KeyTerm, Simulation
 from ridgeline.graph.judgment import JudgeFailed, Judgment, SizeTime, TimedCall
 from ridgeline.graph.record import Body, Line, MinimalVersion, Reflection
 from ridgeline.graph.stats.noise import KnownNoise
@@ -111,6 +111,9 @@ class Builder(Protocol):
 class Checker(Protocol):
     def check(self, commit: str, *, purpose: str) -> TestResult: ...
     def suite(self, commit: str) -> TestResult | None: ...
+    def simulate_cache(self, commit: str, key: tuple[KeyTerm, ...]) -> Simulation:
+        """A cache's key over eight training steps with fresh tensors, the weight changed in place after each."""
+        ...
 
 
 class Timer(Protocol):

@@ -68,6 +68,18 @@ class LocalGate(Value):
     """Over the best version's minimal project, timed just before; None where either gave no numbers."""
 
 
+class CacheSimulation(Value):
+    """A weight cache that reading found, run over eight steps with fresh tensors."""
+
+    path: str
+    line: int
+    method: str
+    """`tensors` where the target's own torch ran, `unavailable` where nothing could."""
+    bounded: bool
+    """One hit in every step, none after the weight was changed in place: W1, and nothing else may stay."""
+    why: str
+
+
 class Applied(Value):
     stage: Literal["applied"] = "applied"
     drafted: Drafted
@@ -79,6 +91,7 @@ class Applied(Value):
     changed: tuple[str, ...]
     audit: Annotated[tuple[Finding, ...], Field(exclude_if=_none)] = ()
     """What reading the change found that was not in the version before it."""
+    caches: Annotated[tuple[CacheSimulation, ...], Field(exclude_if=_none)] = ()
     local: Annotated[LocalGate | None, Field(exclude_if=_none)] = None
     """Of the local gate; None where the campaign works in the project itself."""
     left: Annotated[tuple[str, ...], Field(exclude_if=_none)] = ()

@@ -12,8 +12,10 @@ from math import log
 
 from ridgeline.graph.briefing import Briefing, Draft, Proposal, Review
 from ridgeline.graph.evidence import BuildResult, Comparison, Exit, Profiled, ShapePairs, TestResult
+from ridgeline.graph.finding import Simulation
 from ridgeline.graph.ports import Formatting
 from ridgeline.graph.record import Reflection
+from ridgeline.graph.rules.audit import simulate_symbols
 from ridgeline.graph.trial import Broken, Built, Judged
 from ridgeline.graph.values import FileEdit, Named
 from tests.builders import MACHINE, VALUES, make_artifact, make_benchmark, make_hypothesis, make_machine
@@ -98,6 +100,11 @@ class TextChecker:
 
     def suite(self, commit: str) -> TestResult | None:
         return None
+
+    def simulate_cache(self, commit: str, key) -> Simulation:
+        if "cannot be simulated" in self._read(commit):
+            return Simulation(method="unavailable", detail="no torch here")
+        return simulate_symbols(key)
 
 
 class TextTimer:

@@ -24,7 +24,7 @@ from ridgeline.graph.reports.approval import ask_about_change, ask_about_hypothe
 from ridgeline.graph.rules import acceptance
 from ridgeline.graph.rules import history as fold
 from ridgeline.graph.rules.acceptance import choose_measurement
-from ridgeline.graph.rules.audit import find_refusal
+from ridgeline.graph.rules.audit import classify_simulation, find_refusal, list_weight_caches
 from ridgeline.graph.rules.bottleneck import classify_bottleneck
 from ridgeline.graph.rules.change import explain_forbidden, explain_several_changes
 from ridgeline.graph.rules.early_end import explain_early_end
@@ -39,6 +39,7 @@ from ridgeline.graph.trial import (
     Applied,
     Broken,
     Built,
+    CacheSimulation,
     Drafted,
     Failed,
     Formatted,
@@ -199,7 +200,29 @@ def apply(state: State, runtime: Runtime[Ports]) -> Update:
         return {"trial": Failed(reached=applied, reason="no_change", detail="the edits leave every file as it was")}
     if refused := find_refusal(edit.audit, trial.proposed.hypothesis, best.contract):
         return {"trial": Failed(reached=applied, reason=refused.reason, detail=refused.detail)}
+    applied = applied.model_copy(update={"caches": _simulate_caches(edit, ports)})
+    if refused_cache := next((cache for cache in applied.caches if not cache.bounded), None):
+        where = f"{refused_cache.path}:{refused_cache.line}: {refused_cache.why}"
+        return {"trial": Failed(reached=applied, reason="overfit", detail=where)}
     return {"trial": applied}
+
+
+def _simulate_caches(edit: AppliedEdits, ports: Ports) -> tuple[CacheSimulation, ...]:
+    """Every weight cache that reading found, over fresh steps: what cannot be simulated is no W1."""
+    simulations: list[CacheSimulation] = []
+    for finding in list_weight_caches(edit.audit):
+        simulation = ports.checker.simulate_cache(edit.commit, finding.key)
+        answer = classify_simulation(simulation)
+        simulations.append(
+            CacheSimulation(
+                path=finding.path,
+                line=finding.line,
+                method=simulation.method,
+                bounded=answer.answer == "bounded",
+                why=answer.why,
+            )
+        )
+    return tuple(simulations)
 
 
 def _make_applied(trial: Drafted, edit: AppliedEdits) -> Applied:
@@ -268,7 +291,9 @@ def sync_back(state: State, runtime: Runtime[Ports]) -> Update:
     edit = ports.workspace.apply(round=start.round, parent=best.commit, edits=core, at=start.opened_at)
     if isinstance(edit, EditRefusal):
         return {"trial": Failed(reached=trial, reason="refused_edit", detail=edit.detail)}
-    synced = _make_applied(trial.drafted, edit).model_copy(update={"local": trial.local, "left": left})
+    synced = _make_applied(trial.drafted, edit).model_copy(
+        update={"caches": trial.caches, "local": trial.local, "left": left}
+    )
     if edit.tree == best.tree:
         why = f"nothing of the kernel changed: only {', '.join(left)}, which stays in the workspace"
         return {"trial": Failed(reached=synced, reason="no_change", detail=why)}

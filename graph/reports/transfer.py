@@ -88,8 +88,11 @@ def _describe_cache_keys(closed: RoundClosed) -> str:
 
 
 def _describe_trace(closed: RoundClosed) -> str:
-    """The four-step trace of each such cache, as far as its key tells."""
-    return "; ".join(line(audit.classify_cache(cache).why, 160) for cache in _caches(closed))
+    """The four-step trace of each such cache, as far as its key tells, and what eight steps with fresh tensors gave."""
+    chosen = figures.applied_of(closed.judged)
+    traces = [line(audit.classify_cache(cache).why, 160) for cache in _caches(closed)]
+    simulations = chosen.caches if chosen else ()
+    return "; ".join((*traces, *(f"8 fresh steps ({item.method}): {line(item.why, 160)}" for item in simulations)))
 
 
 def _audit(bucket: Bucket) -> str:

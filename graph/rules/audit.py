@@ -144,6 +144,13 @@ def _explain_forbidden_cache(finding: Finding, hypothesis: Hypothesis) -> str:
     return ""
 
 
+def list_weight_caches(findings: Sequence[Finding]) -> tuple[Finding, ...]:
+    """Caches that pass the pen-and-paper trace as W1: they are run over fresh steps before anything is built."""
+    return tuple(
+        finding for finding in findings if finding.rule in CACHE_RULES and classify_cache(finding).answer == "bounded"
+    )
+
+
 def name_closer(closer: str) -> str:
     """The closer check as a person calls it."""
     return closer.replace("_", " ")

@@ -1,7 +1,7 @@
 """Simulation: a cache's key over eight steps with fresh tensors, in the target's own interpreter."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from ridgeline.graph.errors import ProgramMissing
@@ -13,8 +13,17 @@ SCRIPT = Path(__file__).with_name("fresh_steps.py")
 NEW_EACH_STEP = ("activation", "gradient")
 
 
-def simulate(key: Sequence[KeyTerm], *, python: str, timeout_s: float = 60.0, steps: int = STEPS) -> Simulation:
+def simulate(
+    key: Sequence[KeyTerm],
+    *,
+    python: str | tuple[str, ...],
+    timeout_s: float = 60.0,
+    steps: int = STEPS,
+    env: Mapping[str, str] | None = None,
+) -> Simulation:
     """Look-ups of a key in a child process with torch on the CPU.
+
+    `python`: the interpreter, or the words up to it; `env`: the variables that it needs.
 
     A key that does more than ask tensors what they are is not evaluated. `unavailable`, with the reason, where there is
     no such interpreter or no torch in it, or the key cannot be evaluated: a cache that cannot be simulated is refused.
@@ -29,7 +38,8 @@ def simulate(key: Sequence[KeyTerm], *, python: str, timeout_s: float = 60.0, st
         "terms": [{"text": term.text, "name": term.name} for term in terms if _about(term, role)],
     }
     try:
-        ended = run((python, "-B", str(SCRIPT), json.dumps(question)), cwd=SCRIPT.parent, timeout_s=timeout_s)
+        argv = ((python,) if isinstance(python, str) else python) + ("-B", str(SCRIPT), json.dumps(question))
+        ended = run(argv, cwd=SCRIPT.parent, timeout_s=timeout_s, env=env)
     except ProgramMissing as error:
         return Simulation(method="unavailable", detail=str(error))
     if not ended.ok:

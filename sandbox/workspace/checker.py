@@ -14,11 +14,14 @@ from typing import Literal
 
 from ridgeline.graph.contract import Argv, Correctness
 from ridgeline.graph.evidence import Exit, PrintedLine, TestOutput, TestResult
+from ridgeline.graph.finding import KeyTerm, Simulation
 from ridgeline.graph.judgment import JudgeFailed, Judgment
 from ridgeline.graph.ports import Judge
+from ridgeline.sandbox.audit.simulation import simulate
+from ridgeline.sandbox.devices.ceilings import interpreter_of
 from ridgeline.sandbox.isolation.directory_pool import fresh_folder, read_left
 from ridgeline.sandbox.workspace.builder import BuildBroken, ContractBuilder
-from ridgeline.sandbox.workspace.commands import Commands, GuardedRun, fill, summarize_exit, tail
+from ridgeline.sandbox.workspace.commands import Commands, GuardedRun, environment_of, fill, summarize_exit, tail
 from ridgeline.sandbox.workspace.globs import matches
 
 Kind = Literal["pass", "incorrect", "timeout", "crash", "tampered"]
@@ -48,6 +51,14 @@ class ContractChecker:
             return None
         timeout_s = max(contract.timeouts.test_s, contract.timeouts.benchmark_s)
         return self._run(commit, "full_test_command", contract.full_test_command, timeout_s)
+
+    def simulate_cache(self, commit: str, key: tuple[KeyTerm, ...]) -> Simulation:
+        """In the interpreter of the contract's commands; `unavailable` where no command has one."""
+        contract = self._commands.contract
+        python = interpreter_of(contract, self._commands.trees.at(commit))
+        if python is None:
+            return Simulation(method="unavailable", detail="no command of the contract names a Python interpreter")
+        return simulate(key, python=python, env=environment_of(contract, self._commands.gate))
 
     def _ask(self, judge: Judge, commit: str) -> TestResult:
         contract = self._commands.contract
