@@ -127,6 +127,7 @@ class PrintedLine(Value):
 class TestOutput(Value):
     """What a test printed, in the order in which each line was last said."""
 
+    __test__ = False
     lines: tuple[PrintedLine, ...]
     cut: Annotated[bool, Field(exclude_if=_unsaid)] = False
     """Whether there was more than is kept; then only the end of it can be relied on, and no count."""
