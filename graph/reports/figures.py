@@ -2,11 +2,11 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from math import inf
-from typing import TypeVarTuple
+from typing import Literal, TypeVarTuple
 
 from ridgeline.graph.contract import Contract, Scoring
 from ridgeline.graph.evidence import Benchmark, Comparison, Profiled, Row, TestResult
-from ridgeline.graph.record import RoundClosed
+from ridgeline.graph.record import Opened, RoundClosed
 from ridgeline.graph.reports.text import unit
 from ridgeline.graph.rules import score
 from ridgeline.graph.rules.history import best_round, standing
@@ -14,6 +14,7 @@ from ridgeline.graph.standing import History
 from ridgeline.graph.trial import (
     Applied,
     Broken,
+    Drafted,
     Evidence,
     Failed,
     Judged,
@@ -186,3 +187,40 @@ def render_once(owner: Value, make: Callable[[*Vs], str], *values: *Vs) -> str:
     if entry is None or tuple(map(id, entry[0])) != tuple(map(id, values)):
         entry = owner.folds[make] = (values, make(*values))
     return str(entry[1])
+
+
+# Who did what in a round: three roles, told apart by their ids.
+
+
+class Role(Value):
+    """One part in a round, and by whom it was played."""
+
+    name: Literal["planner", "implementer", "validator"]
+    id: str
+    """Never the same for two roles: `planner:...`, `implementer:...`, `validator:...`."""
+    did: str
+
+
+def list_roles(opened: Opened, closed: RoundClosed) -> tuple[Role, ...]:
+    """Planner and implementer are two questions, which a person may answer; the validator is this program.
+
+    It reads one commit, and files that a test or benchmark changed are restored and end the round.
+    """
+    start, drafted, applied = find_proposal(closed.judged), find(closed.judged, Drafted), applied_of(closed.judged)
+    who = start.author or opened.planner
+    asked = drafted.prompts if drafted else ()
+    wrote = f"edited {', '.join(edit.path for edit in drafted.edits)}" if drafted else "edited nothing"
+    did = "tested and timed" if evidence(closed.judged) else "tested" if test(closed) else "read"
+    read = f"{did} tree {applied.tree[:12]}, and changed no file of it" if applied else "saw no candidate"
+    if applied and closed.judged.verdict.reason == "tampered":
+        read = f"saw files of tree {applied.tree[:12]} change under its commands, and restored them"
+    return (
+        Role(name="planner", id=f"planner:{who}", did=f"chose the hypothesis{_cite(start.prompts)}"),
+        Role(name="implementer", id=f"implementer:{who}", did=f"{wrote}{_cite(asked)}"),
+        Role(name="validator", id=f"validator:ridgeline-{opened.version}", did=read),
+    )
+
+
+def _cite(prompts: tuple[str, ...]) -> str:
+    """The question's own template, the rest are parts of it; nothing where no model was asked."""
+    return f" ({prompts[1] if len(prompts) > 1 else prompts[0]})" if prompts else ""

@@ -149,6 +149,10 @@ def round_memory(history: History, closed: RoundClosed) -> str:
         "bucket": hypothesis.bucket,
         "config_class": clip(hypothesis.target_class, WORDS),
         "gpu_time_us": _gpu_time(history, closed),
+        "roles": {
+            role.name: {"id": clip(role.id, WORDS), "did": clip(role.did, WORDS)}
+            for role in figures.list_roles(history.opened, closed)
+        },
         "transfer_check": dict(transfer_check(closed, history.contract).fields()),
         "counters": _counters(figures.profile(closed)),
         "gain": {"estimate": verdict.gain, "lower": verdict.lower, "upper": verdict.upper},

@@ -155,6 +155,7 @@ def summary(history: History, closed: RoundClosed) -> str:
         lever=code(hypothesis.lever, 120),
         target_class=line(hypothesis.target_class, 120),
         changed=[code(path, 200) for path in chosen.changed] if chosen else [],
+        roles=[(line(role.id, 120), line(role.did)) for role in figures.list_roles(history.opened, closed)],
         local=describe_local_gate(chosen) if chosen else "",
         left=[code(path, 200) for path in chosen.left] if chosen else [],
         explanation=line(drafted.explanation) if drafted else "",

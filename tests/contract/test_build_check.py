@@ -219,7 +219,7 @@ BUILT_KERNEL = "#!/bin/sh\ncat built.txt\n"
 BUILD = {"build.sh": "#!/bin/sh\necho right > built.txt\necho >> count.log\n", "kernel.sh": BUILT_KERNEL}
 
 
-@pytest.mark.feature("F099")
+@pytest.mark.feature("F079", "F099")
 @pytest.mark.parametrize("victim", ["built.txt", "kernel.sh"])
 def test_a_run_may_not_replace_what_was_built(room, victim):
     here = room(BUILD, **REBUILD)

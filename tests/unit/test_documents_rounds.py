@@ -4,6 +4,7 @@ import re
 
 import pytest
 
+from ridgeline.graph.reports.figures import list_roles
 from ridgeline.graph.reports.files import commit_message, render_all, tip_entry
 from ridgeline.graph.reports.transfer import transfer_check
 from ridgeline.graph.standing import History
@@ -13,10 +14,13 @@ from tests.builders import (
     make_applied,
     make_artifact,
     make_contract,
+    make_drafted,
+    make_failed,
     make_history,
     make_hypothesis,
     make_judged,
     make_opened,
+    make_proposed,
     make_round,
     make_scaled,
     make_traced,
@@ -239,3 +243,21 @@ def test_an_overfit_round_is_never_praised_in_a_tip() -> None:
     entry = tip_entry(closed, make_opened())
     assert "- Takeaway: benchmark over-fit; do not retry\n" in entry
     assert "ROLLED BACK" in entry
+
+
+@pytest.mark.feature("F079")
+@pytest.mark.parametrize(("author", "who"), [("", "opus"), ("Ada", "Ada")])
+def test_three_roles_have_three_ids_and_the_validator_is_never_who_wrote_the_change(author, who):
+    proposed = make_proposed(author=author, prompts=() if author else ("system.v1.md@1", "propose.v5.md@2"))
+    drafted = make_drafted(proposed=proposed, prompts=() if author else ("system.v1.md@1", "draft.v4.md@3"))
+    applied = make_applied(drafted=drafted)
+    for reason, did in (("build_failed", "read tree "), ("tampered", "and restored them")):
+        judged = make_judged("rolled_back", reason, gain=None, trial=make_failed(reason, reached=applied))
+        closed = make_round(judged=judged)
+        planner, implementer, validator = list_roles(make_opened(planner="opus", version="9.9"), closed)
+        assert len({planner.id, implementer.id, validator.id}) == 3
+        assert (planner.id, implementer.id) == (f"planner:{who}", f"implementer:{who}")
+        assert validator.id == "validator:ridgeline-9.9"
+        assert did in validator.did
+        assert applied.tree[:12] in validator.did
+        assert ("propose.v5.md@2" in planner.did) == ("draft.v4.md@3" in implementer.did) == (not author)
