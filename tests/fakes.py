@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from ridgeline.graph.approval import Steering
 from ridgeline.graph.contract import Contract
 from ridgeline.graph.errors import ArtifactLost, BranchTaken, FilesConflict, NoSuchBase
 from ridgeline.graph.judgment import JudgeFailed, Judgment, QuestionAnswer, SizeTime, TimedCall
@@ -230,6 +231,9 @@ class FakeSignals:
 
     def stop_requested(self, after_round: int) -> bool:
         return self._stop_after is not None and after_round >= self._stop_after
+
+    def steering(self, after_round: int, later_events: int = 0) -> Steering:
+        return Steering()
 
 
 class FakeJudge:

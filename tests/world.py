@@ -10,6 +10,7 @@ from collections.abc import Callable
 from hashlib import sha256
 from math import log
 
+from ridgeline.graph.approval import Steering
 from ridgeline.graph.briefing import Briefing, Draft, Proposal, Review
 from ridgeline.graph.evidence import BuildResult, Comparison, Exit, Profiled, ShapePairs, TestResult
 from ridgeline.graph.finding import Simulation
@@ -220,3 +221,6 @@ class Quiet:
 
     def stop_requested(self, after_round: int, later_events: int = 0) -> bool:
         return self._stop_after is not None and after_round >= self._stop_after
+
+    def steering(self, after_round: int, later_events: int = 0) -> Steering:
+        return Steering()
