@@ -1,9 +1,11 @@
 """What a whole campaign may not pass over in silence, on the scripted world."""
 
+import json
 from dataclasses import replace
 
 import pytest
 
+from ridgeline.agent.campaign.tape import Tape
 from ridgeline.graph.briefing import Draft
 from ridgeline.graph.evidence import BenchmarkFailed, TestResult
 from ridgeline.graph.ports import Formatting
@@ -209,6 +211,29 @@ def test_nothing_is_timed_before_its_test_passed(tmp_path):
     campaign.drive()
     assert campaign.verdicts() == ["incorrect", "test_crashed", "test_timeout", "faster"]
     assert {campaign.workspace.sources(commit)[0].text for commit in timer.versions} == {"speed 100\n", "speed 130\n"}
+
+
+class Looking(ScriptedPlanner):
+    """Looks at the tape on the disk when it is asked for an edit."""
+
+    def __init__(self, path, *scripts):
+        super().__init__(*scripts)
+        self._path = path
+        self.written = []
+
+    def draft(self, briefing, proposal):
+        lines = [json.loads(line) for line in self._path.read_text().splitlines()]
+        proposed = [line for line in lines if line["method"] == "propose"]
+        self.written.append((briefing.round, proposal.hypothesis.claim in json.dumps(proposed[-1]), len(proposed)))
+        return super().draft(briefing, proposal)
+
+
+@pytest.mark.feature("F032")
+def test_a_hypothesis_is_on_the_disk_before_its_edit_is_asked_for(tmp_path):
+    planner = Looking(tmp_path / "tape.jsonl", "speed 120", "speed 80", "speed 140")
+    campaign = make_campaign(tmp_path, planner=planner, tape=Tape(tmp_path / "tape.jsonl"))
+    campaign.drive()
+    assert planner.written == [(2, True, 1), (3, True, 2), (4, True, 3)]
 
 
 class Dispatching(ScriptedPlanner):
