@@ -246,7 +246,7 @@ def _require_whole(ports: Ports, opened: Opened) -> None:
     minimal = opened.minimal
     if minimal is None:
         return
-    files = [file.name for file in (*minimal.src, *minimal.tests, *minimal.bench)]
+    files = list(dict.fromkeys(file.name for file in (*minimal.src, *minimal.tests, *minimal.bench)))
     built = ports.builder.build(minimal.commit)
     if not built.ok:
         output = built.exit.output if built.exit else ""

@@ -21,8 +21,8 @@ LARGEST_SCRIPT = 400_000
 def find_minimal_project(paths: Iterable[str], contract: Contract, read: Read) -> Mapping[str, tuple[str, ...]]:
     """Files of the kernel and what it needs (`src`), of the test (`tests`) and of the benchmarks (`bench`), sorted.
 
-    A file stands in the first of the three that reaches it. What the contract names under `workspace` is added to
-    what is found.
+    What test and benchmark share stands in both; what the kernel needs in `src` alone. What the contract names under
+    `workspace` is added to what is found.
     """
     present, extra = frozenset(paths), contract.workspace
     flags = (contract.flags_file,) if contract.flags_file else ()
@@ -36,13 +36,13 @@ def find_minimal_project(paths: Iterable[str], contract: Contract, read: Read) -
         "bench": (extra.bench, (*benches, profile)),
     }
     groups: dict[str, tuple[str, ...]] = {}
-    taken: set[str] = set()
+    sources: set[str] = set()
     for group, (globs, commands) in roots.items():
         start = {path for path in present if matches(path, globs)}
         start.update(path for argv in commands if argv for path in find_named_files(argv, present))
         reached = _follow(start, present, read)
-        groups[group] = tuple(sorted(reached - taken))
-        taken |= reached
+        groups[group] = tuple(sorted(reached - sources))
+        sources = sources or reached
     return groups
 
 
@@ -79,7 +79,7 @@ def _follow(start: Iterable[str], present: frozenset[str], read: Read) -> set[st
 
 
 def _find_dependencies(path: str, text: str, present: frozenset[str]) -> Iterator[str]:
-    """What one file includes, imports or, where it is a script or a build file, names."""
+    """What one file includes, imports or, where it is a script, settings or a build file, names."""
     folder = PurePosixPath(path).parent
     suffix = PurePosixPath(path).suffix.lower()
     if suffix in C_LIKE:
@@ -89,8 +89,8 @@ def _find_dependencies(path: str, text: str, present: frozenset[str]) -> Iterato
     if suffix == ".py":
         yield from _read_python(text, folder, present)
         return
-    if suffix in (".yaml", ".yml", ".json", ".md", ".txt", ".toml", ".cfg"):
-        return  # data: the contract itself names every file of the project
+    if suffix in (".md", ".rst", ".txt", ".csv"):
+        return  # prose and data name files that nothing opens
     for word in WORD.findall(text):
         yield from _find_file(word, folder, present)
 

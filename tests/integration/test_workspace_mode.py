@@ -81,7 +81,7 @@ def test_only_the_kernel_leaves_the_workspace_and_only_the_integration_gate_acce
     assert {group: sorted(names) for group, names in manifest["extracted_files"].items()} == {
         "src": ["kernel.txt"],
         "tests": ["common.py", "harness.py"],
-        "bench": [],
+        "bench": ["common.py", "harness.py"],
     }
     assert (folder / "src/kernel.txt").read_text() == "speed 100\n"
     assert (folder / "tests/harness.py").read_bytes() == (root / "harness.py").read_bytes()
@@ -133,13 +133,15 @@ def test_a_minimal_project_is_what_its_commands_and_sources_reach(tmp_path):
         "ops/gemm/tests/test_gemm.py": "from tests import helpers\n",
         "ops/gemm/tests/helpers.py": "",
         "ops/gemm/tests/test_other.py": "",
+        "ops/gemm/task.yaml": "reference: reference.py   # what is right\n",
+        "ops/gemm/reference.py": "",
         "ops/gemm/bench/run.py": "from .shapes import ALL\n",
         "ops/gemm/bench/__init__.py": "",
         "ops/gemm/bench/shapes.py": "ALL = []\n",
     }
     root = make_repository(tmp_path / "repo", sources)
     commands = {
-        "test_command": ("pytest", "tests/test_gemm.py::test_one", "-k", "fp8"),
+        "test_command": ("pytest", "tests/test_gemm.py::test_one", "-k", "fp8", "--task=x", "task.yaml"),
         "benchmark_command": ("python", "-m", "bench.run", "{csv}"),
         "quick_command": ("python", "-m", "bench.run", "{csv}", "{shapes}"),
     }
@@ -150,7 +152,7 @@ def test_a_minimal_project_is_what_its_commands_and_sources_reach(tmp_path):
     names = {group: [file.name for file in getattr(extracted, group)] for group in ("src", "tests", "bench")}
     assert names == {
         "src": ["Makefile", "base.h", "huge.c", "kernel.c", "kernel.flags", "tile.h"],
-        "tests": ["tests/conftest.py", "tests/helpers.py", "tests/test_gemm.py"],
+        "tests": ["reference.py", "task.yaml", "tests/conftest.py", "tests/helpers.py", "tests/test_gemm.py"],
         "bench": ["bench/__init__.py", "bench/run.py", "bench/shapes.py"],
     }
     alone = MinimalProject(rebuild=Rebuild(required=True, command="cc -c kernel.c"), bench=("unused.h",))
@@ -161,13 +163,8 @@ def test_a_minimal_project_is_what_its_commands_and_sources_reach(tmp_path):
     assert "unused.h" in [file.name for file in extracted.bench]
     trees = Trees(made)
     place = trees.at(extracted.commit)
-    assert sorted(path.name for path in place.iterdir() if path.is_file()) == [
-        "base.h",
-        "kernel.c",
-        "kernel.flags",
-        "tile.h",
-        "unused.h",
-    ]
+    files = sorted(path.name for path in place.iterdir() if path.is_file())
+    assert files == ["base.h", "kernel.c", "kernel.flags", "reference.py", "task.yaml", "tile.h", "unused.h"]
     assert place != trees.at(base.commit)
     built = ContractBuilder(Commands(contract=made.contract, trees=trees)).build(extracted.commit)
     assert built.exit.argv[0] == "cc"
