@@ -46,7 +46,6 @@ def test_the_injected_commit_is_found_and_nothing_of_the_repository_changes(cli,
         (["speed 100.5\n"], ["HEAD~1"], "is no worse than GOOD's"),
         (["speed 90\n"], ["HEAD", "HEAD~1"], "does not lie before"),
         (["speed 90\n"], ["nowhere"], "git knows no such commit"),
-        (["gone\n", "speed 90\n"], ["HEAD~1"], "GOOD: "),
         (["gone\n", "gone 2\n", "gone 3\n", "speed 90\n"], ["HEAD~4"], "do not build or run"),
     ],
 )
