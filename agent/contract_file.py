@@ -168,6 +168,9 @@ def _find_unmatched_globs(contract: Contract, root: Path) -> Iterator[str]:
         ("editable", contract.editable),
         ("protected", contract.protected),
         ("flags_file", flags),
+        ("workspace.src", contract.workspace.src),
+        ("workspace.tests", contract.workspace.tests),
+        ("workspace.bench", contract.workspace.bench),
     ):
         for glob in globs:
             if Path(glob).is_absolute() or ".." in Path(glob).parts:
@@ -264,6 +267,8 @@ def _programs(contract: Contract, root: Path) -> Iterator[str]:
     """A line for each program of a command that is not there."""
     commands = [(name, getattr(contract, name)) for name in COMMANDS]
     commands.append(("rebuild.command", contract.rebuild.command))
+    if (local := contract.workspace.rebuild) is not None:
+        commands.append(("workspace.rebuild.command", local.command))
     commands.append(("profile.command", contract.profile.command if contract.profile else None))
     built = contract.rebuild.required
     for name, argv in commands:

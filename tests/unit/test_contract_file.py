@@ -142,6 +142,8 @@ def test_a_broad_surface_may_leave_out_what_is_protected(tmp_path):
         ({"kernel_source": ["kernle.c"]}, "kernel_source: 'kernle.c' matches no file"),
         ({"protected": ["tests/**"]}, "protected: 'tests/**' matches no file"),
         ({"flags_file": "kernel.flags"}, "flags_file: 'kernel.flags' matches no file"),
+        ({"workspace": {"src": "tile.h"}}, "workspace.src: 'tile.h' matches no file"),
+        ({"workspace": {"rebuild": {"required": True, "command": "no-such-cc"}}}, "workspace.rebuild.command: program"),
         ({"kernel_source": ["../kernel.c"]}, "kernel_source: '../kernel.c' leaves the contract's folder"),
         ({"test_command": "./missing.sh"}, "test_command: program './missing.sh' not found"),
         ({"test_command": "no-such-program -q"}, "test_command: program 'no-such-program' not found"),
