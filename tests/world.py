@@ -113,7 +113,7 @@ class TextTimer:
 
     def __init__(self, read: Read, noise: float = 0.002) -> None:
         self._read = read
-        self._noise = noise
+        self.noise = noise
 
     def speed(self, commit: str) -> float:
         text = self._read(commit)
@@ -158,7 +158,7 @@ class TextTimer:
 
     def _draw(self, *question) -> float:
         seed = int.from_bytes(sha256(repr(question).encode()).digest()[:8])
-        return random.Random(seed).gauss(0, self._noise)
+        return random.Random(seed).gauss(0, self.noise)
 
 
 class DividedTimer(TextTimer):

@@ -1,5 +1,6 @@
 import pytest
 
+from ridgeline.graph.trial import Drafted, find
 from tests.builders import make_limits
 from tests.campaigns import make_campaign
 
@@ -77,6 +78,53 @@ def test_every_preset_runs_to_its_report(tmp_path, preset):
     assert campaign.verdicts()[0] == "faster"
     assert not campaign.history().rounds[1].accepted
     assert campaign.files.read("final_report.md")
+
+
+REPLAY = (
+    "speed 120",
+    [f"speed 150 wrong {attempt}" for attempt in range(5)],
+    "no build",
+    "speed 120.9",
+    "touch the benchmark",
+    *(f"speed {speed}" for speed in (110, 100, 90, 80, 70)),
+    "speed 180",
+)
+LOST = ["incorrect", "build_failed"]
+SLOWER = ["refused_edit", *["not_better"] * 5]
+
+
+@pytest.mark.feature("F120")
+@pytest.mark.parametrize(
+    ("preset", "verdicts", "measured", "stop", "branch", "reviews"),
+    [
+        # +0.75 % is near noise: best and candidate are measured three times more, and 0.75 % is below 1 %
+        ("campaign", ["faster", *LOST, "noise", *SLOWER, "faster"], 7, "T8", "optimize", [4, 6, 8, 10]),
+        # any gain is kept, on one measurement; exhaustion restarts before it ends
+        ("router", ["faster", *LOST, "faster", *SLOWER, "faster"], 1, "T8", "optimize", [4, 7, 9, 11]),
+        # twice in the same direction is a gain; the fifth measured regression in a row is the end
+        ("autonomous", ["faster", *LOST, "faster", *SLOWER], 2, "T5", "kernel-opt", [4, 7, 9]),
+    ],
+)
+def test_a_preset_replayed_decides_as_its_document_prescribes(
+    tmp_path, preset, verdicts, measured, stop, branch, reviews
+):
+    """The same scripted candidates, timed without noise, under the three documents' rules."""
+    campaign = make_campaign(tmp_path, *REPLAY, limits=make_limits(preset, target_peak_fraction=None))
+    campaign.ports.timer.noise = 0.0
+    campaign.drive()
+    history = campaign.history()
+    assert campaign.verdicts() == verdicts
+    near_noise = history.rounds[3].judged.trial
+    assert len(near_noise.timed.evidence) == measured
+    assert {run.level for run in near_noise.timed.evidence} == {"full" if preset == "autonomous" else "quick"}
+    assert len(find(history.rounds[1].judged, Drafted).repairs) == 3, "a wrong result is repaired three times"
+    assert find(history.rounds[2].judged, Drafted).repairs == (), "a build that fails is rolled back at once"
+    assert [review.after_round for review in history.reviews] == reviews, "two rollbacks in a row, and never a stop"
+    assert history.concluded.stop_reason.startswith(stop)
+    assert history.opened.branch.startswith(f"{branch}/")
+    assert len(history.restarts) == (3 if preset == "router" else 0)
+    kept = [closed.round for closed in history.rounds if closed.accepted]
+    assert len(campaign.workspace.branch_log()) == len(kept), "a commit for each kept round and none else"
 
 
 def test_the_drawn_graph_has_every_phase_and_no_edge_that_cannot_happen():
