@@ -153,14 +153,16 @@ def read_history(campaign: Path) -> History | None:
 def was_opened(campaign: Path) -> bool:
     """Whether the ledger must have a line: its views are there, or the baseline was tested.
 
+    Not the tests of Stage 1, which writes the first kernel before there is a ledger.
     Not `performance.md`: a campaign that finds no idle device writes its Stop Summary there before the first line.
     """
     if any((campaign / name).exists() for name in ("manifest.yaml", "rounds", "final_report.md")):
         return True
     try:
-        return b'"port":"checker"' in (campaign / TAPE).read_bytes()
+        lines = (campaign / TAPE).read_bytes().splitlines()
     except FileNotFoundError:
         return False
+    return any(b'"port":"checker"' in line and b"purpose=stage 1" not in line for line in lines)
 
 
 def _of_ledger(campaign: Path, error: LedgerCorrupt | SchemaMismatch) -> Damage:

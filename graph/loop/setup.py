@@ -155,6 +155,8 @@ def _try_first_kernel(
     if not built.ok:
         return None, built.exit.output if built.exit else "the build failed without saying why"
     test = ports.checker.check(edit.commit, purpose="stage 1")
+    if test.passed and test.own_work == "no":
+        return None, f"right, and not its own work: {test.detail}"
     return (PassingKernel(edit=edit, test=test), "") if test.passed else (None, f"{test.kind}: {test.detail}")
 
 

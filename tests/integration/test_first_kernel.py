@@ -1,23 +1,27 @@
 """Stage 1: where only PyTorch is, the planner writes the first kernel; Stage 2 follows by itself."""
 
 import json
+from dataclasses import replace
 
 import pytest
 import yaml
 
+from ridgeline.agent.campaign import wiring
 from ridgeline.agent.campaign.progress import SilentProgress
-from ridgeline.agent.campaign.runner import StartRequest, start
+from ridgeline.agent.campaign.runner import StartRequest, resume, start
 from ridgeline.agent.contract_file import load
+from ridgeline.agent.errors import Waiting
 from ridgeline.agent.planner.model import ModelPlanner
 from ridgeline.graph.briefing import Draft
 from ridgeline.graph.errors import BrokenBaseline
 from ridgeline.graph.values import FileEdit
 from tests.builders import make_limits
 from tests.campaigns import make_campaign
+from tests.drive import TextPlanner
 from tests.model_fakes import NoBooks, ScriptedModel
 from tests.repositories import git, make_repository
 from tests.text_project import files
-from tests.world import KERNEL, ScriptedPlanner
+from tests.world import KERNEL, ScriptedPlanner, TextChecker
 
 
 class Author(ScriptedPlanner):
@@ -67,6 +71,26 @@ def test_the_first_kernel_is_tested_reported_and_committed_and_then_optimized(tm
     assert history.concluded.speedup == pytest.approx(1.5, rel=0.02)
 
 
+class Judging(TextChecker):
+    """Says of a borrowed kernel what the judge says of ready-made operators."""
+
+    def check(self, commit, *, purpose):
+        own_work = "no" if "borrowed" in self._read(commit) else None
+        return (
+            super().check(commit, purpose=purpose).model_copy(update={"own_work": own_work, "detail": "aten.softmax"})
+        )
+
+
+@pytest.mark.feature("F073")
+def test_ready_made_operators_are_no_first_kernel(tmp_path):
+    planner = Author(["speed 90 borrowed", "speed 80"], "speed 120")
+    campaign = campaign_of(tmp_path, planner)
+    campaign.ports = replace(campaign.ports, checker=Judging(campaign.ports.checker._read))
+    campaign.drive()
+    assert planner.evidence == ["", "right, and not its own work: aten.softmax"]
+    assert campaign.workspace.sources(campaign.history().opened.base_commit)[0].text == "speed 80\n"
+
+
 @pytest.mark.feature("F073")
 def test_without_a_right_first_kernel_nothing_is_committed(tmp_path):
     campaign = campaign_of(tmp_path, Author([f"speed 80 wrong {n}" for n in range(9)], "speed 120"))
@@ -79,12 +103,7 @@ def test_without_a_right_first_kernel_nothing_is_committed(tmp_path):
 
 @pytest.mark.feature("F073")
 def test_a_planner_that_writes_no_kernels_leaves_no_branch_and_no_folder(tmp_path):
-    project = dict(files())
-    contract = yaml.safe_load(project["ridgeline.yaml"])
-    project["ridgeline.yaml"] = yaml.safe_dump({**contract, "start": "pytorch"})
-    root = make_repository(tmp_path / "repo", project)
-    (root / "harness.py").chmod(0o755)
-    git(root, "commit", "-qam", "executable")
+    root = pytorch_project(tmp_path / "repo")
     request = StartRequest(
         contract=load(root), instruction="", limits=make_limits("router"), planner="catalog", progress=SilentProgress()
     )
@@ -114,6 +133,48 @@ def test_a_model_is_shown_the_pytorch_and_then_what_was_wrong_with_its_kernel(tm
     written = campaign.history().opened.first_kernel
     assert written.explanation == "One tile of 64, one thread."
     assert any(name.startswith("baseline.v1.md@") for name in written.prompts)
+
+
+class Slow(TextPlanner):
+    """Waits for a person before the second attempt, as a mailbox does."""
+
+    answered = False
+
+    def write_baseline(self, briefing, about, edits, evidence):
+        if evidence and not Slow.answered:
+            raise Waiting("an answer to the second question")
+        text = "speed 80\n" if evidence else "speed 80 wrong\n"
+        return Draft(edits=(FileEdit(path="kernel.txt", text=text),), explanation="in rows")
+
+
+@pytest.mark.feature("F073")
+def test_a_first_kernel_that_waits_for_an_answer_after_its_test_can_be_resumed(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    monkeypatch.setitem(wiring.PLANNERS, "scripted", lambda contract: Slow())
+    monkeypatch.setattr(Slow, "answered", False)
+    root = pytorch_project(tmp_path / "repo")
+    limits = make_limits("router", target_peak_fraction=None, calibration_pairs=0, max_restarts=0)
+    request = StartRequest(
+        contract=load(root), instruction="", limits=limits, planner="scripted", progress=SilentProgress()
+    )
+    with pytest.raises(Waiting):
+        start(request)
+    (folder,) = (root / "agent/workspace").iterdir()
+    monkeypatch.setattr(Slow, "answered", True)
+    assert resume(folder, SilentProgress()).status == "concluded"
+    assert git(root, "log", "--format=%s", "-1", f"optimize/{folder.name}") == "V0: baseline kernel"
+    assert "Attempt 1 was not kept: incorrect" in (folder / "baseline_report.md").read_text()
+
+
+def pytorch_project(place):
+    """The text project as if its kernel were PyTorch."""
+    project = dict(files())
+    contract = yaml.safe_load(project["ridgeline.yaml"])
+    project["ridgeline.yaml"] = yaml.safe_dump({**contract, "start": "pytorch"})
+    root = make_repository(place, project)
+    (root / "harness.py").chmod(0o755)
+    git(root, "commit", "-qam", "executable")
+    return root
 
 
 @pytest.mark.parametrize(("preset", "start"), [("evidence", "pytorch"), ("router", "kernel")])
