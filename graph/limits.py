@@ -38,10 +38,13 @@ class Limits(Value):
     futility: float = Field(default=0.10, gt=0, lt=0.5)
     """Dropped as soon as its gain is below the margin at this error rate, the first look included."""
     calibration_pairs: int = Field(default=16, ge=0)
-    """Process pairs of the original against itself before round 2: what noise looks like here. 0 measures none."""
+    """Process pairs of the original against itself before any candidate: what noise looks like here. 0 measures none."""
     calibration_looks: Annotated[tuple[int, ...], Field(exclude_if=_plain(()))] = ()
     """Numbers of these pairs at which calibrating ends early where noise is small for sure; none: never, as campaigns did
     before this limit was."""
+    calibration_late: Annotated[bool, Field(exclude_if=_plain(False))] = False
+    """Calibrating waits until the first candidate is about to be measured: no question does. False calibrates before the
+    first question, as campaigns did before this limit was."""
     calibration_minutes: float = Field(default=2.0, gt=0)
     """Calibrating ends early after this long, with the pairs it has."""
     canary_every: int = Field(default=8, ge=0)
@@ -140,7 +143,7 @@ class Limits(Value):
 
 
 PRESETS: dict[Preset, Limits] = {
-    "evidence": Limits(lost_in_a_row=3, calibration_looks=(4, 6, 8, 12)),
+    "evidence": Limits(lost_in_a_row=3, calibration_looks=(4, 6, 8, 12), calibration_late=True),
     "campaign": Limits(preset="campaign", repair_builds=False, max_restarts=0),
     "router": Limits(preset="router", repair_builds=False, split=False, write_baseline=True, max_restarts=3),
     "autonomous": Limits(

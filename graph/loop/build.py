@@ -80,7 +80,7 @@ from ridgeline.graph.rules.history import fold_ledger
 from ridgeline.graph.rules.stagnation import can_restart, find_stagnation
 from ridgeline.graph.rules.stop import should_stop
 from ridgeline.graph.state import State, Update
-from ridgeline.graph.trial import Applied, Broken, Built, Drafted, Failed, Judged, find_proposal
+from ridgeline.graph.trial import Applied, Broken, Built, Drafted, Failed, Judged, Verified, find_proposal
 
 Node = Callable[..., Update]
 Router = Callable[..., str]
@@ -99,8 +99,8 @@ def list_nodes() -> tuple[tuple[str, Node, str | Router], ...]:
         ("baseline_test", baseline_test, "baseline_measure"),
         ("baseline_measure", baseline_measure, "baseline_profile"),
         ("baseline_profile", baseline_profile, "baseline"),
-        ("baseline", baseline, "calibrate"),
-        ("calibrate", calibrate, "check_stop"),
+        ("baseline", baseline, after_baseline),
+        ("calibrate", calibrate, after_calibrate),
         # a round: one hypothesis
         ("analyze", analyze, "propose"),
         ("propose", propose, after_propose),
@@ -176,7 +176,16 @@ def where_to_begin(
     due = next_calibration(history)
     if due == "canary":
         return "canary"  # killed after a round was closed, before what that round makes due
-    return "calibrate" if due == "calibration" else "check_stop"
+    return "calibrate" if due == "calibration" and not history.limits.calibration_late else "check_stop"
+
+
+def after_baseline(state: State, runtime: Runtime[Ports]) -> Literal["calibrate", "check_stop"]:
+    """Nobody waits for a calibration but the first candidate that is measured."""
+    return "check_stop" if read_history(runtime.context).limits.calibration_late else "calibrate"
+
+
+def after_calibrate(state: State) -> Literal["measure", "check_stop"]:
+    return "measure" if isinstance(state["trial"], Verified) else "check_stop"
 
 
 def after_propose(
@@ -223,11 +232,15 @@ def after_compile(state: State) -> Literal["verify", "repair", "judge"]:
     return "verify" if trial.build.ok else "repair"
 
 
-def after_verify(state: State) -> Literal["measure", "repair", "judge"]:
+def after_verify(state: State, runtime: Runtime[Ports]) -> Literal["calibrate", "measure", "repair", "judge"]:
     trial = state["trial"]
     if isinstance(trial, Failed):
         return "judge"
-    return "repair" if isinstance(trial, Broken) else "measure"
+    if isinstance(trial, Broken):
+        return "repair"
+    history = read_history(runtime.context)
+    late = history.limits.calibration_late and next_calibration(history) == "calibration"
+    return "calibrate" if late else "measure"
 
 
 def after_repair(state: State) -> Literal["apply", "judge"]:

@@ -384,7 +384,7 @@ def _tail(text: str, limit: int = 600) -> str:
 
 
 def calibrate(state: State, runtime: Runtime[Ports]) -> Update:
-    """In full: before the first candidate, and again when a canary says that the noise on record no longer holds.
+    """In full: before the first candidate is measured, and again when a canary says that the noise on record no longer holds.
 
     Not where the original stands at its ceiling: no candidate will come.
     """

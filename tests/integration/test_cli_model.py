@@ -18,6 +18,10 @@ pytestmark = pytest.mark.slow
 LIMITS = ("looks=1,2,3,4,5,6", "calibration_pairs=2", "blocks=2", "final_pairs=3")
 QUICK = ("--max-rounds", "1", *(word for limit in LIMITS for word in ("--set", limit)))
 KEY = "very-secret-key-0123456789"
+NO_MACHINE = (
+    "ridgeline.sandbox.devices.machine.LocalDevice.machine",
+    lambda _: pytest.fail("the machine is not here"),
+)
 
 
 def plan(**fields):
@@ -227,24 +231,19 @@ def test_questions_between_two_measurements_are_answered_without_the_machine(cli
     # a calibration that another test left would be looked at after a round, by the machine
     monkeypatch.setenv("RIDGELINE_CACHE", str(tmp_path / "cache"))
     campaign = Path(cli("run", project, *rounds, "--model", "mailbox", "--json").json["dir"])
-    monkeypatch.setattr(
-        "ridgeline.sandbox.devices.machine.LocalDevice.machine", lambda _: pytest.fail("the machine is not here")
-    )
-    first = answered(cli, campaign, tmp_path, plan(), "--json")
-    assert first.code == 0, first.err
-    assert first.json["next_request"].endswith("002.request.md"), "the draft is asked for at once"
-    drafted = answered(cli, campaign, tmp_path, edit(130), "--json")
-    assert (drafted.code, drafted.json["next_request"]) == (0, None), "now it has to be built"
-    said_so = cli("status", campaign, "--json").json
-    assert said_so["status"] in ("waiting", "stopped")
-    monkeypatch.undo()
+    with monkeypatch.context() as away:
+        away.setattr(*NO_MACHINE)
+        first = answered(cli, campaign, tmp_path, plan(), "--json")
+        assert first.code == 0, first.err
+        assert first.json["next_request"].endswith("002.request.md"), "the draft is asked for at once"
+        drafted = answered(cli, campaign, tmp_path, edit(130), "--json")
+        assert (drafted.code, drafted.json["next_request"]) == (0, None), "now it has to be built"
+        assert cli("status", campaign, "--json").json["status"] in ("waiting", "stopped")
 
     measured = cli("resume", campaign, "--json")
     assert measured.code == 3, measured.err
     assert measured.json["request"].endswith("003.request.md")
-    monkeypatch.setattr(
-        "ridgeline.sandbox.devices.machine.LocalDevice.machine", lambda _: pytest.fail("the machine is not here")
-    )
+    monkeypatch.setattr(*NO_MACHINE)
     learnt = answered(cli, campaign, tmp_path, LEARNT, "--json")
     assert learnt.json["next_request"].endswith("004.request.md"), "the round is closed, the next is being planned"
     closed = cli("status", campaign, "--json").json

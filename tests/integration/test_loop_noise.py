@@ -57,6 +57,20 @@ def test_a_calibration_comes_before_round_two_and_canaries_follow(tmp_path):
     assert "Measurement Noise" in campaign.files.read("final_report.md")
 
 
+def test_a_calibration_waits_for_the_first_candidate_that_is_measured(tmp_path):
+    """The first question is there sooner by what calibrating takes; a campaign that measures no candidate has none."""
+    campaign = make(tmp_path, calibration_late=True)
+    campaign.drive()
+    lines = [line.key for line in campaign.ports.ledger.lines()]
+    assert keys(campaign) == ["calibration-after-1", "canary-after-4"]
+    before = lines.index("calibration-after-1")
+    assert "round-2" not in lines[:before]
+    assert campaign.history().rounds[0].commit
+    idle = make_campaign(tmp_path / "idle", limits=make_limits(target_peak_fraction=None, calibration_late=True))
+    idle.drive()
+    assert keys(idle) == []
+
+
 def test_a_canary_that_differs_has_the_machine_calibrated_again(tmp_path):
     campaign = make(tmp_path, timer=lambda inner: Shifted(inner, 0.05))
     campaign.drive()
