@@ -67,7 +67,7 @@ from ridgeline.sandbox.isolation.directory_pool import discard_tree
 from ridgeline.sandbox.isolation.leftovers import remove_abandoned_folders, remove_campaign_leftovers
 from ridgeline.sandbox.isolation.stopping import StepEnded, Stopping, listening
 from ridgeline.sandbox.store.campaign_folder import StopFile, WorkClock
-from ridgeline.sandbox.store.durable import UNWRITABLE, name_full_disk, write_whole
+from ridgeline.sandbox.store.durable import UNWRITABLE, make_folder, name_full_disk, write_whole
 from ridgeline.sandbox.store.json_file import read_model
 from ridgeline.sandbox.store.ledger import JsonlLedger
 from ridgeline.sandbox.workspace.repository import Repository, find_repository, release_stale_locks
@@ -491,7 +491,7 @@ def _require_empty(folder: Path) -> None:
 
 def _write_request(place: Place, request: Request, start_request: StartRequest) -> None:
     """Make the folder with what a resume needs: the request, where it came from, who is notified."""
-    place.campaign_dir.mkdir(parents=True, exist_ok=True)
+    make_folder(place.campaign_dir)
     keep(place.campaign_dir, start_request.notify)
     manifest = Manifest(
         repository=str(place.repository),

@@ -5,6 +5,7 @@ import functools
 import logging
 import marshal
 import os
+import re
 import resource
 import shutil
 import socket
@@ -31,6 +32,24 @@ _MODES: tuple[Mode, ...] = ("root",) if os.geteuid() == 0 else ("user",)
 START_S = 20.0
 """Starting an interpreter from a cold disk takes seconds."""
 MIB = 1 << 20
+TASKS, TASKS_PER_CORE = 4096, 64
+"""Processes and threads of a command at a time, the larger of both: a storm of them ends there, a parallel build does not."""
+COUNTS_ROOMS_USERS = (5, 14)
+"""Since then Linux counts the processes of a user in a namespace apart from his others."""
+NUMBERS_ROOMS_TASKS = (6, 14)
+"""Since then a namespace of processes has a largest number of its own; written before, it would be that of the machine."""
+
+
+def most_tasks() -> int:
+    """Processes and threads that a command may have at a time."""
+    return max(TASKS, TASKS_PER_CORE * (os.cpu_count() or 1))
+
+
+@functools.cache
+def kernel_release() -> tuple[int, int]:
+    """Version and patch level of the running Linux; zeros where it does not say."""
+    numbers = re.match(r"(\d+)\.(\d+)", os.uname().release)
+    return (int(numbers[1]), int(numbers[2])) if numbers else (0, 0)
 
 
 class NotStarted(OSError):
@@ -54,6 +73,8 @@ class CommandPlan:
     def pack(self, mode: Mode) -> bytes:
         """As `isolate.command` reads it."""
         limits = [(resource.RLIMIT_CORE, 0)]
+        if mode == "user" and kernel_release() >= COUNTS_ROOMS_USERS:
+            limits.append((resource.RLIMIT_NPROC, most_tasks()))
         if self.file_mb is not None:
             limits.append((resource.RLIMIT_FSIZE, self.file_mb * MIB))
         if self.memory_mb is not None:
@@ -70,6 +91,7 @@ class CommandPlan:
                 "same_user": True,
                 "base": "/proc",
                 "limits": limits,
+                "tasks": most_tasks() if mode == "root" and kernel_release() >= NUMBERS_ROOMS_TASKS else 0,
                 "cpus": sorted(os.sched_getaffinity(0)) if self.cpu is None else [self.cpu],
                 "network": self.network,
                 "groups": [],

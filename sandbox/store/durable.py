@@ -43,6 +43,8 @@ def write_whole(path: Path, data: bytes, *, synced: bool = True) -> None:
                     file.flush()
                     os.fsync(file.fileno())
             os.replace(fresh, path)  # noqa: PTH105 (dozens of times a round, and the name was just made)
+            if synced:
+                sync_folder(folder or ".")
         except BaseException:
             Path(fresh).unlink(missing_ok=True)
             raise
@@ -53,8 +55,16 @@ def _open(fresh: str, path: Path) -> BinaryIO:
     try:
         return open(fresh, "wb")  # noqa: PTH123 (as above)
     except FileNotFoundError:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(path.parent)
         return open(fresh, "wb")  # noqa: PTH123
+
+
+def make_folder(folder: Path) -> None:
+    """Make it, and those above it that are missing; their names are on the disk when this returns."""
+    missing = [place for place in (folder, *folder.parents) if not place.exists()]
+    folder.mkdir(parents=True, exist_ok=True)
+    for place in missing:
+        sync_folder(place.parent)
 
 
 def overwrite(path: Path, data: bytes, *, room: int = 1024) -> None:
@@ -114,7 +124,7 @@ def _end_of(path: Path) -> tuple[int, bool]:
     try:
         return os.open(path, os.O_WRONLY | os.O_APPEND), False
     except FileNotFoundError:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(path.parent)
         return os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666), True
 
 
@@ -174,7 +184,15 @@ def lock_file(path: Path) -> Iterator[None]:
         yield
 
 
-def sync_folder(folder: Path) -> None:
+def sync_tree(top: Path) -> None:
+    """Bring every file and folder below it to the disk, and itself."""
+    for folder, _, names in os.walk(top):
+        for name in names:
+            sync_folder(f"{folder}/{name}")
+        sync_folder(folder)
+
+
+def sync_folder(folder: Path | str) -> None:
     """Make a new name in the folder durable, or what is in a file."""
     handle = os.open(folder, os.O_RDONLY)
     try:

@@ -18,6 +18,7 @@ from ridgeline.graph.errors import WorldError
 from ridgeline.sandbox.isolation.directory_pool import discard_tree, fresh_folder, remove_tree, walk_tree
 from ridgeline.sandbox.store.campaign_folder import RecordFiles
 from ridgeline.sandbox.store.durable import write_whole
+from ridgeline.sandbox.workspace import pointers
 from ridgeline.sandbox.workspace.edits import LINK, MODULE
 from ridgeline.sandbox.workspace.git import Entry, Git
 from ridgeline.sandbox.workspace.globs import matches
@@ -197,6 +198,12 @@ class Trees:
         tree = self.tree(commit)
         if tree not in self._evaluation_files:
             contract, files = self._workspace.contract, self._workspace.files(_real(commit))
+            mirror = self._workspace.repository()
+            if pointers.has_some(mirror):
+                below = (
+                    len(self._workspace.contract_dir.as_posix()) + 1 if str(self._workspace.contract_dir) != "." else 0
+                )
+                files = {**files, **{e.path[below:]: e for e in pointers.list_files(mirror, (*files.values(),))}}
             paths = ((path, entry) for path, entry in files.items() if entry.mode != MODULE)
             self._evaluation_files[tree] = {path: entry for path, entry in paths if not _may_change(path, contract)}
         return self._evaluation_files[tree]
@@ -228,6 +235,8 @@ class Trees:
         self._write(slot, Stamp(used=stamp.used))  # a crash from here on leaves a slot that holds nothing
         if not (stands and self._reuse(mirror, slot, commit)):
             self._make(mirror, slot, commit)
+        if pointers.has_some(mirror):
+            pointers.lay_out(mirror, self._dir / slot, _real(commit))
         self._write(slot, Stamp(tree=tree, used=stamp.used, home=self._home(slot)))
 
     def _reuse(self, mirror: Git, slot: str, commit: str) -> bool:

@@ -3,7 +3,9 @@
 import logging
 import os
 import re
-from collections.abc import Mapping
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
@@ -13,7 +15,7 @@ from pathlib import Path, PurePosixPath
 from ridgeline.graph.errors import GitFailed, NoSuchBase
 from ridgeline.sandbox.isolation.directory_pool import read_left, remove_tree
 from ridgeline.sandbox.isolation.process import CapturedOutput, capture
-from ridgeline.sandbox.store.durable import require_room, write_whole
+from ridgeline.sandbox.store.durable import require_room, sync_folder, write_whole
 
 logger = logging.getLogger(__name__)
 
@@ -70,6 +72,8 @@ def _quote(command: str, path: str) -> bytes:
 
 
 TIMEOUT_S = 600
+TICK_NS = 20_000_000
+"""The kernel's file times move in ticks of up to 10 ms."""
 NAME, EMAIL = "Ridgeline", "ridgeline@localhost"
 OVERRIDES = {
     "user.name": NAME,
@@ -197,13 +201,15 @@ class Git:
         """
         author = f"{NAME} <{EMAIL}> {_moment(at)}"
         words = stream(changes, parent=parent, ref=ref, author=author, message=message)
-        return grown(self.run("fast-import", "--quiet", "--done", stdin=words), changes)
+        with self._names_synced(ref):
+            return grown(self.run("fast-import", "--quiet", "--done", stdin=words), changes)
 
     def commit(self, tree: str, *, parent: str, message: str, at: str) -> str:
         """A commit object: the same arguments give the same id. `at` is ISO-8601 with an offset or Z."""
         moment = f"@{_moment(at)}"
         env = {"GIT_AUTHOR_DATE": moment, "GIT_COMMITTER_DATE": moment}
-        return self.line("commit-tree", tree, "-p", parent, stdin=message.encode(), env=env)
+        with self._names_synced():
+            return self.line("commit-tree", tree, "-p", parent, stdin=message.encode(), env=env)
 
     def pack(self, tip: str, *, beyond: str) -> bytes:
         """Every object that `tip` needs and `beyond` does not have, as a pack."""
@@ -211,15 +217,45 @@ class Git:
 
     def unpack(self, pack: bytes) -> None:
         """Store the objects of a pack."""
-        self.run("unpack-objects", "-q", stdin=pack)
+        with self._names_synced():
+            self.run("unpack-objects", "-q", stdin=pack)
 
     def try_move(self, ref: str, *, new: str, old: str) -> bool:
         """Point a full reference name at `new`, if it still is at `old`; whether it was."""
-        return self.attempt("update-ref", ref, new, old).returncode == 0
+        with self._names_synced(ref):
+            return self.attempt("update-ref", ref, new, old).returncode == 0
+
+    def hold(self, ref: str, commit: str) -> None:
+        """Point a full reference name at a commit, wherever it pointed before."""
+        with self._names_synced(ref):
+            self.run("update-ref", ref, commit)
 
     def move(self, ref: str, *, new: str, old: str | None) -> None:
         """Point a full reference name at `new`, if it still is at `old` (None: does not exist)."""
-        self.run("update-ref", ref, new, old or "0" * len(new))
+        with self._names_synced(ref):
+            self.run("update-ref", ref, new, old or "0" * len(new))
+
+    @contextmanager
+    def _names_synced(self, ref: str = "") -> Iterator[None]:
+        """What git writes in the block is on the disk after it, by its name too: git itself syncs contents alone."""
+        began_ns = time.time_ns() - TICK_NS
+        yield
+        common = self._common_dir()
+        objects = common / "objects"
+        folders = [objects, common / "reftable", *(Path(entry.path) for entry in os.scandir(objects) if entry.is_dir())]
+        if ref:
+            folders += [place for place in (common / ref).parents if place != common and common in place.parents]
+        for folder in folders:
+            with suppress(FileNotFoundError):  # git removes folders that are empty
+                if folder.stat().st_mtime_ns >= began_ns:
+                    sync_folder(folder)
+
+    def _common_dir(self) -> Path:
+        """Where objects and branches are: elsewhere, for a checkout beside another."""
+        if self.own is not None:
+            return self.own
+        pointer = read_left(self.git_dir / "commondir")
+        return self.git_dir if pointer is None else (self.git_dir / os.fsdecode(pointer.strip())).resolve()
 
 
 LOCKED = re.compile(r"Unable to create '(.+\.lock)': File exists")

@@ -9,17 +9,17 @@ from pathlib import Path, PurePosixPath
 from ridgeline.graph.contract import Contract
 from ridgeline.graph.errors import BranchTaken, DetachedHead, DirtyTree, NoSuchBase, NotAGitRepository
 from ridgeline.sandbox.isolation.directory_pool import discard_tree, list_files
+from ridgeline.sandbox.store.durable import sync_folder, sync_tree
 from ridgeline.sandbox.workspace.edits import MODULE
 from ridgeline.sandbox.workspace.git import ATTRIBUTES, Git, git
 from ridgeline.sandbox.workspace.globs import matches
+from ridgeline.sandbox.workspace.pointers import bring, list_lfs_pointers, name_some, read_contents, require_modules
 from ridgeline.sandbox.workspace.signatures import signs_of
 
 logger = logging.getLogger(__name__)
 
 EXCLUDED = ("/agent/workspace/", "/agent/historical_experience/")
 """Where campaigns and tips lie by default; kept out of `git status` through info/exclude, not through .gitignore."""
-LFS_POINTER = b"version https://git-lfs.github.com/spec/"
-SHOWN = 3
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,7 @@ class Repository:
         paths = [row[3:] for row in output.decode(errors="replace").split("\0") if row]
         if paths:
             raise DirtyTree(
-                f"{self.root}: {_some(paths)} changed since the last commit; commit or stash first,"
+                f"{self.root}: {name_some(paths)} changed since the last commit; commit or stash first,"
                 " so that every number names what was measured"
             )
 
@@ -111,7 +111,7 @@ class Repository:
         surface = (*contract.kernel_source, *contract.editable_globs, *contract.protected)
         if stray := [path for path in paths if matches(path, surface)]:
             raise DirtyTree(
-                f"{self.root / contract_dir}: {_some(stray)} belongs to the contract but is not tracked;"
+                f"{self.root / contract_dir}: {name_some(stray)} belongs to the contract but is not tracked;"
                 " git add and commit it, or ignore it"
             )
         tracked = [entry.path.removeprefix(start) for entry in git.entries("HEAD", contract_dir)]
@@ -120,42 +120,33 @@ class Repository:
                 raise DirtyTree(f"kernel_source: {glob!r} matches no committed file; git add and commit the kernel")
 
     def _require_complete(self, git: Git, contract: Contract, contract_dir: str) -> None:
-        """Raises DirtyTree for submodules and contents in Git LFS that the contract needs: commits do not hold them."""
-        modules = [
-            entry.path for entry in git.entries("HEAD", ".") if entry.mode == MODULE and self._has_files(entry.path)
-        ]
-        inside = [path for path in modules if contract_dir == "." or path.startswith(f"{contract_dir}/")]
-        if inside:
-            raise DirtyTree(
-                f"{self.root}: {_some(inside)}: a git submodule, which the checkouts of candidates do not have; commit its"
-                " files in its place, or `git submodule deinit` it where kernel, test and benchmark do not need it"
-            )
+        """Raises DirtyTree where what the commit only points to is not in the checkout as the contract needs it."""
+        entries = git.entries("HEAD", ".")
+        modules = require_modules(self.root, entries)
         start = "" if contract_dir == "." else f"{contract_dir}/"
-        pointers = _list_lfs_pointers(git)
-        surface = (*contract.kernel_source, *contract.editable_globs, *contract.protected)
-        needed = [path for path in pointers if path.startswith(start) and matches(path.removeprefix(start), surface)]
-        if needed:
-            raise DirtyTree(
-                f"{self.root}: {_some(needed)}: kept in Git LFS, so the checkouts of candidates have a pointer in its place;"
-                " commit the file itself (`git lfs migrate export`)"
+        kernel = (*contract.kernel_source, *contract.editable_globs)
+        absent: list[str] = []
+        for entry, pointer in list_lfs_pointers(git, "HEAD"):
+            path = entry.path.removeprefix(start) if entry.path.startswith(start) else None
+            if path is not None and matches(path, kernel) and not matches(path, contract.protected):
+                raise DirtyTree(
+                    f"{self.root / entry.path}: kept in Git LFS, and part of the kernel; commit the file itself"
+                    " (`git lfs migrate export`), so that commits hold its changes"
+                )
+            if read_contents(self.root, entry, pointer) is not None:
+                continue
+            if path is not None and matches(path, contract.protected):
+                raise DirtyTree(
+                    f"{self.root / entry.path}: kept in Git LFS, and not in the checkout as the pointer says; run git lfs pull"
+                )
+            absent.append(entry.path)
+        if absent:
+            logger.warning(
+                "%s: kept in Git LFS and not in the checkout, so candidates have a pointer", name_some(absent)
             )
-        for paths, what in ((modules, "a submodule"), (pointers, "kept in Git LFS")):
-            if paths:
-                logger.warning("%s: %s, so the checkouts of candidates do not have its content", _some(paths), what)
-
-    def _has_files(self, module: str) -> bool:
-        """Whether the submodule's files are in the user's checkout: what is not there is needed by nothing."""
-        folder = self.root / module
-        return folder.is_dir() and any(folder.iterdir())
-
-
-def _list_lfs_pointers(git: Git) -> list[str]:
-    """Committed files, by their paths, that are only pointers to contents in Git LFS."""
-    output = git.run("ls-files", "-z", "--", ":(top,attr:filter=lfs)")
-    marked = set(output.decode(errors="surrogateescape").split("\0")) - {""}
-    entries = [entry for entry in git.entries("HEAD", ".") if entry.path in marked] if marked else []
-    contents = git.blobs(tuple(entry.oid for entry in entries))
-    return [entry.path for entry, data in zip(entries, contents, strict=True) if data.startswith(LFS_POINTER)]
+        bare = [entry.path for entry in entries if entry.mode == MODULE and entry.path not in modules]
+        if bare:
+            logger.warning("%s: a submodule without files, so the checkouts of candidates have none", name_some(bare))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -199,11 +190,6 @@ def find_repository(folder: Path) -> Path:
     return Path(top).resolve()
 
 
-def _some(paths: list[str]) -> str:
-    more = f" and {len(paths) - SHOWN} more" if len(paths) > SHOWN else ""
-    return ", ".join(paths[:SHOWN]) + more
-
-
 # The campaign's own bare repository: where candidates are committed, and all that a copied campaign needs of git.
 
 SHA256_DIGITS = 64
@@ -230,8 +216,11 @@ def mirror_of(folder: Path, *, base: str, user: Repository, branch: str | None) 
         new.unpack(user.git.pack(tip, beyond=base))
         new.move(f"refs/heads/{branch}", new=tip, old=None)
     new.move("refs/ridgeline/base", new=base, old=None)
+    bring(new, user.root, user.git, base)
+    sync_tree(fresh)
     discard_tree(folder)
     fresh.rename(folder)
+    sync_folder(folder.parent)
     return mirror
 
 

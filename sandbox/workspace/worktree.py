@@ -240,7 +240,7 @@ class GitWorkspace:
         commit = mirror.commit(tree, parent=parent, message=message, at=at)
         self._holdings.same(commit, tree)
         if not self._publishes(base):
-            mirror.run("update-ref", self._ref("accepted", commit), commit)
+            mirror.hold(self._ref("accepted", commit), commit)
             return commit
         ref = f"refs/heads/{base.branch}"
         tip = commit

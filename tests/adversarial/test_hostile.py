@@ -4,6 +4,7 @@ Each deed is what the test of a candidate runs, as the user that Ridgeline runs 
 """
 
 import os
+import re
 import secrets
 import subprocess
 import sys
@@ -15,7 +16,7 @@ import pytest
 
 from ridgeline.sandbox.harness.isolate import landlock
 from ridgeline.sandbox.isolation import commands, rooms
-from ridgeline.sandbox.isolation.commands import has_own_table
+from ridgeline.sandbox.isolation.commands import NUMBERS_ROOMS_TASKS, find_mode, has_own_table, kernel_release
 from ridgeline.sandbox.workspace.commands import Commands
 from tests.rooms import Room, open_room, script_contract
 
@@ -237,6 +238,35 @@ def test_no_candidate_leaves_anything_that_ends_the_campaign(world, name):
     assert world.state() == before
     assert goes_on(world)
     assert subprocess.run(["pgrep", "-f", "sleep 271828"], check=False, capture_output=True).stdout == b""
+
+
+STORM = """python3 -c "
+import os, time
+begun = 0
+try:
+    while begun < 3000:
+        if os.fork() == 0:
+            time.sleep(60)
+            os._exit(0)
+        begun += 1
+except OSError:
+    pass
+print(begun, 'were begun')
+"
+"""
+
+
+@pytest.mark.skipif(
+    find_mode() == "weak" or (find_mode() == "root" and kernel_release() < NUMBERS_ROOMS_TASKS),
+    reason="nothing counts here",
+)
+def test_a_storm_of_processes_ends_at_a_number(world, monkeypatch):
+    monkeypatch.setattr(commands, "most_tasks", lambda: 400)
+    candidate = world.candidate(STORM)
+    begun = re.search(r"(\d+) were begun", world.test(candidate))
+    assert begun is not None
+    assert 100 < int(begun[1]) <= 400
+    assert goes_on(world)
 
 
 def test_a_table_of_more_than_forty():

@@ -31,10 +31,20 @@ def test_everything_is_there_when_sync_returns(tmp_path, synced):
         write_whole(tmp_path / name, b"1", synced=False)
         later.add(tmp_path / name)
     (tmp_path / "y" / "three").unlink()
+    assert synced == [tmp_path.name] * 2  # for the names of the two folders
+    synced.clear()
     later.sync()
     assert sorted(synced) == ["one", "two", "x", "y"]
     later.sync()
     assert len(synced) == 4
+
+
+def test_a_file_that_took_the_place_of_another_is_there_by_its_name_and_so_are_its_folders(tmp_path, synced):
+    write_whole(tmp_path / "a" / "b" / "file", b"1")
+    assert [name for name in synced if not name.endswith(".tmp")] == ["a", tmp_path.name, "b"]
+    synced.clear()
+    write_whole(tmp_path / "a" / "b" / "file", b"2")
+    assert [name for name in synced if not name.endswith(".tmp")] == ["b"]
 
 
 def test_the_folder_of_a_file_that_grows_is_brought_once(tmp_path, synced):

@@ -93,6 +93,17 @@ def submodule_inside(root):
     git(root, "commit", "-q", "-m", "a submodule")
 
 
+def submodule_elsewhere(root):
+    submodule_inside(root)
+    git(root, "config", "submodule.ops/gemm/library.ignore", "all")
+    git(root / FOLDER / "library", "commit", "-q", "--allow-empty", "-m", "another")
+
+
+def submodule_changed(root):
+    submodule_inside(root)
+    (root / FOLDER / "library/lib.h").write_text("int y;\n")
+
+
 def pointer_to_lfs(root):
     (root / ".gitattributes").write_text("*.c filter=lfs\n")
     pointer = f"version https://git-lfs.github.com/spec/v1\noid sha256:{'0' * 64}\nsize 9\n"
@@ -138,8 +149,17 @@ def branch_exists(root):
         (deleted_file, DirtyTree, "README changed since"),
         (untracked_protected, DirtyTree, r"tests/extra\.c belongs to the contract but is not tracked"),
         (kernel_not_committed, DirtyTree, "kernel_source: 'kernel.c' matches no committed file"),
-        (submodule_inside, DirtyTree, r"ops/gemm/library: a git submodule, .* commit its files in its place"),
-        (pointer_to_lfs, DirtyTree, r"ops/gemm/tests/check\.c: kept in Git LFS"),
+        (
+            submodule_elsewhere,
+            DirtyTree,
+            r"ops/gemm/library: a git submodule that stands at .*; commit it, or run git submodule update",
+        ),
+        (submodule_changed, DirtyTree, r"changed since the last commit|a git submodule that has changes"),
+        (
+            pointer_to_lfs,
+            DirtyTree,
+            r"ops/gemm/tests/check\.c: kept in Git LFS, and not in the checkout .* git lfs pull",
+        ),
         (detached, DetachedHead, "git switch"),
         (no_repository, NotAGitRepository, "git init"),
         (no_commit, NotAGitRepository, "no commit yet"),

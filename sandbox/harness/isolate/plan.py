@@ -28,7 +28,7 @@ class Plan:
     limits: list[tuple[int, int]]
     """Resource and its limit, as setrlimit(2) has them."""
     tasks: int
-    """Processes and threads of the worker."""
+    """Processes and threads of the worker; of a command 0 where its namespace cannot number them."""
     groups: list[str]
     """Control groups to join, made by the judge and removed at the end."""
     keep: list[int]

@@ -38,6 +38,10 @@ def build(plan: Plan) -> None:
     kernel.mount("scratch", _SCRATCH, "tmpfs", flags, size)
     for kind, what, where in plan.mounts:
         _place(kind, what, _NEW + where, nobody=not plan.same_user)
+    if plan.tasks and plan.same_user:  # a worker is another user, whose processes are counted
+        handle = os.open(f"{_NEW}/proc/sys/kernel/pid_max", os.O_WRONLY)
+        os.write(handle, b"%d" % plan.tasks)
+        os.close(handle)
     # a file system that came with the tree of another is held too, and nothing runs here before that
     kernel.hold(_NEW, put=flags | kernel.READ_ONLY, recursive=True)
     for kind, _, where in plan.mounts:
