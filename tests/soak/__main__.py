@@ -1,4 +1,4 @@
-"""`python -m tests.soak [kills [SECONDS] | fuzz [COUNT] [KIND...]]`: damage by the hour, and tables of what came of it."""
+"""`python -m tests.soak [kills [SECONDS] | cuts [COUNT] | fuzz [COUNT] [KIND...]]`: damage by the hour, and tables of what came of it."""
 
 import sys
 import tempfile
@@ -7,6 +7,7 @@ from pathlib import Path
 
 from tests.soak.inputs import KINDS, fuzz
 from tests.soak.kills import kill_campaigns
+from tests.soak.power_cuts import cut_power
 
 CALLS = range(1, 221)
 """The campaign's own process makes about that many calls that change a directory."""
@@ -19,9 +20,11 @@ def main() -> int:
     failed = 0
     if what in ("kills", "both"):
         failed += _kill(float(rest.pop(0)) if rest and what == "kills" else SOAKED_S)
+    if what in ("cuts", "both"):
+        failed += _cut(int(rest.pop(0)) if rest and what == "cuts" else 200)
     if what in ("fuzz", "both"):
         failed += _fuzz(int(rest.pop(0)) if rest and rest[0].isdigit() else 10_000, rest or [*KINDS])
-    assert what in ("kills", "fuzz", "both"), __doc__
+    assert what in ("kills", "cuts", "fuzz", "both"), __doc__
     return 1 if failed else 0
 
 
@@ -31,6 +34,15 @@ def _kill(seconds: float) -> int:
     tally = kill_campaigns(folder, seconds=seconds, calls=CALLS)
     kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(tally.by_kind.items()))
     print(f"{tally.kills} kills ({kinds}): {len(tally.failures)} failed")  # noqa: T201
+    print("\n".join(tally.failures))  # noqa: T201
+    return len(tally.failures)
+
+
+def _cut(count: int) -> int:
+    """Power cuts spread over a campaign; how many ended badly."""
+    tally = cut_power(Path(tempfile.mkdtemp(prefix="soak-")), count=count)
+    kinds = ", ".join(f"{number} {end}" for end, number in sorted(tally.ends.items()))
+    print(f"{count} power cuts ({kinds}): {len(tally.failures)} failed")  # noqa: T201
     print("\n".join(tally.failures))  # noqa: T201
     return len(tally.failures)
 

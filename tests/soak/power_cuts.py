@@ -12,7 +12,7 @@ import shutil
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
@@ -338,12 +338,11 @@ def find_campaign(run: Path) -> Path:
     return request.parent
 
 
-def cut_power(folder: Path, *, count: int, tell: Callable[[str], None], seed: int = 11) -> Cuts:
+def cut_power(folder: Path, *, count: int, seed: int = 11) -> Cuts:
     """So many cuts at moments spread over the campaign, by turns in each way of losing what was not synced."""
     campaign, draw, tally = CutCampaign(folder), random.Random(seed), Cuts()
-    tell(f"{campaign.count} calls; the record lacks {campaign.lacks}")
+    tally.failures += [f"the record of calls lacks {path}" for path in campaign.lacks]
     for number in range(count):
         at = round((number + draw.random()) * campaign.count / count)
         campaign.cut(tally, at, MODES[number % len(MODES)], draw)
-        tell(f"{number + 1}: {dict(tally.ends)}, {len(tally.failures)} bad")
     return tally
