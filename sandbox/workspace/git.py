@@ -252,8 +252,8 @@ class Git:
 
     def _common_dir(self) -> Path:
         """Where objects and branches are: elsewhere, for a checkout beside another."""
-        if self.own is not None:
-            return self.own
+        if self.own_repository is not None:
+            return self.own_repository
         pointer = read_left(self.git_dir / "commondir")
         return self.git_dir if pointer is None else (self.git_dir / os.fsdecode(pointer.strip())).resolve()
 
