@@ -291,7 +291,9 @@ def _open_stdin(data: bytes | None) -> Iterator[BinaryIO]:
 @functools.cache
 def _open_null() -> BinaryIO:
     """Opened once: nearly every process is given it."""
-    return Path(os.devnull).open("rb")
+    file = Path(os.devnull).open("rb")
+    atexit.register(file.close)
+    return file
 
 
 def _memory_file() -> BinaryIO:
