@@ -291,7 +291,7 @@ def _open_stdin(data: bytes | None) -> Iterator[BinaryIO]:
 @functools.cache
 def _open_null() -> BinaryIO:
     """Opened once: nearly every process is given it."""
-    file = Path(os.devnull).open("rb")
+    file = Path(os.devnull).open("rb")  # noqa: SIM115
     atexit.register(file.close)
     return file
 
