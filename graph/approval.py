@@ -15,6 +15,10 @@ POLICY = "policy"
 """Who decided, where nobody did."""
 
 
+Limit = bool | int | float | str | tuple[int, ...] | None
+"""What a limit can be."""
+
+
 class Section(Value):
     """A heading and what stands below it: Markdown for people."""
 
@@ -89,6 +93,10 @@ class Decision(Value):
     """Beside `approve` or `reject`: why nothing worth a round is left, so that the campaign ends with this round."""
     round: Annotated[int | None, Field(exclude_if=lambda number: number is None)] = None
     """Of `approve`, where several measured changes are asked about: which of them."""
+    target: Annotated[tuple[tuple[str, str], ...], Field(exclude_if=lambda changes: not changes)] = ()
+    """Beside `approve` at the target: parameters that the person changed, as `--target` takes them."""
+    limits: Annotated[tuple[tuple[str, Limit], ...], Field(exclude_if=lambda changes: not changes)] = ()
+    """Likewise limits, by their names."""
     waited_s: Annotated[float, Field(ge=0, exclude_if=lambda seconds: seconds == 0)] = 0.0
     """Seconds from the question until the campaign went on with the answer: no limit of minutes counts them."""
 

@@ -104,6 +104,7 @@ class State(TypedDict):
 
 
 class Update(TypedDict, total=False):
+    request: Request
     setting: Setting | None
     baseline: BaselineSoFar | None
     analysis: Analysis | None

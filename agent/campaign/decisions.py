@@ -2,8 +2,8 @@
 
 import logging
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal
@@ -19,11 +19,13 @@ from ridgeline.agent.campaign.approvals import (
     find_unused_decision,
 )
 from ridgeline.agent.campaign.notify import hook
+from ridgeline.agent.campaign.state_files import read_manifest, write_manifest
 from ridgeline.agent.errors import UserError, UserErrors
 from ridgeline.agent.providers.base import plain
 from ridgeline.agent.providers.mailbox import Mailbox, MailboxAnswer, MailboxRequest, check_answer, open_request
 from ridgeline.agent.providers.tape import FILE, ModelTape, estimate_tokens
 from ridgeline.graph.approval import ApprovalRequest, Decision
+from ridgeline.graph.errors import NeedsAnswer
 from ridgeline.graph.rules.history import fold_ledger
 from ridgeline.graph.rules.outcome import CAUSES
 from ridgeline.graph.trial import Failed
@@ -49,6 +51,10 @@ class Answer:
     """With `yes` or `reject`: why nothing worth a round is left."""
     round: int | None = None
     """Of `yes`, where several measured changes are asked about: which of them."""
+    target: Mapping[str, str] = field(default_factory=dict)
+    """With `yes` at the gate `target`: parameters to begin with instead; likewise the next."""
+    limits: tuple[str, ...] = ()
+    """`key=value` of limits."""
     reason: str = ""
     by: str
 
@@ -103,9 +109,16 @@ def store_decision(
         return "defer"
     if answer.reject is not None and not answer.reject.strip():
         raise UserError("--reject: needs a reason; the planner learns from it")
+    if answer.edit and request.gate != "change":
+        mend = (
+            "adjust it: --yes --target NAME=VALUE --set LIMIT=VALUE"
+            if request.gate == "target"
+            else "reject it with a reason"
+        )
+        raise UserError(f"--edit: a {request.gate} has no code to edit; {mend}")
+    if (answer.target or answer.limits) and not (answer.yes and request.gate == "target"):
+        raise UserError("--target, --set: go with --yes where a campaign asks about its target; nothing was decided")
     edits = _edits(campaign, answer.edit) if answer.edit else ()
-    if edits and request.gate != "change":
-        raise UserError(f"--edit: a {request.gate} has no code to edit; reject it with a reason instead")
     choice: Literal["approve", "reject", "edit"] = "edit" if edits else "approve" if answer.yes else "reject"
     decision = Decision(
         key=request.key,
@@ -119,9 +132,32 @@ def store_decision(
     )
     if choice == "edit" and question.decision is None:
         try_edit(campaign, question, decision)
+    if (answer.target or answer.limits) and question.decision is None:
+        decision = adjust_target(campaign, answer, decision)
     files.decide(decision)
     _tell(campaign, question, decision, goes_on=goes_on)
     return choice
+
+
+def adjust_target(campaign: Path, answer: Answer, decision: Decision) -> Decision:
+    """The decision with what is changed of target and limits, which `request.json` then has too.
+
+    Raises UserError for what cannot be: the question stays open, and nothing is changed.
+    """
+    from ridgeline.agent.campaign.settings import adjust_limits
+    from ridgeline.graph.loop.setup import adjust_request, resolve_request
+    from ridgeline.sandbox.devices.machine import LocalDevice
+
+    manifest = read_manifest(campaign)
+    limits = adjust_limits(manifest.request.limits, answer.limits)
+    decision = decision.model_copy(update={"target": tuple(sorted(answer.target.items())), "limits": limits})
+    adjusted = adjust_request(manifest.request, decision)
+    try:
+        resolve_request(adjusted, LocalDevice(adjusted.contract).machine())
+    except NeedsAnswer as error:
+        raise UserError(f"--target: {error}; the question stays open") from None
+    write_manifest(campaign, manifest.model_copy(update={"request": adjusted}))
+    return decision
 
 
 def _choose_round(request: ApprovalRequest, round_number: int | None) -> int | None:

@@ -8,7 +8,7 @@ Merge order, weakest first:
 4. the command line: flags such as `--max-rounds`, and `--set key=value`, which wins over its flag.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 
 from pydantic import ValidationError
@@ -135,6 +135,21 @@ def resolve(layers: Iterable[Layer]) -> Settings:
         raise UserError(f"{by_key[key].origin}: {message[:1].lower()}{message[1:]}; correct the value") from None
     _check_looks(limits, by_key)
     return Settings(limits=limits, origins=tuple((key, setting.origin) for key, setting in by_key.items()))
+
+
+def adjust_limits(limits: Limits, assignments: Sequence[str]) -> tuple[tuple[str, Raw], ...]:
+    """What `--set key=value` changes of a campaign's limits, converted. Raises `UserError` for what cannot be."""
+    changes = from_assignments(assignments)
+    names = {setting.key for setting in changes.settings}
+    if fixed := sorted(names & {"preset", "approve"}):
+        raise UserError(f"--set: {', '.join(fixed)}: is settled when a campaign is begun; reject it and begin another")
+    base = [
+        Setting(key=name, value=value, origin="the campaign's own limits")
+        for name, value in limits.model_dump().items()
+        if name != "approve"
+    ]
+    adjusted = resolve((Layer(settings=tuple(base)), changes)).limits
+    return tuple((name, getattr(adjusted, name)) for name in sorted(names))
 
 
 def _setting(key: str, value: Raw, origin: str) -> Setting:

@@ -136,6 +136,12 @@ End = Annotated[
 Number = Annotated[
     int | None, typer.Option("--round", help="With --yes: which change, where a person's edit was measured beside it.")
 ]
+TargetChanges = Annotated[
+    list[str] | None, typer.Option("--target", help="With --yes at the target: key=value of a parameter; repeatable.")
+]
+LimitChanges = Annotated[
+    list[str] | None, typer.Option("--set", help="With --yes at the target: key=value of a limit; repeatable.")
+]
 Defer = Annotated[str | None, typer.Option(metavar="NOTE", help="Leave it in the queue with a note.")]
 
 ApprovalJson = Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output.")]
@@ -180,6 +186,8 @@ def approve(
     defer: Defer = None,
     number: Number = None,
     end: End = "",
+    target: TargetChanges = None,
+    limits: LimitChanges = None,
     reason: str = REASON,
     by: By = None,
     go_on: Resume = False,
@@ -187,6 +195,7 @@ def approve(
 ) -> None:
     """Answer a campaign that waits for a person. Shows the evidence and asks, unless the answer is an option."""
     from ridgeline.agent.campaign.decisions import Answer, find_question, refuse_late, store_decision
+    from ridgeline.agent.cli.campaign import pairs
 
     directory = campaigns.find(campaign)
     question = find_question(directory, key)
@@ -198,7 +207,18 @@ def approve(
         refuse_late(question)
         yes, reject = _ask_on_terminal(question)
     who = by or getpass.getuser()
-    answer = Answer(yes=yes, reject=reject, edit=edit, defer=defer, end=end, round=number, reason=reason, by=who)
+    answer = Answer(
+        yes=yes,
+        reject=reject,
+        edit=edit,
+        defer=defer,
+        end=end,
+        round=number,
+        target=pairs("--target", target or []),
+        limits=tuple(limits or ()),
+        reason=reason,
+        by=who,
+    )
     if edit is not None:
         console.note(f"{directory.name}: the edit is built and tested before it is taken")
     stored = store_decision(directory, question, answer, goes_on=go_on)

@@ -2,10 +2,12 @@
 
 from langgraph.runtime import Runtime
 
+from ridgeline.graph.approval import Decision
 from ridgeline.graph.briefing import Briefing
 from ridgeline.graph.contract import Contract
 from ridgeline.graph.errors import BrokenBaseline, NeedsAnswer, TargetRefused, missing_package
-from ridgeline.graph.evidence import Benchmark, BenchmarkFailed, Comparison, TestResult
+from ridgeline.graph.evidence import Benchmark, BenchmarkFailed, Comparison, Machine, TestResult
+from ridgeline.graph.limits import Limits
 from ridgeline.graph.loop.context import publish, read_history, wait_for_decision
 from ridgeline.graph.ports import Base, CandidateCommit, EditRefusal, Ports
 from ridgeline.graph.record import BaselineClosed, Calibrated, FirstKernel, Opened, Rooflined
@@ -16,19 +18,25 @@ from ridgeline.graph.rules import history as fold
 from ridgeline.graph.rules.audit import find_refusal
 from ridgeline.graph.rules.bottleneck import classify_bottleneck
 from ridgeline.graph.rules.cost import command_cost
-from ridgeline.graph.rules.define import Questions, make_first_hypothesis, resolve_target
+from ridgeline.graph.rules.define import Questions, make_first_hypothesis, resolve_target, state_precision
 from ridgeline.graph.rules.headroom import make_roofline_record, rests_on_kept_ceilings
 from ridgeline.graph.rules.roofline import compute_shape_roofs
 from ridgeline.graph.rules.shapes import choose_representative, list_classes
 from ridgeline.graph.rules.stop import has_nothing_to_gain
 from ridgeline.graph.standing import History
 from ridgeline.graph.state import BRANCHES, BaselineSoFar, Request, Setting, State, Update
+from ridgeline.graph.target import Target
 from ridgeline.graph.trial import Repair
 from ridgeline.graph.values import Cost, FileEdit, Hypothesis, Value
 
 
 def define(state: State, runtime: Runtime[Ports]) -> Update:
-    request, machine = state["request"], runtime.context.device.machine()
+    machine = runtime.context.device.machine()
+    return {"setting": Setting(target=resolve_request(state["request"], machine), machine=machine)}
+
+
+def resolve_request(request: Request, machine: Machine) -> Target:
+    """The target of what was asked for. Raises NeedsAnswer with all that is missing or contradictory."""
     target = resolve_target(
         request.contract,
         instruction=request.instruction,
@@ -43,19 +51,48 @@ def define(state: State, runtime: Runtime[Ports]) -> Update:
     if request.campaign:
         branch = target.git_branch.replace(target.campaign, request.campaign)
         target = target.model_copy(update={"campaign": request.campaign, "git_branch": branch})
-    return {"setting": Setting(target=target, machine=machine)}
+    return target
+
+
+def adjust_request(request: Request, decision: Decision) -> Request:
+    """What was asked for, as the person who confirmed it changed it. Raises ValueError for limits that cannot be."""
+    overrides = {**dict(request.overrides), **dict(decision.target)}
+    update = {
+        "contract": state_precision(request.contract, instruction=request.instruction, overrides=overrides),
+        "overrides": tuple(sorted(overrides.items())),
+        "limits": Limits.model_validate({**request.limits.model_dump(), **dict(decision.limits)}),
+    }
+    return request.model_copy(update=update)
 
 
 def approve_target(state: State, runtime: Runtime[Ports]) -> Update:
-    """Before a branch or a directory is made. Raises TargetRefused."""
-    setting, limits = state["setting"], state["request"].limits
+    """Before a branch or a directory is made; the person may change it on the way. Raises TargetRefused."""
+    setting, request = state["setting"], state["request"]
     assert setting is not None
-    if "target" not in limits.approve:
+    if "target" not in request.limits.approve:
         return {}
-    decision = wait_for_decision(runtime.context, ask_about_target(setting.target, limits))
+    question = ask_about_target(setting.target, request.limits, request.contract)
+    decision = wait_for_decision(runtime.context, question)
     if decision.choice != "approve":
         raise TargetRefused(f"the target was rejected by {decision.by}: {decision.reason or 'no reason given'}")
-    return {"decisions": (decision,)}
+    if not (decision.target or decision.limits):
+        return {"decisions": (decision,)}
+    adjusted = adjust_request(request, decision)
+    target = resolve_request(adjusted, setting.machine)
+    return {
+        "request": adjusted,
+        "setting": setting.model_copy(update={"target": target}),
+        "decisions": (decision,),
+    }
+
+
+def describe_confirmation(decided: tuple[Decision, ...]) -> str:
+    """Who confirmed the target, and what they changed."""
+    if not decided:
+        return "auto-confirmed"
+    decision = decided[0]
+    changes = ", ".join(f"{name}={value}" for name, value in (*decision.target, *decision.limits))
+    return f"confirmed by {decision.by}, {decision.at}" + (f"; adjusted: {changes}" if changes else "")
 
 
 # The branch, beside the user's checkout.
@@ -204,7 +241,7 @@ def recall(state: State, runtime: Runtime[Ports]) -> Update:
             branch=base.branch,
             contract_path=base.contract_path,
             repository=base.repository,
-            confirmation=f"confirmed by {decided[0].by}, {decided[0].at}" if decided else "auto-confirmed",
+            confirmation=describe_confirmation(decided),
             tips=ports.files.tips(target.target_gpu, target.target_op, target.target_backend),
             version=request.version,
             decisions=decided,

@@ -4,11 +4,14 @@ from collections.abc import Sequence
 from hashlib import sha256
 
 from ridgeline.graph.approval import ApprovalRequest, Gate, Option, Section
+from ridgeline.graph.contract import Contract, Scoring
 from ridgeline.graph.evidence import Profiled
-from ridgeline.graph.limits import Limits
+from ridgeline.graph.limits import PRESETS, Limits
+from ridgeline.graph.reports.readme import describe_constraints
 from ridgeline.graph.reports.rounds import profile_table
 from ridgeline.graph.reports.text import cell, interval, line, quantity, table
 from ridgeline.graph.rules.cost import cost_so_far
+from ridgeline.graph.rules.goal import round_limit
 from ridgeline.graph.rules.history import total_cost
 from ridgeline.graph.rules.lessons import check_prediction
 from ridgeline.graph.rules.person_edit import begin_edit
@@ -17,18 +20,59 @@ from ridgeline.graph.target import Target
 from ridgeline.graph.trial import Applied, Drafted, Judged, Proposed, Traced, Verified, find, find_proposal
 from ridgeline.graph.values import Cost, Hypothesis, Value
 
+HOW_TO_ADJUST = (
+    "`ridgeline approve CAMPAIGN --yes --target NAME=VALUE --set LIMIT=VALUE` approves it with other values: a parameter"
+    " of the first table as `ridgeline run --target` takes it, and any limit. Metric and constraints stand in the contract."
+)
 DIGITS = 12
 """Hexadecimal digits of the digest in a key."""
 
 
-def ask_about_target(target: Target, limits: Limits) -> ApprovalRequest:
-    """Before a branch is made: what will be optimized, and how far the campaign may go."""
-    fields = ("target_op", "target_backend", "target_gpu", "dtype", "primary_metric", "git_branch", "project_skill")
-    rows = [(name, cell(str(getattr(target, name)))) for name in fields]
-    rows.append(("preset", limits.preset))
+def ask_about_target(target: Target, limits: Limits, contract: Contract) -> ApprovalRequest:
+    """Before a branch is made: what will be optimized, and how far the campaign may go; all of it may be changed."""
+    goal = target.performance_target
+    rows = [
+        *((name, cell(str(getattr(target, name)))) for name in ("target_op", "target_backend", "target_lang")),
+        ("target_gpu", f"{cell(target.platform)} ({target.target_gpu})"),
+        ("dtype", target.dtype),
+        ("target_shapes", cell(", ".join(target.target_shapes) or "all shapes of the benchmark")),
+        ("primary_metric", f"{cell(target.primary_metric)} ({describe_directions(contract.scoring)})"),
+        ("performance_target", cell(goal.text) if goal else "none"),
+        ("execution_mode", target.execution_mode),
+        *((name, cell(str(getattr(target, name)))) for name in ("git_commit", "git_branch", "project_skill")),
+        ("max_iterations", str(round_limit(limits, target) or "no limit")),
+        ("instruction", cell(target.instruction) or "none"),
+    ]
+    plain = PRESETS[limits.preset].model_dump()
+    ends = {
+        "max_rounds",
+        "target_peak_fraction",
+        "endless",
+        "regression_stop",
+        "max_minutes",
+        "max_dollars",
+        "max_tokens",
+    }
+    shown = [
+        (name, cell(str(value)))
+        for name, value in limits.model_dump().items()
+        if name in ends or (name not in ("preset", "approve") and value != plain.get(name))
+    ]
     title = f"optimize {target.target_op} ({target.target_backend}) on {target.platform}"
-    sections = (Section(heading="Target", text=table(("Parameter", "Value"), rows)),)
+    sections = (
+        Section(heading="Target", text=table(("Parameter", "Value"), rows)),
+        Section(heading="Limits", text=table(("Limit", "Value"), [("preset", limits.preset), *shown])),
+        Section(heading="Constraints", text="\n".join(f"- {item}" for item in describe_constraints(contract, limits))),
+        Section(heading="Change it", text=HOW_TO_ADJUST),
+    )
     return _request("target", 0, target.campaign, limits, title=title, content=target, sections=sections)
+
+
+def describe_directions(scoring: Scoring) -> str:
+    """What decides: forward and backward together, forward alone, or columns of the project's own."""
+    if scoring.combined:
+        return "forward and backward"
+    return "forward only" if scoring.forward else "the contract's own columns"
 
 
 def ask_about_hypothesis(trial: Proposed, history: History) -> ApprovalRequest:

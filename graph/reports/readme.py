@@ -1,5 +1,6 @@
 """`README.md` of the campaign: target, constraints, hardware with sources, roofline, and when it stops."""
 
+from ridgeline.graph.contract import Contract
 from ridgeline.graph.limits import Limits
 from ridgeline.graph.record import Steered
 from ridgeline.graph.reports.machine import UNKNOWN, ceiling_lines, noise_lines, shapes
@@ -52,7 +53,7 @@ def readme(history: History, *, tool: str) -> str:
         shapes=", ".join(cell(label) for label in target.target_shapes) or "all shapes of the benchmark",
         reference=code(command(contract.test_command)),
         threshold=_threshold(history),
-        constraints=_constraints(history),
+        constraints=describe_constraints(history.contract, history.limits),
         tools=_tools(history),
         specs=_specs(history),
         ceilings=ceiling_lines(history),
@@ -73,9 +74,8 @@ def _threshold(history: History) -> str:
     return f"{check.kind}{f' of column {check.column}' if check.column else ''} {check.op} {check.threshold:g}"
 
 
-def _constraints(history: History) -> list[str]:
+def describe_constraints(contract: Contract, limits: Limits) -> list[str]:
     """What may be changed and what a campaign holds to, a line each."""
-    contract, limits = history.contract, history.limits
     also = ", ".join(code(glob, 200) for glob in contract.protected)
     header = code(",".join(contract.benchmark_output.columns))
     return [

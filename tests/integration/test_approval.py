@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+import yaml
 
 from ridgeline.agent.campaign.approvals import ApprovalFiles, Deferral
 from ridgeline.agent.campaign.tape import Tape
@@ -16,6 +17,7 @@ from ridgeline.graph.record import key
 from ridgeline.graph.rules.stagnation import consecutive_rollbacks
 from ridgeline.graph.trial import Drafted, find
 from ridgeline.graph.values import FileEdit
+from tests import text_project
 from tests.builders import make_limits
 from tests.campaigns import Campaign, make_campaign, saver
 from tests.world import KERNEL, StepClock
@@ -24,7 +26,7 @@ FASTER = "speed 120"
 
 
 def campaign(tmp_path: Path, *gates: str, **limits: object) -> Campaign:
-    found = make_limits(target_peak_fraction=None, approve=",".join(gates), max_rounds=1, **limits)
+    found = make_limits(**{"target_peak_fraction": None, "approve": ",".join(gates), "max_rounds": 1, **limits})
     return make_campaign(tmp_path, FASTER, limits=found, tape=Tape(tmp_path / "tape.jsonl"))
 
 
@@ -328,3 +330,56 @@ def test_the_page_has_what_a_reviewer_needs(tmp_path: Path) -> None:
     assert "| Shape | Class | Gain |" in page
     assert "Predicted: " in page
     assert "campaign so far" in page
+
+
+@pytest.mark.feature("F006")
+def test_the_target_page_has_all_that_is_confirmed_and_an_adjusted_value_is_in_the_manifest(tmp_path: Path) -> None:
+    made, files = campaign(tmp_path, "target", max_rounds=3), ApprovalFiles(tmp_path)
+    request = waits(made, files)
+    page = Path(files.page(request.key)).read_text()
+    for name, value in {
+        "target_op": "matmul_fp32",
+        "target_backend": "C",
+        "target_gpu": "Test CPU (x86_64)",
+        "primary_metric": "GFLOPS (the contract's own columns)",
+        "performance_target": "none",
+        "execution_mode": "repo",
+        "git_commit": "True",
+        "git_branch": "optimize/",
+        "max_iterations": "3",
+        "max_rounds": "3",
+    }.items():
+        assert f"| {name} | {value}" in page
+    assert "## Constraints\n\n- Editable: `kernel.c`" in page
+    adjusted = {"target": [("performance_target", ">2x")], "limits": [("max_rounds", 1)]}
+    decide(files, request, "approve", **adjusted)
+    made.drive()
+    opened = made.history().opened
+    assert opened.confirmation == (
+        "confirmed by Ada, 2026-11-22T09:00:00+00:00; adjusted: performance_target=>2x, max_rounds=1"
+    )
+    assert (opened.limits.max_rounds, opened.target.performance_target.text) == (1, ">2x")
+    assert len(made.history().rounds) == 1
+    assert yaml.safe_load(made.files.read("manifest.yaml"))["performance_target"] == ">2x"
+
+
+@pytest.mark.feature("F006")
+def test_a_real_target_is_adjusted_from_the_command_line(cli, make_repository) -> None:
+    root = make_repository(text_project.files())
+    fast = [
+        word for pair in ("looks=2", "calibration_pairs=0", "blocks=2", "final_pairs=3") for word in ("--set", pair)
+    ]
+    assert cli("run", root, "--approve", "target", "--max-rounds", "9", *fast).code == 3
+    (folder,) = (root / "agent" / "workspace").iterdir()
+    edited = cli("approve", folder, "--edit", root)
+    assert edited.code == 2
+    assert "a target has no code to edit; adjust it: --yes --target NAME=VALUE --set LIMIT=VALUE" in edited.complaint
+    assert "git_branch" in cli("approve", folder, "--yes", "--target", "git_branch=..").complaint
+    assert "margin" in cli("approve", folder, "--yes", "--set", "margin=lots").complaint
+    changes = ("--target", "git_branch=none", "--set", "max_rounds=1", "--by", "Ada")
+    said = cli("approve", folder, "--yes", *changes, "--resume", "--json")
+    assert said.code == 0, said.err
+    manifest = yaml.safe_load((folder / "manifest.yaml").read_text())
+    assert (manifest["git_branch"], manifest["max_iterations"]) == ("none", None)
+    assert "max_rounds=1" in (folder / "logs" / "optimize.md").read_text()
+    assert cli("resume", folder).code == 0
