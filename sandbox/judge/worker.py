@@ -597,7 +597,7 @@ class Worker:
         """The same loss with what the process said and how it ended. It is ended by this."""
         if loss.reason == "crash" and hasattr(self, "freezer"):
             self.freezer.resume()  # it was told to stop when its channel closed, maybe before it printed why
-        code = self._end()
+        code = self._end(END_S if loss.reason in ("crash", "load") else 0.0)
         output = self.read_output()
         reason: LossReason = loss.reason
         if reason in ("crash", "load") and (self._out_of_memory or any(word in output for word in OUT_OF_MEMORY)):
@@ -622,12 +622,12 @@ class Worker:
     def _out_of_memory(self) -> bool:
         return self._process is not None and self._process.out_of_memory
 
-    def _end(self) -> int | None:
-        """Its exit code as far as it ended by itself; then it is ended anyway."""
+    def _end(self, patience_s: float) -> int | None:
+        """Its exit code as far as it ends by itself within this time; then it is ended anyway."""
         if self._process is None:
             return None
         with contextlib.suppress(subprocess.TimeoutExpired):
-            return self._process.wait(END_S)
+            return self._process.wait(patience_s)
         end_process(self._process)
         return None
 
