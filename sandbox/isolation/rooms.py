@@ -1,7 +1,7 @@
 """What of this machine a process sees that nobody trusts: for workers of the judge, and for commands of a contract."""
 
 # rights of others make pathlib raise where os.path says no
-# ruff: noqa: PTH110, PTH112
+# ruff: noqa: PTH110, PTH112, PTH113
 
 import functools
 import os
@@ -236,8 +236,9 @@ def list_command_mounts(
 ) -> Mounts:
     """The whole of a command's file system, parents before children.
 
-    Of hidden places it sees what it is told of: its program, folders of PATH, absolute paths among its words and among the
-    values of `passed`, and toolchains in homes. A declared cache (`CACHE`) may be written.
+    Of hidden places it sees what it is told of: its program with its interpreter, folders of PATH, absolute paths among its
+    words and among the values of `passed`, each under its own name where it is a link, and toolchains in homes. A declared
+    cache (`CACHE`) may be written.
     """
     mounts: Mounts = [*_machine_mounts(card=room.card), *_masked_sockets()]
     hidden = tuple(
@@ -248,15 +249,18 @@ def list_command_mounts(
     mounts += [("read", os.path.realpath(place), str(place)) for place in room.readable]
     covers = (*hidden, *(f"/{name}" for name in _LEFT_OUT), "/var/tmp", SHARED)
     caches = [value for name, value in passed.items() if CACHE.search(name) and os.path.isdir(value)]
-    places = (*_path_places(environment.get("PATH", "")), *_named_places((*argv, *passed.values())), *_toolchains())
+    places = (
+        *(*_path_places(environment.get("PATH", "")), *_named_places((*argv, *passed.values())), *_toolchains()),
+        *_installation_places(argv, changeable=tuple(map(str, room.writable))),
+    )
     mounts += [
         ("read", os.path.realpath(place), place)
-        for place in dict.fromkeys(places)
+        for place in _with_targets(places)
         if _below_any(place, covers) and place not in hidden
     ]
     writable = (*(str(place) for place in room.writable), *caches, *map(str, own_folders))
     mounts += [
-        ("write", os.path.realpath(place), place) for place in dict.fromkeys(writable) if place not in _homes_text()
+        ("write", os.path.realpath(place), place) for place in _with_targets(writable) if place not in _homes_text()
     ]
     return sorted(dict.fromkeys(mounts), key=lambda mount: (mount[2].count("/"), mount[0] == "write"))
 
@@ -337,9 +341,38 @@ def _path_places(path: str) -> tuple[str, ...]:
         places.append(folder)
         for program in (Path(folder) / "python3", Path(folder) / "python"):
             if os.path.exists(program):
-                places += map(str, installation_paths(program))
-                places += _imported_places(program)
+                places += _python_places(program)
     return tuple(dict.fromkeys(places))
+
+
+@functools.cache
+def _python_places(program: Path) -> tuple[str, ...]:
+    """Folders of the Python installation that the program belongs to, with what it was told to import."""
+    places = map(str, installation_paths(program))
+    return (*places, *_imported_places(program)) if os.path.isfile(program) else ()
+
+
+def _installation_places(argv: Sequence[str], *, changeable: Sequence[str]) -> Iterator[str]:
+    """Python installations that the words name, and the one that the program's first line does.
+
+    What lies in a `changeable` folder may be a candidate's: that line leads to programs and packages, and to nothing that
+    these were told to import.
+    """
+    for word in _named_places(argv):
+        if not _below_any(word, changeable):
+            yield from _python_places(Path(word))
+    try:
+        with open(argv[0], "rb") as file:  # noqa: PTH123 (a name from a contract)
+            line = file.readline(256)
+    except (OSError, ValueError, IndexError):
+        return
+    for interpreter in _named_places([os.fsdecode(line[2:])] if line.startswith(b"#!") else ()):
+        yield from map(str, installation_paths(Path(interpreter)))
+
+
+def _with_targets(places: Iterable[str]) -> Iterator[str]:
+    """Each place once, after what it leads to where it is a link."""
+    yield from dict.fromkeys(name for place in places for name in (os.path.realpath(place), place))
 
 
 def _imported_places(program: Path) -> Iterator[str]:

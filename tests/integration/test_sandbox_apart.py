@@ -6,10 +6,12 @@ import subprocess
 import sys
 import tempfile
 import time
+import venv
 from pathlib import Path
 
 import pytest
 
+from ridgeline.graph.errors import ProgramMissing
 from ridgeline.sandbox.isolation import confinement
 from ridgeline.sandbox.isolation.commands import has_own_table
 from ridgeline.sandbox.isolation.process import run
@@ -154,6 +156,42 @@ def test_what_lies_in_the_machines_shared_memory_stays_visible_to_a_command_that
         words = ("sh", "-c", f"cat {name}/data") if given == "word" else ("sh", "script.sh")
         (here / "script.sh").write_text(f"cat {name}/data")
         assert run(words, cwd=here, timeout_s=20, room=Room(writable=(here,)), env=env).output == "there"
+
+
+@PERMITTED
+@pytest.mark.parametrize("told", ["on the path", "by its name", "by a script", "by a name that is a link"])
+def test_an_environment_of_python_below_tmp_runs_in_a_room(tmp_path, monkeypatch, told):
+    place, here = tmp_path / "clone" / ".venv", tmp_path / "here"
+    here.mkdir()
+    venv.create(place, with_pip=False, symlinks=True)
+    packages = next(place.glob("lib/python3*/site-packages"))
+    (packages / "installed.py").write_text("said = 'there'")
+    (here / "harness.py").write_text(f"#!{place}/bin/python3\nimport installed, sys; print(installed.said, sys.prefix)")
+    (here / "harness.py").chmod(0o755)
+    (tmp_path / "link").symlink_to(place)
+    if told == "on the path":
+        monkeypatch.setenv("PATH", f"{place}/bin:{os.environ['PATH']}")
+    words = {
+        "on the path": ("python3", "harness.py"),
+        "by its name": (f"{place}/bin/python3", "harness.py"),
+        "by a script": ("./harness.py",),
+        "by a name that is a link": (f"{tmp_path}/link/bin/python", "harness.py"),
+    }[told]
+    said = run(words, cwd=here, timeout_s=20, room=Room(writable=(here,))).output.split()
+    assert said == ["there", str(tmp_path / "link" if "link" in told else place)]
+
+
+@PERMITTED
+def test_a_script_cannot_name_what_it_wants_to_read_as_its_interpreter(tmp_path):
+    here, other = tmp_path / "here", tmp_path / "other"
+    here.mkdir()
+    other.mkdir()
+    (other / "secret").write_text("key")
+    (other / "secret").chmod(0o755)
+    (here / "script").write_text(f"#!{other}/secret")
+    (here / "script").chmod(0o755)
+    with pytest.raises(ProgramMissing):
+        run(("./script",), cwd=here, timeout_s=20, room=Room(writable=(here,)))
 
 
 @PERMITTED

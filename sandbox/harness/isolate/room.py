@@ -1,7 +1,7 @@
 """Builds the file system that a worker sees, and nothing else: read-only, but for a memory file system of its own."""
 
 # importing pathlib would cost each start of a worker 10 ms
-# ruff: noqa: PTH101, PTH102, PTH103, PTH110, PTH112, PTH120, PTH121, PTH211
+# ruff: noqa: PTH101, PTH102, PTH103, PTH110, PTH112, PTH114, PTH120, PTH121, PTH211
 
 import os
 import os.path
@@ -87,9 +87,20 @@ def _place(kind: str, what: str, where: str, *, nobody: bool) -> None:
 def _bind(what: str, where: str, *, over: bool) -> None:
     if not over and os.path.exists(where) and os.path.samefile(what, where):
         return  # inside of something that is there already
+    if not os.path.exists(where) and _passes_link(where):
+        return  # a link that came with its folder: what it leads to has a mount of its own
     if os.path.isdir(what):
         os.makedirs(where, exist_ok=True)
     elif not os.path.lexists(where):
         os.makedirs(os.path.dirname(where), exist_ok=True)
         os.close(os.open(where, os.O_CREAT | os.O_WRONLY, 0o444))
     kernel.mount(what, where, "", kernel.BIND | kernel.RECURSIVE)
+
+
+def _passes_link(where: str) -> bool:
+    """Whether that name, or a folder it lies in, is a link: to mount there would follow it out of the room."""
+    while len(where) > len(_NEW):
+        if os.path.islink(where):
+            return True
+        where = os.path.dirname(where)
+    return False
