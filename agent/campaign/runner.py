@@ -43,6 +43,7 @@ from ridgeline.graph.errors import (
     NotAGitRepository,
     ProgramMissing,
     SchemaMismatch,
+    StateDamaged,
 )
 from ridgeline.graph.limits import Limits
 from ridgeline.graph.loop.build import CHECKPOINTED, build_loop
@@ -71,6 +72,7 @@ from ridgeline.sandbox.store.durable import UNWRITABLE, make_folder, name_full_d
 from ridgeline.sandbox.store.json_file import read_model
 from ridgeline.sandbox.store.ledger import JsonlLedger
 from ridgeline.sandbox.workspace.repository import Repository, find_repository, release_stale_locks
+from ridgeline.sandbox.workspace.worktree import NO_BRANCH
 
 # A start that is refused before anything was measured leaves nothing behind: no folder, no branch.
 
@@ -115,14 +117,11 @@ def _has_baseline(campaign_dir: Path) -> bool:
 
 def _take_back(campaign_dir: Path, repository: Path, new_folders: list[Path]) -> None:
     """Remove the campaign's branch, its files and those of `new_folders` that are empty then."""
-    if (campaign_dir / "ledger.jsonl").exists():
-        opened = JsonlLedger(campaign_dir / "ledger.jsonl").lines()[0].body
-        assert isinstance(opened, Opened)
-        # only while it still points where the campaign put it
-        Repository(repository).git.attempt("update-ref", "-d", f"refs/heads/{opened.branch}", opened.base_commit)
-    elif (campaign_dir / BASE).exists():  # refused between the branch and the first line: Stage 1 found no kernel
-        base = read_model(campaign_dir / BASE, Base)
-        Repository(repository).git.attempt("update-ref", "-d", f"refs/heads/{base.branch}", base.commit)
+    with suppress(OSError, StateDamaged):  # a disk that takes no change keeps what is there
+        if base := _read_base(campaign_dir):
+            release_stale_locks(campaign_dir / "mirror.git", user=repository, branch=base.branch)
+            # only while it still points where the campaign put it
+            Repository(repository).git.attempt("update-ref", "-d", f"refs/heads/{base.branch}", base.commit)
     for inside in [*campaign_dir.iterdir()] if campaign_dir.is_dir() else []:
         if inside.is_dir() and not inside.is_symlink():
             discard_tree(inside)
@@ -133,6 +132,15 @@ def _take_back(campaign_dir: Path, repository: Path, new_folders: list[Path]) ->
         if folder.is_dir() and not any(folder.iterdir()):
             with suppress(OSError):
                 folder.rmdir()
+
+
+def _read_base(campaign_dir: Path) -> Base | None:
+    """Where the campaign's branch begins: known before git makes it, and before the ledger. None before that, and for no branch."""
+    try:
+        base = read_model(campaign_dir / BASE, Base)
+    except FileNotFoundError:
+        return None
+    return base if base.branch != NO_BRANCH else None
 
 
 # May a campaign go on here, with what it began with? Asked once, when it is resumed.
@@ -324,7 +332,9 @@ def _run(place: Place, request: Request, ports: Ports, progress: Progress) -> Ou
     live = StatusView(place.campaign_dir, ports, progress)
     with checkpoints(place.campaign_dir) as saver, telling(note):
         try:
-            release_stale_locks(place.campaign_dir / "mirror.git", user=place.repository, branch=_branch(ports))
+            base = _read_base(place.campaign_dir)
+            branch = base.branch if base else None
+            release_stale_locks(place.campaign_dir / "mirror.git", user=place.repository, branch=branch)
             restore_files(ports)
             if place.moved_to:
                 # the open round holds times of the other machine; what the ledger holds is closed
@@ -359,12 +369,6 @@ def _report_end(ended: Outcome, progress: Progress) -> Outcome:
     """Show the outcome and pass it on."""
     progress.show_outcome(ended)
     return ended
-
-
-def _branch(ports: Ports) -> str | None:
-    """The campaign's branch, once the ledger knows it."""
-    lines = ports.ledger.lines()
-    return lines[0].body.branch if lines and isinstance(lines[0].body, Opened) else None
 
 
 def drive(

@@ -242,7 +242,8 @@ def release_stale_locks(folder: Path, *, user: Path, branch: str | None) -> None
     for lock in (path for path in list_files(folder) if path.suffix == ".lock"):
         logger.warning("%s: left behind by a killed git; removed", lock)
         lock.unlink(missing_ok=True)
-    if branch and user.is_dir() and (common := git("rev-parse", "--git-common-dir", cwd=user)).returncode == 0:
+    sound = branch and ".." not in branch.split("/")
+    if sound and user.is_dir() and (common := git("rev-parse", "--git-common-dir", cwd=user)).returncode == 0:
         common_dir = common.stdout.decode().strip()
         (user / common_dir / "refs" / "heads" / f"{branch}.lock").unlink(missing_ok=True)
 

@@ -18,9 +18,12 @@ KILLS = 20 if os.environ.get("RIDGELINE_SUITE") == "all" else 3
 """Twenty take six minutes; `make adversarial` asks for them."""
 
 
-def drive(*words: object) -> subprocess.Popen:
+def drive(*words: object, **variables: str) -> subprocess.Popen:
     argv = [sys.executable, "-m", "tests.drive", *map(str, words)]
-    return subprocess.Popen(argv, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    environment = {**os.environ, **variables}
+    return subprocess.Popen(
+        argv, cwd=ROOT, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+    )
 
 
 def finish(process: subprocess.Popen) -> None:
@@ -91,6 +94,35 @@ def test_random_kills_change_nothing(recorded, tmp_path):
         assert (campaign / "ledger.jsonl").read_bytes() == whole, f"after {kills} kills"
         assert log(repository) == log(tmp_path / "whole" / "kernels")
         assert (campaign / "final_report.md").exists()
+
+
+KILLED_WITH_LOCK = """#!/bin/sh
+case "$*" in
+*kernels/.git\\ *update-ref\\ refs/heads/optimize/*)
+    for word; do case "$word" in refs/heads/optimize/*) break;; esac; done
+    [ -d refs ] || cd .git
+    mkdir -p refs/heads/optimize
+    echo >"$word.lock"
+    kill -KILL $PPID
+    sleep 9;;
+esac
+exec GIT "$@"
+"""
+
+
+@pytest.mark.slow
+def test_killed_while_git_makes_the_branch_resumes(recorded, tmp_path):
+    """Found by `make soak`: the lock of the branch stayed, for the ledger did not know the branch yet."""
+    _, original = recorded
+    repository = replay(recorded, tmp_path)
+    (tmp_path / "git").write_text(KILLED_WITH_LOCK.replace("GIT", shutil.which("git")))
+    (tmp_path / "git").chmod(0o755)
+    process = drive("start", repository, original, PATH=f"{tmp_path}:{os.environ['PATH']}")
+    _, problem = process.communicate(timeout=100)
+    assert process.returncode == -signal.SIGKILL, problem
+    assert [*(repository / ".git" / "refs" / "heads" / "optimize").glob("*.lock")]
+    finish(drive("resume", campaign_of(repository)))
+    assert (campaign_of(repository) / "ledger.jsonl").read_bytes() == (original / "ledger.jsonl").read_bytes()
 
 
 @pytest.mark.slow

@@ -1,46 +1,58 @@
-"""`python -m tests.soak [kills [SECONDS] | cuts [COUNT] | fuzz [COUNT] [KIND...]]`: damage by the hour, and tables of what came of it."""
+"""`python -m tests.soak [kills|live [COUNT] [TASK...] | cuts [COUNT] | fuzz [COUNT] [KIND...]]`: damage by the hour, in tables."""
 
+import shutil
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from tests.soak.inputs import KINDS, fuzz
-from tests.soak.kills import kill_campaigns
+from tests.soak.kills import KEPT, OWN, Tally, begin_preloaded, kill_campaigns
+from tests.soak.live import kill_live
 from tests.soak.power_cuts import cut_power
-
-CALLS = range(1, 221)
-"""The campaign's own process makes about that many calls that change a directory."""
-SOAKED_S = 4 * 3600.0
+from tests.soak.recorded import TASKS
 
 
 def main() -> int:
     """Exit code 1 where anything failed; each failing input is kept in `.soak/`."""
     what, *rest = sys.argv[1:] or ["both"]
+    count = int(rest.pop(0)) if rest and rest[0].isdigit() else 0
     failed = 0
+    if what not in ("fuzz", "cuts"):
+        begin_preloaded(KEPT / "preloaded")
     if what in ("kills", "both"):
-        failed += _kill(float(rest.pop(0)) if rest and what == "kills" else SOAKED_S)
+        failed += _kill(kill_campaigns, count or 400, tuple(rest) or TASKS)
+    if what in ("live", "both"):
+        failed += _kill(kill_live, count or 100, tuple(rest) or TASKS)
     if what in ("cuts", "both"):
-        failed += _cut(int(rest.pop(0)) if rest and what == "cuts" else 200)
+        failed += _cut(count or 200)
     if what in ("fuzz", "both"):
-        failed += _fuzz(int(rest.pop(0)) if rest and rest[0].isdigit() else 10_000, rest or [*KINDS])
-    assert what in ("kills", "cuts", "fuzz", "both"), __doc__
+        failed += _fuzz(count or 10_000, rest or [*KINDS])
+    assert what in ("kills", "live", "cuts", "fuzz", "both"), __doc__
     return 1 if failed else 0
 
 
-def _kill(seconds: float) -> int:
-    """Kills by turns at calls and at moments; how many ended badly."""
-    folder = Path(tempfile.mkdtemp(prefix="soak-"))
-    tally = kill_campaigns(folder, seconds=seconds, calls=CALLS)
-    kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(tally.by_kind.items()))
-    print(f"{tally.kills} kills ({kinds}): {len(tally.failures)} failed")  # noqa: T201
+def _kill(bench: Callable[..., Tally], count: int, tasks: tuple[str, ...]) -> int:
+    """So many kills; how many ended badly."""
+    folder = Path(tempfile.mkdtemp(prefix=OWN, dir="/dev/shm" if Path("/dev/shm").is_dir() else None))
+    try:
+        tally = bench(folder, kills=count, tasks=tasks)
+    finally:
+        shutil.rmtree(folder)
+    print(f"\n{'PLACE':<100}  KILLS")  # noqa: T201
+    for site, kills in sorted(tally.sites.items()):
+        print(f"{site:<100}  {kills:>5}")  # noqa: T201
+    for kind, kills in sorted(tally.kills.items()):
+        print(f"{kind}: {kills}")  # noqa: T201
+    print(f"{tally.kills.total()} kills: {len(tally.failures)} failed")  # noqa: T201
     print("\n".join(tally.failures))  # noqa: T201
     return len(tally.failures)
 
 
 def _cut(count: int) -> int:
     """Power cuts spread over a campaign; how many ended badly."""
-    tally = cut_power(Path(tempfile.mkdtemp(prefix="soak-")), count=count)
+    tally = cut_power(Path(tempfile.mkdtemp(prefix=OWN)), count=count)
     kinds = ", ".join(f"{number} {end}" for end, number in sorted(tally.ends.items()))
     print(f"{count} power cuts ({kinds}): {len(tally.failures)} failed")  # noqa: T201
     print("\n".join(tally.failures))  # noqa: T201
@@ -60,10 +72,9 @@ def _fuzz(count: int, kinds: list[str]) -> int:
         print(row, flush=True)  # noqa: T201
         failed += len(tally.failures)
         for failure in tally.failures:
-            place = Path(".soak")
-            place.mkdir(exist_ok=True)
-            (place / f"{name}-{failure.seed}.input").write_bytes(failure.data)
-            (place / f"{name}-{failure.seed}.txt").write_text(failure.why, errors="backslashreplace")
+            KEPT.mkdir(exist_ok=True)
+            (KEPT / f"{name}-{failure.seed}.input").write_bytes(failure.data)
+            (KEPT / f"{name}-{failure.seed}.txt").write_text(failure.why, errors="backslashreplace")
     return failed
 
 
