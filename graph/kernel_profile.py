@@ -21,7 +21,7 @@ Stall = Literal[
 Basis = Literal["wave_time", "per_issue", "samples", "counter"]
 Limiter = Literal["registers", "shared", "blocks", "waves", "scalar", "barriers", "grid"]
 Bound = Literal[
-    "invalid", "not_compute", "launch_bound", "under_filled", "memory_bound", "compute_bound", "balanced",
+    "invalid", "not_compute", "launch_bound", "host_bound", "under_filled", "memory_bound", "compute_bound", "balanced",
     "latency_bound", "resource_bound", "mixed",
 ]  # fmt: skip
 Rung = Literal["counters", "trace", "events", "torch_profiler", "compiler_report", "isa", "analytic"]

@@ -100,6 +100,10 @@ LATENCY: tuple[tuple[str, tuple[Stall, ...]], ...] = (
     ("tail", ("tail",)),
 )
 """Sub-classes of latency and the stall classes that each is the sum of."""
+HOST_RECORDED = (
+    "the host's pace was recorded, as of a harness that synchronises after each call: what bounds the kernel itself is "
+    "unknown"
+)
 Confidence = Literal["high", "medium", "low"]
 
 
@@ -149,7 +153,8 @@ def _not_compute(case: Case) -> BoundMatch:
 def _launch_bound(case: Case) -> BoundMatch:
     """Short, with an idle queue before it; or a queue that is idle most of the time, also right before this kernel.
 
-    The span of a recording holds imports and compilation: an idle span alone accuses no kernel.
+    The span of a recording holds imports and compilation: an idle span alone accuses no kernel. A kernel that outlasts
+    its launch is not blamed for an idle queue either: then the host was recorded, and the kernel's bound is unknown.
     """
     median, gap, busy = (case.number(name) for name in ("time.median_ns", "time.gap_before_ns", "time.busy_of_span"))
     if median is None:
@@ -167,7 +172,9 @@ def _launch_bound(case: Case) -> BoundMatch:
     if waits and busy is not None and busy < case.limits.busy_of_span:
         case.cite("time.busy_of_span", f"< {case.limits.busy_of_span:g}")
         case.cite("time.gap_before_ns", "at least its own duration")
-        return ("launch_bound", "host") if _has_no_load(case) else None
+        if _has_no_load(case):
+            case.note(HOST_RECORDED)
+            return "host_bound", ""
     return None
 
 
@@ -340,7 +347,7 @@ def _confidence(case: Case, bound: Bound, flags: tuple[str, ...]) -> Confidence:
     counters = case.largest(MEMORY) is not None and case.largest(COMPUTE) is not None
     if bound in ("invalid", "mixed") or {"suspicious_bytes", "suspicious_waits"} & set(flags):
         return "low"
-    if bound in ("launch_bound", "under_filled", "not_compute"):
+    if bound in ("launch_bound", "host_bound", "under_filled", "not_compute"):
         return "medium" if case.number("time.gap_before_ns") is not None or counters else "low"
     if not counters:
         return "low"
@@ -362,6 +369,8 @@ BY_CLASS: dict[Bound, str] = {
     "invalid": "record again: no conclusion can rest on what is there",
     "not_compute": "look outside the kernel: copies, fills or communication take the time",
     "launch_bound": "count the launches: a graph capture, a fused or a persistent kernel removes them",
+    "host_bound": "record counters of the kernel alone, or calls back to back (several before one synchronisation): the "
+    "queue stood empty, and nothing here says what the kernel waits for",
     "under_filled": "give the GPU more blocks: smaller tiles, a split along the reduction, several problems per launch",
     "memory_bound": "move fewer bytes: reuse in registers or shared memory, fusion with the neighbour, narrower types",
     "compute_bound": "do less arithmetic or take a faster instruction: check the type, the shape and the issue slots",
@@ -386,7 +395,6 @@ BY_SUBCLASS = {
     "scalar_load": "arguments and descriptors arrive late: load them once, early, or keep them in registers",
     "scalar_or_shared": "shared memory and scalar loads are not told apart: record a trace with its wave files",
     "tail": "waves drain at their end: stores earlier, or a persistent kernel",
-    "host": "the queue stands empty: synchronisation and Python between the launches come first",
     "spills": "remove the spills first: every other number suffers from their traffic",
 }
 BY_FLAG = {

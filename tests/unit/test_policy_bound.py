@@ -35,7 +35,7 @@ def loads(memory, compute):
         ({"time.median_ns": 5_000, "time.gap_before_ns": 5_000}, "mixed", ""),
         ({"time.median_ns": 4_999, "time.gap_before_ns": 4_998}, "mixed", ""),
         ({"time.median_ns": 4_999}, "launch_bound", "short"),
-        ({"time.gap_before_ns": 100_000, "time.busy_of_span": 0.29}, "launch_bound", "host"),
+        ({"time.gap_before_ns": 100_000, "time.busy_of_span": 0.29}, "host_bound", ""),
         ({"time.gap_before_ns": 100_000, "time.busy_of_span": 0.30}, "mixed", ""),
         ({"time.gap_before_ns": 99_999, "time.busy_of_span": 0.01}, "mixed", ""),
         ({"time.gap_before_ns": 100_000, "time.busy_of_span": 0.01, **loads(0.9, 0.1)}, "memory_bound", "hbm"),

@@ -7,9 +7,11 @@ import statistics
 import pytest
 
 from ridgeline.graph.kernel_profile import KernelCalls, Recording
+from ridgeline.graph.rules.bound import classify_bound
 from ridgeline.sandbox.profiles.readers import dispatches
 from ridgeline.sandbox.profiles.readers.detect import read_recordings
 from ridgeline.sandbox.profiles.readers.files import RecordingError
+from ridgeline.sandbox.profiles.readers.profiles import profile
 from tests.rocprof_samples import HEADER, golden, row, sample, trace
 
 TRACES = (
@@ -197,7 +199,20 @@ def test_gaps_are_of_the_queue(tmp_path):
     rows = [row("a", 0, 10), row("b", 5, 100, queue=2), row("a", 30, 40), row("b", 110, 120), row("b", 90, 95, queue=2)]
     kernels = {kernel.name: kernel for kernel in read_recordings(trace(tmp_path / "t.csv", rows))[0].kernels}
     assert kernels["a"].gap_before_ns == 20
-    assert kernels["b"].gap_before_ns == 70
+    assert kernels["b"].gap_before_ns == 35, "70 on one queue; on the other the queue was busy"
+
+
+def test_calls_back_to_back_count_as_no_gap(tmp_path):
+    """46 of 54 calls back to back and 8 behind a synchronisation: the kernel does not wait for its launches."""
+    rows, end = [], 0
+    for at in range(54):
+        start = end + (1_000_000 if at and at % 6 == 0 else 0)
+        end = start + 10_000
+        rows.append(row("k", start, end))
+    (recording,) = read_recordings(trace(tmp_path / "t.csv", rows))
+    assert recording.kernels[0].gap_before_ns == 0
+    (judged,) = profile((recording,))
+    assert classify_bound(judged).bound != "host_bound"
 
 
 def test_names_behind_the_first_rows_are_found(tmp_path, monkeypatch):
@@ -248,8 +263,8 @@ def _gap(rows: list[str], name: str) -> float:
     gaps = []
     for cell in cells:
         start, end, queue = int(cell[9]), int(cell[10]), cell[2]
-        if start > until.get(queue, start) and cell[7] == f'"{name}"':
-            gaps.append(start - until[queue])
+        if queue in until and cell[7] == f'"{name}"':
+            gaps.append(max(0, start - until[queue]))
         until[queue] = max(until.get(queue, 0), end)
     return statistics.median(gaps)
 

@@ -359,7 +359,7 @@ class Course:
     agents: dict[int, Busy] = field(default_factory=dict)
     queues: dict[int, Busy] = field(default_factory=dict)
     gaps: dict[int, float] = field(default_factory=dict)
-    """Median gap before a kernel in nanoseconds, over the calls that had one."""
+    """Median gap before a kernel in nanoseconds, 0 where the queue was busy; a queue's first call has none before it."""
 
 
 def course(dispatches: Dispatches) -> Course:
@@ -376,7 +376,9 @@ def course(dispatches: Dispatches) -> Course:
             columns = [column[order] for column in columns]
         s, e, kernel, *queues = columns
         for number, selector in _groups(queues[0]) if queues else [(0, slice(None))]:
-            gaps.add(kernel[selector], s[selector] - _advance(totals.queues, number, s[selector], e[selector]))
+            later = slice(0 if number in totals.queues else 1, None)
+            gap = s[selector] - _advance(totals.queues, number, s[selector], e[selector])
+            gaps.add(kernel[selector][later], gap[later])
         for number, selector in _groups(agents[queues[0]]) if shared else ():
             if number in shared:
                 _advance(totals.agents, number, s[selector], e[selector])
@@ -452,15 +454,14 @@ class _Gaps:
     def add(self, kernel: "Numbers", gap: "Numbers") -> None:
         import numpy as np
 
-        there = gap > 0
-        bits = gap[there].astype(np.float32).view(np.int32) >> _CUT
-        codes, times = _count(np.sort((kernel[there].astype(np.int64) << _ROOM) + bits))
+        bits = np.maximum(gap, 0).astype(np.float32).view(np.int32) >> _CUT
+        codes, times = _count(np.sort((kernel.astype(np.int64) << _ROOM) + bits))
         codes, times = np.concatenate((self._codes, codes)), np.concatenate((self._times, times))
         order = np.argsort(codes, kind="stable")
         self._codes, self._times = _count(codes[order], times[order])
 
     def medians(self) -> Iterator[tuple[int, float]]:
-        """(kernel, median gap in ns) of each kernel that had one."""
+        """(kernel, median gap in ns) of each kernel that had a call before it on its queue."""
         import numpy as np
 
         kernels = self._codes >> _ROOM
