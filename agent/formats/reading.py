@@ -124,13 +124,17 @@ def open_problem(path: Path, kind: Format) -> tuple[Problem, Path | None]:
     if kind in ("kernelbench", "pytorch"):
         if not path.is_file():
             raise FormatError(f"{path}: no such file; give a Python file")
-        source = Source(name=path.stem, path=path, format=kind)
-        return read_source(source), path
+        return open_problem_of(Source(name=path.stem, path=path, format=kind))
     sources = [source for source in list_sources(path) if source.format == kind]
     if len(sources) != 1:
         hold = "no problem" if not sources else f"{len(sources)} problems"
         raise FormatError(f"{path}: holds {hold} of {kind}; give the file of one, or all to `ridgeline suite run`")
-    return read_source(sources[0]), None
+    return open_problem_of(sources[0])
+
+
+def open_problem_of(source: Source) -> tuple[Problem, Path | None]:
+    """The problem, and the file that its text is, if it is one as it stands. Raises FormatError."""
+    return read_source(source), source.path if source.format in ("kernelbench", "pytorch") else None
 
 
 def _list_files(path: Path) -> dict[str, str]:

@@ -1,0 +1,148 @@
+"""`suite`: many problems on one budget, one table."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ridgeline.agent import console
+from ridgeline.agent.errors import UserError
+
+if TYPE_CHECKING:
+    from ridgeline.agent.suite.run import Arm
+    from ridgeline.agent.suite.table import Table
+
+SourceArgument = Annotated[
+    Path,
+    typer.Argument(
+        metavar="PROBLEMS",
+        help="A folder of tasks or of KernelBench, FlashInfer Trace, SOL-ExecBench or GPU MODE problems.",
+    ),
+]
+Out = Annotated[
+    Path, typer.Option(help="Folder of the suite: tasks, campaigns and rows. The same again goes on with it.")
+]
+Arms = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--arm",
+        help="NAME or NAME:key=value,...: an agent (planner, model, base_url, preset, max_rounds, any limit by name),"
+        " or answers=FOLDER; repeatable. Default: catalog:planner=catalog.",
+    ),
+]
+MinutesEach = Annotated[
+    float | None, typer.Option(help="Minutes of each campaign; default: of --max-minutes an equal part.")
+]
+MaxMinutes = Annotated[
+    float | None, typer.Option(help="Begin no problem that all arms could not end within this many minutes of now.")
+]
+MaxRounds = Annotated[int | None, typer.Option(help="Rounds of each campaign.")]
+Only = Annotated[str, typer.Option(help="Problems whose name holds this text.")]
+Processor = Annotated[bool, typer.Option("--processor", help="Make tasks for this machine's processor.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output, logs on standard error.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the group."""
+    group = typer.Typer(
+        help="Many problems on one budget, one table: agents or answers side by side.", no_args_is_help=True
+    )
+    group.command(name="run")(run)
+    group.command(name="table")(table)
+    group.command(name="list")(list_problems)
+    app.add_typer(group, name="suite")
+
+
+def run(
+    problems: SourceArgument,
+    out: Out,
+    arm: Arms = None,
+    minutes_each: MinutesEach = None,
+    max_minutes: MaxMinutes = None,
+    max_rounds: MaxRounds = None,
+    only: Only = "",
+    processor: Processor = False,
+    as_json: Json = False,
+) -> None:
+    """Take every problem through every arm: a campaign each, or a judged answer. Stopped at any time, it goes on."""
+    from ridgeline.agent.formats.reading import list_sources
+    from ridgeline.agent.suite.run import Suite, SuiteSettings
+
+    arms = tuple(_parse_arm(text) for text in arm or ["catalog:planner=catalog"])
+    if len({each.name for each in arms}) < len(arms):
+        raise UserError("--arm: two have the same name; give each its own")
+    if max_minutes is not None and minutes_each is None and any(each.answers is None for each in arms):
+        count = sum(only in source.name for source in list_sources(problems))
+        minutes_each = max(1.0, round(max_minutes / max(1, count * len(arms)), 1))
+    settings = SuiteSettings(
+        source=str(problems.resolve()),
+        arms=arms,
+        processor=processor,
+        minutes_each=minutes_each,
+        max_rounds=max_rounds,
+    )
+    suite = Suite(folder=out, settings=settings, progress=console.Progress(console.note), only=only)
+    _print_table(suite.run(max_minutes), as_json=as_json)
+
+
+def table(out: Annotated[Path, typer.Argument(help="Folder of a suite.")], as_json: Json = False) -> None:
+    """The table of a suite as far as it is."""
+    from ridgeline.agent.suite.run import SETTINGS_FILE, Suite, SuiteSettings
+    from ridgeline.sandbox.store.json_file import read_model
+
+    if not (out / SETTINGS_FILE).is_file():
+        raise UserError(f"{out}: is no folder of a suite; give the --out of `ridgeline suite run`")
+    _print_table(Suite(folder=out, settings=read_model(out / SETTINGS_FILE, SuiteSettings)).table(), as_json=as_json)
+
+
+def list_problems(problems: SourceArgument, as_json: Json = False) -> None:
+    """The problems of a folder, and which of them cannot become tasks as far as reading them tells."""
+    from ridgeline.agent.formats.problem import FormatError
+    from ridgeline.agent.formats.reading import list_sources, read_source
+
+    lines: list[dict[str, str]] = []
+    for source in list_sources(problems):
+        why = ""
+        try:
+            if source.format is not None:
+                read_source(source)
+        except FormatError as error:
+            why = str(error)
+        lines.append({"name": source.name, "format": source.format or "task", "refused": why})
+    if as_json:
+        console.emit({"problems": lines})
+        return
+    console.table(("PROBLEM", "FORMAT", "REFUSED"), [(line["name"], line["format"], line["refused"]) for line in lines])
+
+
+def _parse_arm(text: str) -> "Arm":
+    """NAME or NAME:key=value,key=value. Raises UserError."""
+    from ridgeline.agent.suite.run import ANSWERS, Arm
+
+    name, _, words = text.partition(":")
+    pairs = [word.partition("=") for word in words.split(",") if word]
+    if not name.replace("-", "").replace("_", "").isalnum() or any(not mark for _, mark, _ in pairs):
+        raise UserError(f"--arm: {text!r}: write NAME:key=value,..., for example small:model=mailbox,max_rounds=3")
+    settings = {key.strip().replace("-", "_"): value.strip() for key, _, value in pairs}
+    if ANSWERS in settings:
+        folder = Path(settings[ANSWERS]).resolve()
+        if not folder.is_dir():
+            raise UserError(f"--arm: {name}: answers: {folder}: no such folder; give one with a file for each problem")
+        settings[ANSWERS] = str(folder)
+    return Arm(name=name, settings=settings)
+
+
+def _print_table(table: "Table", *, as_json: bool) -> None:
+    from ridgeline.agent.suite.table import HEADER, render_contests, render_table
+
+    if as_json:
+        console.emit(table)
+        return
+    console.table(HEADER, render_table(table))
+    for line in render_contests(table):
+        console.say(line)
+    if table.untried:
+        console.say(f"{table.untried} attempts are not begun; the same command goes on")
+    for row in table.rows:
+        if row.result in ("refused", "failed", "wrong"):
+            console.say(f"{row.result}: {row.problem}, {row.arm}: {row.detail}")

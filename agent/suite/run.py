@@ -1,0 +1,286 @@
+"""Takes every problem of a folder through every arm: makes it a task, runs a campaign or judges an answer, notes the row.
+
+Each attempt is a command of its own (`ridgeline run`, `resume` or `judge candidate`), so that none outlives its budget and
+a suite that was killed goes on where it was: rows are lines of a file, campaigns resume.
+"""
+
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ridgeline.agent.console import Progress, silent
+from ridgeline.agent.errors import UserError
+from ridgeline.agent.formats.reading import Source, list_sources, open_problem_of
+from ridgeline.agent.scaffold.contract import compose
+from ridgeline.agent.scaffold.pytorch import Request as TaskRequest
+from ridgeline.agent.scaffold.pytorch import write
+from ridgeline.agent.suite.table import FINAL, Row, Table, summarize_rows
+from ridgeline.graph.errors import RidgelineError
+from ridgeline.graph.values import Value
+from ridgeline.sandbox.store.durable import append_whole, write_whole
+
+SETTINGS_FILE, ROWS_FILE = "suite.json", "rows.jsonl"
+TASKS, CAMPAIGNS = "tasks", "campaigns"
+ANSWERS = "answers"
+"""Name of an arm's setting: the folder with its answers."""
+COMMAND_OPTIONS = ("model", "planner", "base_url", "preset", "max_rounds", "budget_usd", "budget_tokens")
+"""Settings of an arm that are options of `ridgeline run`; every other is a limit by name."""
+SLACK_S = 600.0
+"""Beyond its minutes an attempt may validate, report and end; then it is ended."""
+WAITING_CODES = (3, 4)
+INTERRUPTED = 130
+
+
+class Arm(Value):
+    """An agent, or a folder of answers."""
+
+    name: str
+    settings: dict[str, str] = {}
+
+    @property
+    def answers(self) -> Path | None:
+        """The folder of its answers; None for an agent."""
+        return Path(self.settings[ANSWERS]) if ANSWERS in self.settings else None
+
+
+class SuiteSettings(Value):
+    """What makes two runs the same suite."""
+
+    source: str
+    arms: tuple[Arm, ...]
+    processor: bool = False
+    minutes_each: float | None = None
+    """For one attempt of a campaign; None: until it ends by itself."""
+    max_rounds: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ended:
+    """A command that was run."""
+
+    code: int
+    output: str
+
+
+Command = Callable[[Sequence[str], float | None], Ended]
+"""Runs `ridgeline` with these words, for at most so many seconds."""
+
+
+def run_command(words: Sequence[str], timeout_s: float | None) -> Ended:
+    """In a process of its own; what it says about its work goes to standard error as it comes."""
+    argv = [sys.executable, "-m", "ridgeline", *words]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            output, _ = process.communicate(timeout=timeout_s)
+        except subprocess.TimeoutExpired:
+            process.terminate()
+            output, _ = process.communicate()
+        except KeyboardInterrupt:
+            with suppress(subprocess.TimeoutExpired):
+                process.communicate(timeout=60)  # the terminal interrupted it too: it ends in order
+            raise
+    return Ended(code=process.returncode, output=output)
+
+
+@dataclass(kw_only=True)
+class Suite:
+    """A suite in its folder. Raises UserError for settings that are not those the folder was begun with."""
+
+    folder: Path
+    settings: SuiteSettings
+    progress: Progress = silent
+    command: Command = run_command
+    clock: Callable[[], float] = time.monotonic
+    only: str = ""
+    """Problems whose name holds this text; all for none."""
+    rows: list[Row] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        sources = list_sources(Path(self.settings.source))
+        self.sources = [source for source in sources if self.only in source.name]
+        if not self.sources:
+            raise UserError(f"--only: no problem of {self.settings.source} has {self.only!r} in its name")
+        self.folder.mkdir(parents=True, exist_ok=True)
+        path, text = self.folder / SETTINGS_FILE, self.settings.model_dump_json(indent=1) + "\n"
+        if path.exists() and path.read_text(encoding="utf-8") != text:
+            raise UserError(f"{path}: this suite was begun with other settings; give the same again, or another --out")
+        write_whole(path, text.encode())
+        self.rows += read_rows(self.folder)
+
+    def run(self, max_minutes: float | None = None) -> Table:
+        """Every attempt that is not at its end and that the budget allows; then the table."""
+        until = self.clock() + 60 * max_minutes if max_minutes is not None else None
+        for number, source in enumerate(self.sources, 1):
+            waiting = [arm for arm in self._order(number) if not self._is_ended(source, arm)]
+            if not waiting:
+                continue
+            if until is not None and self.clock() + 60 * (self.settings.minutes_each or 0) * len(waiting) > until:
+                self.progress.tell(f"{source.name}: left for another run: the budget does not reach for every arm")
+                break
+            try:
+                task = self._prepare(source)
+            except (RidgelineError, UserError) as error:
+                for arm in waiting:
+                    self._note(Row(problem=source.name, arm=arm.name, result="refused", detail=_first_line(str(error))))
+                continue
+            for arm in waiting:
+                self.progress.tell(f"[{number}/{len(self.sources)}] {source.name}, {arm.name}")
+                began = self.clock()
+                row = self._judge(source, arm, task) if arm.answers else self._campaign(source, arm, task)
+                self._note(row.model_copy(update={"seconds": self.clock() - began}))
+        return self.table()
+
+    def table(self) -> Table:
+        """What is known so far."""
+        names = {source.name for source in self.sources}
+        arms = [arm.name for arm in self.settings.arms]
+        rows = [row for row in self.rows if row.problem in names]
+        return summarize_rows(rows, arms, attempts=len(names) * len(arms))
+
+    def _order(self, number: int) -> tuple[Arm, ...]:
+        """Arms take turns at being first: what warms up or wears out meets each of them."""
+        arms = self.settings.arms
+        start = number % len(arms)
+        return (*arms[start:], *arms[:start])
+
+    def _is_ended(self, source: Source, arm: Arm) -> bool:
+        return any(row.problem == source.name and row.arm == arm.name and row.result in FINAL for row in self.rows)
+
+    def _note(self, row: Row) -> None:
+        append_whole(self.folder / ROWS_FILE, row.model_dump_json().encode() + b"\n")
+        self.rows.append(row)
+        gain = f" {row.speedup:.3f}x" if row.speedup and row.result == "faster" else ""
+        self.progress.tell(f"{row.problem}, {row.arm}: {row.result}{gain}{f': {row.detail}' if row.detail else ''}")
+
+    def _prepare(self, source: Source) -> Path:
+        """The problem's task, as a repository with one commit. Raises RidgelineError for one that cannot be a task."""
+        task = self.folder / TASKS / source.name
+        if (task / ".git").is_dir():
+            return task
+        task.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix="new-", dir=task.parent) as place:
+            made = Path(place) / "task"
+            if source.format is None:
+                compose(source.path.parent.name, (source.path.parent,), made)
+            else:
+                problem, file = open_problem_of(source)
+                drafted = Path(place) / "draft"
+                request = TaskRequest(processor=self.settings.processor, progress=self.progress)
+                written = write(drafted, problem, request, file=file)
+                if written.wrong:
+                    raise UserError(f"a wrong kernel may be called right there: {written.wrong[0]}")
+                compose(source.name, (drafted,), made)
+            made.rename(task)
+        return task
+
+    def _judge(self, source: Source, arm: Arm, task: Path) -> Row:
+        """An answer, judged against the task's own version."""
+        row = Row(problem=source.name, arm=arm.name, result="missing")
+        answer = find_answer(arm.answers or Path(), source.name)
+        if answer is None:
+            return row.model_copy(update={"detail": f"no {source.name}.py, .json or folder in {arm.answers}"})
+        words = ["judge", "candidate", str(task / "task.yaml"), "--candidate", str(answer), "--json"]
+        return read_judgment(row, self.command(words, None))
+
+    def _campaign(self, source: Source, arm: Arm, task: Path) -> Row:
+        """A campaign on the task, gone on with where it was stopped."""
+        campaign = self.folder / CAMPAIGNS / arm.name / source.name
+        campaign.parent.mkdir(parents=True, exist_ok=True)
+        minutes = self.settings.minutes_each
+        words = ["resume", str(campaign.resolve())]
+        if not campaign.exists():
+            words = ["run", str(task), "--dir", str(campaign.resolve()), *_run_options(self.settings, arm)]
+        limit_s = None if minutes is None else 60 * minutes + SLACK_S
+        row = Row(problem=source.name, arm=arm.name, result="failed", detail=str(campaign))
+        return read_outcome(row, self.command([*words, "--json"], limit_s))
+
+
+def read_rows(folder: Path) -> Iterator[Row]:
+    """Rows that were noted; a last line that was cut by a kill is none."""
+    path = folder / ROWS_FILE
+    for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else ():
+        with suppress(ValueError):
+            yield Row.model_validate_json(line)
+
+
+def _run_options(settings: SuiteSettings, arm: Arm) -> Iterator[str]:
+    """Words of `ridgeline run` for this arm; its own settings win over those of the suite."""
+    words: dict[str, str] = {}
+    if settings.max_rounds is not None:
+        words["max_rounds"] = str(settings.max_rounds)
+    if settings.minutes_each is not None:
+        words["max_minutes"] = f"{settings.minutes_each:g}"
+    for name, value in {**words, **arm.settings}.items():
+        if name in (*COMMAND_OPTIONS, "max_minutes"):
+            yield from (f"--{name.replace('_', '-')}", value)
+        else:
+            yield from ("--set", f"{name}={value}")
+
+
+def find_answer(folder: Path, name: str) -> Path | None:
+    """The answer to a problem: a file or folder of its name, with or without the folders of that name."""
+    for stem in (name, name.rpartition("/")[2]):
+        for path in (folder / f"{stem}.py", folder / f"{stem}.json", folder / stem):
+            if path.exists():
+                return path
+    return None
+
+
+def read_outcome(row: Row, ended: Ended) -> Row:
+    """The row of a campaign, from what its command printed. Raises KeyboardInterrupt where it was interrupted."""
+    if ended.code == INTERRUPTED:
+        raise KeyboardInterrupt
+    fields = _read_object(ended.output)
+    if ended.code in WAITING_CODES:
+        return row.model_copy(update={"result": "waiting"})
+    if fields.get("status") != "concluded":
+        why = fields.get("error") or f"status {fields.get('status', 'unknown')}, exit code {ended.code}"
+        return row.model_copy(update={"result": "failed", "detail": _first_line(str(why))})
+    speedup, lower = fields.get("speedup"), fields.get("speedup_lower")
+    if speedup is None or lower is None or lower <= 1:
+        return row.model_copy(update={"result": "not_faster"})
+    return row.model_copy(update={"result": "faster", "speedup": speedup, "speedup_lower": lower})
+
+
+def read_judgment(row: Row, ended: Ended) -> Row:
+    """The row of an answer, from what the judge printed. Raises KeyboardInterrupt where it was interrupted."""
+    if ended.code == INTERRUPTED:
+        raise KeyboardInterrupt
+    fields = _read_object(ended.output)
+    if "correct" not in fields:
+        is_input = ended.code == 2
+        why = fields.get("error") or f"exit code {ended.code}"
+        return row.model_copy(update={"result": "wrong" if is_input else "failed", "detail": _first_line(str(why))})
+    correct, faster, own = (fields[name] for name in ("correct", "faster", "own_work"))
+    if correct["answer"] != "yes":
+        return row.model_copy(update={"result": "wrong", "detail": _first_line(_join(correct))})
+    if not fields["accepted"]:
+        refused_work = faster["answer"] == "yes" and own
+        return row.model_copy(
+            update={"result": "not_faster", "detail": _first_line(_join(refused_work)) if refused_work else ""}
+        )
+    update = {"result": "faster", "speedup": fields["speedup"], "speedup_lower": fields["speedup_lower"], "detail": ""}
+    return row.model_copy(update=update)
+
+
+def _read_object(text: str) -> Mapping[str, Any]:
+    try:
+        fields = json.loads(text)
+    except ValueError:
+        return {}
+    return fields if isinstance(fields, dict) else {}
+
+
+def _join(answer: Mapping[str, Any]) -> str:
+    return "; ".join(answer.get("evidence") or [str(answer.get("answer"))])
+
+
+def _first_line(text: str) -> str:
+    return " ".join((text.splitlines() or [""])[0].split())[:300]

@@ -1,0 +1,218 @@
+"""What a suite has shown so far: shares of problems that became faster, mean speedups with bounds, two arms side by side.
+
+Pure functions over rows. A problem that could not become a task is `refused` and in no share; one that an arm got wrong, or
+had no answer to, counts as no faster: whoever asked keeps the original.
+"""
+
+import math
+import statistics
+from collections.abc import Iterable, Sequence
+from typing import Literal
+
+from ridgeline.graph.stats.intervals import student_quantile
+from ridgeline.graph.values import Value
+
+Result = Literal["faster", "not_faster", "wrong", "missing", "refused", "failed", "waiting"]
+"""`refused`: the problem cannot be judged. `failed`: the command ended without an answer. `waiting`: for a person, a model
+behind a mailbox or a device; it is tried again."""
+FINAL: frozenset[Result] = frozenset({"faster", "not_faster", "wrong", "missing", "refused"})
+"""What is not tried again."""
+CORRECT: frozenset[Result] = frozenset({"faster", "not_faster"})
+THRESHOLDS = (1.0, 1.5, 2.0)
+"""fast_p of KernelBench: the share of problems that are right and more than p times as fast."""
+CONFIDENCE = 0.95
+
+
+class Row(Value):
+    """What one arm made of one problem."""
+
+    problem: str
+    arm: str
+    result: Result
+    speedup: float | None = None
+    """Time of the original over that of what was kept; None where nothing faster was."""
+    speedup_lower: float | None = None
+    """Its lower confidence bound."""
+    seconds: float = 0.0
+    detail: str = ""
+    """One line: why it was refused, wrong or failed; where the campaign is."""
+
+    @property
+    def log_speedup(self) -> float:
+        """0 where nothing faster was kept."""
+        return math.log(self.speedup) if self.result == "faster" and self.speedup else 0.0
+
+    @property
+    def log_lower(self) -> float:
+        """Of the lower bound; 0 where nothing faster was kept, or nothing bounds it."""
+        return math.log(self.speedup_lower) if self.result == "faster" and self.speedup_lower else 0.0
+
+
+class FastShare(Value):
+    """fast_p at one p."""
+
+    p: float
+    measured: float
+    proven: float
+    """The same of lower bounds."""
+
+
+class ArmSummary(Value):
+    """One line of the table."""
+
+    arm: str
+    problems: int
+    """Tried to an end, without those that were refused."""
+    correct: int
+    faster: int
+    wrong: int
+    missing: int
+    refused: int
+    unfinished: int
+    """Failed or waiting: in no share."""
+    fast: tuple[FastShare, ...]
+    geometric_mean: float | None
+    """Of the speedups over all `problems`, 1 where nothing faster was kept; None without a problem."""
+    geometric_mean_lower: float | None
+    """Of the lower bounds: at least as sure as each of them, whatever their errors have in common, where those are normal."""
+    minutes: float
+
+
+class Contest(Value):
+    """Two arms over the problems that both ended."""
+
+    a: str
+    b: str
+    problems: int
+    ratio: float
+    """Geometric mean of b's speedup over a's: above 1, b is better."""
+    lower: float | None
+    upper: float | None
+    """Ends of the 95 % interval over problems, by Student's t; None with fewer than two."""
+    a_ahead: int
+    b_ahead: int
+    """Problems on which one's bound is above what the other measured."""
+
+
+class Table(Value):
+    """All of it."""
+
+    arms: tuple[ArmSummary, ...]
+    contests: tuple[Contest, ...]
+    rows: tuple[Row, ...]
+    untried: int
+    """Problems times arms that the budget did not reach."""
+
+
+def summarize_rows(rows: Sequence[Row], arms: Sequence[str], *, attempts: int) -> Table:
+    """The table. `attempts`: problems times arms, tried or not."""
+    latest = {(row.problem, row.arm): row for row in rows}
+    kept = tuple(latest.values())
+    contests = [compare_arms(kept, a, b) for place, a in enumerate(arms) for b in arms[place + 1 :]]
+    return Table(
+        arms=tuple(summarize_arm([row for row in kept if row.arm == arm], arm) for arm in arms),
+        contests=tuple(contest for contest in contests if contest is not None),
+        rows=kept,
+        untried=attempts - len(kept),
+    )
+
+
+def summarize_arm(rows: Iterable[Row], arm: str) -> ArmSummary:
+    """One arm's line."""
+    rows = list(rows)
+    counted = [row for row in rows if row.result in FINAL and row.result != "refused"]
+
+    def count(*results: Result) -> int:
+        return sum(row.result in results for row in rows)
+
+    return ArmSummary(
+        arm=arm,
+        problems=len(counted),
+        correct=count(*CORRECT),
+        faster=count("faster"),
+        wrong=count("wrong"),
+        missing=count("missing"),
+        refused=count("refused"),
+        unfinished=count("failed", "waiting"),
+        fast=tuple(_share(counted, p) for p in THRESHOLDS) if counted else (),
+        geometric_mean=math.exp(statistics.fmean(row.log_speedup for row in counted)) if counted else None,
+        geometric_mean_lower=math.exp(statistics.fmean(row.log_lower for row in counted)) if counted else None,
+        minutes=sum(row.seconds for row in rows) / 60,
+    )
+
+
+def _share(counted: Sequence[Row], p: float) -> FastShare:
+    """fast_p: right, and faster than p times; measured, and by lower bounds."""
+    fast = [row for row in counted if row.result == "faster"]
+    return FastShare(
+        p=p,
+        measured=sum(row.speedup is not None and row.speedup > p for row in fast) / len(counted),
+        proven=sum(row.speedup_lower is not None and row.speedup_lower > p for row in fast) / len(counted),
+    )
+
+
+def compare_arms(rows: Iterable[Row], a: str, b: str) -> Contest | None:
+    """b against a, problem by problem; None where no problem was ended by both."""
+    ended = {(row.problem, row.arm): row for row in rows if row.result in FINAL and row.result != "refused"}
+    shared = [problem for problem, arm in ended if arm == a and (problem, b) in ended]
+    if not shared:
+        return None
+    both = [(ended[problem, a], ended[problem, b]) for problem in shared]
+    ratios = [second.log_speedup - initial.log_speedup for initial, second in both]
+    center, half = statistics.fmean(ratios), None
+    if len(ratios) > 1:
+        half = student_quantile((1 - CONFIDENCE) / 2, len(ratios) - 1) * statistics.stdev(ratios) / len(ratios) ** 0.5
+    return Contest(
+        a=a,
+        b=b,
+        problems=len(both),
+        ratio=math.exp(center),
+        lower=None if half is None else math.exp(center - half),
+        upper=None if half is None else math.exp(center + half),
+        a_ahead=sum(initial.log_lower > second.log_speedup for initial, second in both),
+        b_ahead=sum(second.log_lower > initial.log_speedup for initial, second in both),
+    )
+
+
+HEADER = (
+    "ARM",
+    "PROBLEMS",
+    "CORRECT",
+    "REFUSED",
+    "OPEN",
+    *(f"fast_{p:g}" for p in THRESHOLDS),
+    "MEAN",
+    "AT LEAST",
+    "MINUTES",
+)
+
+
+def render_table(table: Table) -> list[tuple[str, ...]]:
+    """Lines below `HEADER`: shares as measured and, in brackets, as proven."""
+    return [
+        (
+            arm.arm,
+            str(arm.problems),
+            str(arm.correct),
+            str(arm.refused),
+            str(arm.unfinished),
+            *(f"{share.measured:.2f} ({share.proven:.2f})" for share in arm.fast or ()),
+            *(("-",) * (len(THRESHOLDS) - len(arm.fast))),
+            "-" if arm.geometric_mean is None else f"{arm.geometric_mean:.3f}x",
+            "-" if arm.geometric_mean_lower is None else f"{arm.geometric_mean_lower:.3f}x",
+            f"{arm.minutes:.1f}",
+        )
+        for arm in table.arms
+    ]
+
+
+def render_contests(table: Table) -> list[str]:
+    """A sentence for each two arms."""
+    lines = []
+    for contest in table.contests:
+        bounds = "" if contest.lower is None else f", between {contest.lower:.3f}x and {contest.upper:.3f}x (95 %)"
+        lines.append(
+            f"{contest.b} against {contest.a}: {contest.ratio:.3f}x in the mean of {contest.problems} problems{bounds}; "
+            f"surely ahead on {contest.b_ahead} and {contest.a_ahead}"
+        )
+    return lines
