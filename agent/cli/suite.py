@@ -1,5 +1,6 @@
 """`suite`: many problems on one budget, one table."""
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -116,11 +117,11 @@ def list_problems(problems: SourceArgument, as_json: Json = False) -> None:
 
 
 def _parse_arm(text: str) -> "Arm":
-    """NAME or NAME:key=value,key=value. Raises UserError."""
+    """NAME or NAME:key=value,key=value; a value may hold commas (`looks=1,2`). Raises UserError."""
     from ridgeline.agent.suite.run import ANSWERS, Arm
 
     name, _, words = text.partition(":")
-    pairs = [word.partition("=") for word in words.split(",") if word]
+    pairs = [word.partition("=") for word in re.split(r",(?=[^,=]*=)", words) if word]
     if not name.replace("-", "").replace("_", "").isalnum() or any(not mark for _, mark, _ in pairs):
         raise UserError(f"--arm: {text!r}: write NAME:key=value,..., for example small:model=mailbox,max_rounds=3")
     settings = {key.strip().replace("-", "_"): value.strip() for key, _, value in pairs}
@@ -142,7 +143,7 @@ def _print_table(table: "Table", *, as_json: bool) -> None:
     for line in render_contests(table):
         console.say(line)
     if table.untried:
-        console.say(f"{table.untried} attempts are not begun; the same command goes on")
+        console.say(f"{table.untried} attempts are not begun")
     for row in table.rows:
         if row.result in ("refused", "failed", "wrong"):
             console.say(f"{row.result}: {row.problem}, {row.arm}: {row.detail}")

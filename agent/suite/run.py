@@ -5,6 +5,7 @@ a suite that was killed goes on where it was: rows are lines of a file, campaign
 """
 
 import json
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -27,7 +28,7 @@ from ridgeline.graph.values import Value
 from ridgeline.sandbox.store.durable import append_whole, write_whole
 
 SETTINGS_FILE, ROWS_FILE = "suite.json", "rows.jsonl"
-TASKS, CAMPAIGNS = "tasks", "campaigns"
+TASKS, REPOSITORIES, CAMPAIGNS = "tasks", "repositories", "campaigns"
 ANSWERS = "answers"
 """Name of an arm's setting: the folder with its answers."""
 COMMAND_OPTIONS = ("model", "planner", "base_url", "preset", "max_rounds", "budget_usd", "budget_tokens")
@@ -113,6 +114,9 @@ class Suite:
             raise UserError(f"{path}: this suite was begun with other settings; give the same again, or another --out")
         write_whole(path, text.encode())
         self.rows += read_rows(self.folder)
+        rows = self.folder / ROWS_FILE
+        if rows.exists() and not rows.read_bytes().endswith(b"\n"):
+            append_whole(rows, b"\n")  # what a kill cut off stays a line of its own
 
     def run(self, max_minutes: float | None = None) -> Table:
         """Every attempt that is not at its end and that the budget allows; then the table."""
@@ -180,6 +184,15 @@ class Suite:
             made.rename(task)
         return task
 
+    def _copy_of(self, task: Path, arm: Arm, source: Source) -> Path:
+        """The arm's own repository: campaigns commit on a branch of the same name."""
+        repository = self.folder / REPOSITORIES / arm.name / source.name
+        if not repository.exists():
+            repository.parent.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryDirectory(prefix="new-", dir=repository.parent) as place:
+                shutil.copytree(task, Path(place) / "task", symlinks=True).rename(repository)
+        return repository
+
     def _judge(self, source: Source, arm: Arm, task: Path) -> Row:
         """An answer, judged against the task's own version."""
         row = Row(problem=source.name, arm=arm.name, result="missing")
@@ -196,7 +209,8 @@ class Suite:
         minutes = self.settings.minutes_each
         words = ["resume", str(campaign.resolve())]
         if not campaign.exists():
-            words = ["run", str(task), "--dir", str(campaign.resolve()), *_run_options(self.settings, arm)]
+            repository = self._copy_of(task, arm, source)
+            words = ["run", str(repository), "--dir", str(campaign.resolve()), *_run_options(self.settings, arm)]
         limit_s = None if minutes is None else 60 * minutes + SLACK_S
         row = Row(problem=source.name, arm=arm.name, result="failed", detail=str(campaign))
         return read_outcome(row, self.command([*words, "--json"], limit_s))

@@ -1,0 +1,98 @@
+"""`ridgeline suite run`: many problems, several arms, stopped and gone on with."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from ridgeline.agent.cli.suite import _parse_arm
+from ridgeline.agent.errors import UserError
+from ridgeline.agent.suite.run import Arm, Ended, Suite, SuiteSettings
+
+TASKS = Path(__file__).parents[2] / "evals" / "tasks"
+ARMS = (
+    Arm(name="small", settings={"model": "m/small", "looks": "1,2"}),
+    Arm(name="large", settings={"model": "m/large"}),
+)
+
+
+class Runner:
+    """Stands for `ridgeline run`: notes what it is asked and says what it was given."""
+
+    def __init__(self, *ended: Ended) -> None:
+        self.asked: list[list[str]] = []
+        self.ended = list(ended)
+
+    def __call__(self, words: Sequence[str], timeout_s: float | None) -> Ended:
+        self.asked.append(list(words))
+        if words[0] == "run":
+            Path(words[words.index("--dir") + 1]).mkdir()
+        return self.ended.pop(0)
+
+
+def gained(speedup: float) -> Ended:
+    return Ended(code=0, output=json.dumps({"status": "concluded", "speedup": speedup, "speedup_lower": speedup - 0.1}))
+
+
+def test_arms_take_turns_in_repositories_of_their_own_and_a_second_run_goes_on(tmp_path):
+    settings = SuiteSettings(source=str(TASKS), arms=ARMS, minutes_each=2)
+    runner = Runner(gained(2), Ended(code=3, output='{"status": "waiting"}'))
+    table = Suite(folder=tmp_path / "suite", settings=settings, command=runner, only="softmax_c").run()
+    first, second = runner.asked
+    assert first[1] != second[1]
+    assert all((Path(words[1]) / ".git").is_dir() for words in runner.asked)
+    assert first[first.index("--model") + 1] == "m/large"
+    assert second[-5:] == ["--model", "m/small", "--set", "looks=1,2", "--json"]
+    assert [arm.unfinished for arm in table.arms] == [1, 0]
+
+    later = Runner(gained(1.5))
+    with (tmp_path / "suite" / "rows.jsonl").open("a") as rows:
+        rows.write('{"problem": "softmax_c", "arm": "lar')  # cut by a kill
+    Suite(folder=tmp_path / "suite", settings=settings, command=later, only="softmax_c").run()
+    table = Suite(folder=tmp_path / "suite", settings=settings, only="softmax_c").table()
+    assert [words[0] for words in later.asked] == ["resume"]
+    assert [arm.geometric_mean for arm in table.arms] == pytest.approx([1.5, 2.0])
+    assert table.contests[0].ratio == pytest.approx(2 / 1.5)
+
+
+def test_a_budget_that_does_not_reach_for_every_arm_begins_nothing(tmp_path):
+    runner = Runner()
+    settings = SuiteSettings(source=str(TASKS), arms=ARMS, minutes_each=2)
+    table = Suite(folder=tmp_path / "suite", settings=settings, command=runner, only="softmax_c").run(max_minutes=3)
+    assert (runner.asked, table.untried) == ([], 2)
+
+
+def test_other_settings_in_the_same_folder_are_refused(tmp_path):
+    settings = SuiteSettings(source=str(TASKS), arms=ARMS)
+    Suite(folder=tmp_path / "suite", settings=settings)
+    with pytest.raises(UserError, match="begun with other settings"):
+        Suite(folder=tmp_path / "suite", settings=settings.model_copy(update={"max_rounds": 3}))
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [("a:model", "write NAME:key=value"), ("a b:model=x", "write NAME"), ("a:answers=/nowhere", "no such folder")],
+)
+def test_an_arm_that_cannot_be_read_is_refused(text, said):
+    with pytest.raises(UserError, match=said):
+        _parse_arm(text)
+
+
+def test_a_value_of_an_arm_may_hold_commas():
+    assert _parse_arm("a:planner=catalog,looks=1,2,calibration-pairs=2").settings == {
+        "planner": "catalog",
+        "looks": "1,2",
+        "calibration_pairs": "2",
+    }
+
+
+def test_the_command_lists_problems_and_says_what_is_no_suite(cli, tmp_path):
+    listed = cli("suite", "list", TASKS, "--json")
+    assert {"name": "softmax_c", "format": "task", "refused": ""} in listed.json["problems"]
+    refused = cli("suite", "table", tmp_path)
+    assert refused.code == 2
+    assert "is no folder of a suite" in refused.complaint
+    unknown = cli("suite", "run", TASKS, "--out", tmp_path / "s", "--only", "nothing_so")
+    assert unknown.code == 2
+    assert "has 'nothing_so' in its name" in unknown.complaint

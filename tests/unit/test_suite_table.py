@@ -1,0 +1,101 @@
+"""What a suite's table says of its rows: shares, means with bounds, two arms side by side."""
+
+import math
+
+import pytest
+
+from ridgeline.agent.suite.run import Ended, read_judgment, read_outcome
+from ridgeline.agent.suite.table import Row, compare_arms, render_contests, render_table, summarize_rows
+
+
+def faster(problem: str, arm: str, speedup: float, lower: float) -> Row:
+    return Row(problem=problem, arm=arm, result="faster", speedup=speedup, speedup_lower=lower, seconds=60)
+
+
+ROWS = (
+    faster("p1", "a", 4.0, 1.9),
+    Row(problem="p2", arm="a", result="wrong", detail="a NaN at 3", seconds=30),
+    Row(problem="p3", arm="a", result="refused", detail="no shape"),
+    Row(problem="p4", arm="a", result="waiting"),
+)
+
+
+def test_shares_count_what_is_right_and_faster_among_what_was_tried_to_an_end():
+    table = summarize_rows(ROWS, ["a"], attempts=6)
+    (arm,) = table.arms
+    assert (arm.problems, arm.correct, arm.wrong, arm.refused, arm.unfinished) == (2, 1, 1, 1, 1)
+    assert [(share.p, share.measured, share.proven) for share in arm.fast] == [
+        (1, 0.5, 0.5),
+        (1.5, 0.5, 0.5),
+        (2, 0.5, 0),
+    ]
+    assert arm.geometric_mean == pytest.approx(2.0)  # of 4x, and of 1x for the one that was wrong
+    assert arm.geometric_mean_lower == pytest.approx(math.sqrt(1.9))
+    assert (table.untried, arm.minutes) == (2, 1.5)
+    assert render_table(table)[0][:5] == ("a", "2", "1", "1", "1")
+
+
+def test_a_later_row_of_the_same_attempt_stands():
+    table = summarize_rows((*ROWS, faster("p4", "a", 2.0, 1.5)), ["a"], attempts=4)
+    assert (table.arms[0].unfinished, table.arms[0].faster) == (0, 2)
+
+
+def test_two_arms_are_compared_on_what_both_ended():
+    rows = (
+        faster("p1", "a", 2.0, 1.8),
+        faster("p2", "a", 2.0, 1.8),
+        faster("p1", "b", 4.0, 3.0),
+        faster("p2", "b", 3.0, 1.9),
+    )
+    contest = compare_arms((*rows, Row(problem="p3", arm="b", result="wrong")), "a", "b")
+    assert contest is not None
+    assert (contest.problems, contest.a_ahead, contest.b_ahead) == (2, 0, 1)
+    assert contest.ratio == pytest.approx(math.sqrt(2 * 1.5))
+    assert contest.lower is not None
+    assert contest.lower < contest.ratio < (contest.upper or 0)
+    assert "surely ahead on 1 and 0" in render_contests(summarize_rows(rows, ["a", "b"], attempts=4))[0]
+
+
+def test_a_table_without_an_ended_problem_has_no_numbers():
+    (arm,) = summarize_rows(ROWS[2:], ["a"], attempts=2).arms
+    assert (arm.problems, arm.fast, arm.geometric_mean) == (0, (), None)
+
+
+BLANK = Row(problem="p", arm="a", result="failed")
+
+
+@pytest.mark.parametrize(
+    ("ended", "result"),
+    [
+        (Ended(code=0, output='{"status": "concluded", "speedup": 1.5, "speedup_lower": 1.2}'), "faster"),
+        (Ended(code=0, output='{"status": "concluded", "speedup": 1.5, "speedup_lower": 0.9}'), "not_faster"),
+        (Ended(code=0, output='{"status": "concluded", "speedup": null, "speedup_lower": null}'), "not_faster"),
+        (Ended(code=3, output='{"status": "waiting"}'), "waiting"),
+        (Ended(code=2, output='{"error": "kernel.c: no such file"}'), "failed"),
+        (Ended(code=0, output="no JSON"), "failed"),
+    ],
+)
+def test_a_campaign_is_a_gain_only_with_a_bound_above_one(ended: Ended, result: str):
+    assert read_outcome(BLANK, ended).result == result
+
+
+@pytest.mark.parametrize(
+    ("fields", "result"),
+    [
+        (
+            '"correct": {"answer": "no", "evidence": ["y: 3 of 4"]}, "faster": {"answer": "yes"}, "own_work": {"answer": "yes"}',
+            "wrong",
+        ),
+        ('"correct": {"answer": "yes"}, "faster": {"answer": "no"}, "own_work": {"answer": "yes"}', "not_faster"),
+        ('"correct": {"answer": "yes"}, "faster": {"answer": "yes"}, "own_work": {"answer": "no"}', "not_faster"),
+    ],
+)
+def test_an_answer_counts_only_when_the_judge_accepts_it(fields: str, result: str):
+    row = read_judgment(BLANK, Ended(code=1, output=f'{{"accepted": false, {fields}}}'))
+    assert row.result == result
+    assert row.speedup is None
+
+
+def test_an_interrupted_command_ends_the_suite():
+    with pytest.raises(KeyboardInterrupt):
+        read_outcome(BLANK, Ended(code=130, output=""))
