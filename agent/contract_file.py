@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from ridgeline.agent.errors import UserError, UserErrors
 from ridgeline.agent.knowledge_folders import require_readable, roots, unreadable, unsound
-from ridgeline.graph.contract import CONFIG_NAMES, OURSELVES, PREREQUISITES, Contract, Knowledge
+from ridgeline.graph.contract import CONFIG_NAMES, OURSELVES, PREREQUISITES, Contract
 from ridgeline.graph.finding import Allowable
 from ridgeline.graph.formula import FormulaError, evaluate
 from ridgeline.graph.rules.audit import RELAXED_RULE
@@ -97,7 +97,7 @@ def with_wikis(loaded: LoadedContract, folders: Sequence[Path]) -> LoadedContrac
         if why := unsound(folder):
             raise UserError(f"--wiki: {folder}: {why}")
     wikis = (*loaded.contract.knowledge.wiki, *(str(folder.resolve()) for folder in folders))
-    knowledge = Knowledge(wiki=tuple(dict.fromkeys(wikis)))
+    knowledge = loaded.contract.knowledge.model_copy(update={"wiki": tuple(dict.fromkeys(wikis))})
     return loaded.model_copy(update={"contract": loaded.contract.model_copy(update={"knowledge": knowledge})})
 
 
@@ -305,6 +305,8 @@ def _wikis(contract: Contract, root: Path) -> Iterator[str]:
     for folder in roots(contract, root):
         if why := unreadable(folder) or unsound(folder):
             yield f"knowledge.wiki: {folder}: {why}"
+    if (project := contract.knowledge.reference_project) is not None and not (root / project).is_dir():
+        yield f"knowledge.reference_project: {root / project}: no such folder; give a checkout, or leave it out"
 
 
 def _exists(program: str, root: Path) -> bool:

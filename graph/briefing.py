@@ -9,7 +9,7 @@ from ridgeline.graph.evidence import Machine, Profiled
 from ridgeline.graph.limits import Limits
 from ridgeline.graph.record import Prompts, RoundClosed, ShapeRoof, Spec
 from ridgeline.graph.target import Target
-from ridgeline.graph.values import Bottleneck, Cost, FileEdit, Hypothesis, Value
+from ridgeline.graph.values import Bottleneck, Cost, FileEdit, Hypothesis, LookUp, Value
 
 STOPPED = "stop: "
 """Begins a planner's reason for stopping when a person asked to stop before its next question: T4, not T8."""
@@ -99,6 +99,8 @@ class Proposal(Value):
     """Directions dropped by rule, with the reason."""
     exhausted: str = ""
     """Why there is none."""
+    searches: Annotated[tuple[LookUp, ...], Field(exclude_if=lambda searches: not searches)] = ()
+    """What was looked up for it, in order."""
     prompts: tuple[str, ...] = ()
     cost: Cost = Cost()
 

@@ -186,6 +186,11 @@ class Knowledge(Value):
 
     Relative ones are below this file's folder. The same rules hold: every number ends in its source.
     """
+    reference_project: Annotated[str | None, Field(exclude_if=lambda folder: folder is None)] = None
+    """Folder of a checkout that a model may look through for ideas, where the knowledge has nothing new.
+
+    Nothing of it is run, and no hardware number may be taken from it.
+    """
 
 
 def _plain_knowledge(value: object) -> bool:

@@ -149,6 +149,8 @@ class TestResult(Value):
     """Seconds that a card's lease was held for it; 0 on a processor, and in records older than this field."""
     printed: Annotated[TestOutput | None, Field(exclude_if=_unsaid)] = None
     """By which a run that ended early is told from one that passed; None in records older than this field."""
+    rel_err: Annotated[float | None, Field(exclude_if=lambda error: error is None)] = None
+    """Largest ||out - ref|| / ||ref|| that the test told, as such or by its SNR; None where it told none."""
     own_work: Annotated[Answer | None, Field(exclude_if=_unsaid)] = None
     """What Ridgeline's judge said of whose work the result is; None where another test ran, or nobody was asked."""
 

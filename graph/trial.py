@@ -6,7 +6,7 @@ from pydantic import Field
 
 from ridgeline.graph.evidence import Benchmark, BenchmarkFailed, BuildResult, Comparison, Profiled, TestResult
 from ridgeline.graph.finding import Finding
-from ridgeline.graph.values import Artifact, Cost, FileEdit, Hypothesis, Instant, Value
+from ridgeline.graph.values import Artifact, Cost, FileEdit, Hypothesis, Instant, LookUp, Value
 from ridgeline.graph.verdict import Verdict
 
 T = TypeVar("T", bound=Value)
@@ -29,6 +29,8 @@ class Proposed(Value):
     prompts: tuple[str, ...] = ()
     """`name.vN@sha256` of every template that was used."""
     cost: Cost = Cost()
+    searches: Annotated[tuple[LookUp, ...], Field(exclude_if=_none)] = ()
+    """What the planner looked up for it, in order; none in records older than this field."""
     author: Annotated[str, Field(exclude_if=_none)] = ""
     """The person who wrote this change; empty where the planner proposed it."""
     edits_round: Annotated[int | None, Field(exclude_if=_none)] = None

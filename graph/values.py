@@ -98,6 +98,17 @@ class FileEdit(Value):
     text: str | None
 
 
+class LookUp(Value):
+    """One look-up behind a proposal, as it happened: knowledge first, then the reference project."""
+
+    source: Literal["gpu-wiki", "ref-project", "public-web"]
+    query: str
+    finding: str
+    """The places that it gave, best first, or that it gave none."""
+    actionability: str
+    """What became of it."""
+
+
 class Prediction(Value):
     """What a hypothesis says will be seen, fixed before anything is measured."""
 

@@ -17,6 +17,7 @@ from typing import Any
 
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.checkpoint.sqlite import SqliteSaver
+from langgraph.errors import GraphRecursionError
 
 from ridgeline.agent.campaign.approvals import find_open_page
 from ridgeline.agent.campaign.notify import FILE as NOTIFIED
@@ -31,7 +32,7 @@ from ridgeline.agent.errors import UserError, Waiting
 from ridgeline.agent.knowledge_folders import roots
 from ridgeline.agent.providers.choice import Choice, elsewhere
 from ridgeline.agent.version import VERSION
-from ridgeline.graph.contract import Contract, Knowledge
+from ridgeline.graph.contract import Contract
 from ridgeline.graph.errors import (
     BranchTaken,
     CampaignError,
@@ -49,7 +50,7 @@ from ridgeline.graph.limits import Limits
 from ridgeline.graph.loop.build import CHECKPOINTED, build_loop
 from ridgeline.graph.loop.context import restore_files
 from ridgeline.graph.ports import Base, Files, Ports
-from ridgeline.graph.record import BaselineClosed, Concluded, Opened, Spec, StopCheck
+from ridgeline.graph.record import BaselineClosed, Concluded, Opened, RoundClosed, Spec, StopCheck
 from ridgeline.graph.reports.logs import performance
 from ridgeline.graph.rules.calibration import list_alarms
 from ridgeline.graph.rules.cost import final_validation_s
@@ -199,7 +200,7 @@ def tell_of_edits(contract_file: Path, request: Request) -> None:
         now = state_precision(now, instruction=request.instruction, overrides=dict(request.overrides))
         # folders that `run --wiki` attached come after the file's own
         own_wikis = then.knowledge.wiki[: len(now.knowledge.wiki)]
-        same = then.model_copy(update={"knowledge": Knowledge(wiki=own_wikis)}) == now
+        same = then.model_copy(update={"knowledge": then.knowledge.model_copy(update={"wiki": own_wikis})}) == now
     except UserError:
         same = False
     if not same:
@@ -240,7 +241,7 @@ THREAD = "campaign"
 NAMING_S = 60.0
 """So long a start waits for others that find their names in the same repository."""
 FUSE = 20_000
-"""LangGraph's recursion limit: a fuse, not a stop rule."""
+"""Steps that the loop may take in which no round is closed; then the campaign ends, with its report."""
 
 
 def start(start_request: StartRequest, *, recording: Path | None = None) -> Outcome:
@@ -390,8 +391,32 @@ def drive(
             raise SchemaMismatch(f"checkpoints.sqlite: schema {saved.values.get('schema')}, expected {SCHEMA}")
         graph_input = None if saved.next else initial(request)
     # saved when it stops in order; after a kill the ledger says where the campaign is, and the tape what was answered
-    stream = graph.stream(graph_input, config, context=ports, stream_mode="tasks", durability="exit")
+    while True:
+        rounds = _count_rounds(ports)
+        try:
+            asks = _drive_steps(graph, graph_input, config, saver, request, ports, live, stopping)
+            break
+        except GraphRecursionError:
+            graph_input = None
+            if _count_rounds(ports) == rounds:
+                _end_without_progress(graph, config)
+    if asks:
+        raise Waiting(_describe_interrupt(asks[0]))
+
+
+def _drive_steps(
+    graph: Any,
+    graph_input: State | None,
+    config: Any,
+    saver: SqliteSaver,
+    request: Request,
+    ports: Ports,
+    live: StatusView,
+    stopping: Stopping | None,
+) -> Sequence[Any]:
+    """At most `FUSE` steps, each shown; the questions at which the loop waits. Raises GraphRecursionError after them."""
     asks: Sequence[Any] = ()
+    stream = graph.stream(graph_input, config, context=ports, stream_mode="tasks", durability="exit")
     for number, event in enumerate(stream):
         if number == 0:
             saver.delete_thread(THREAD)  # it has been read, and must not be gone on from once the ledger is beyond it
@@ -404,8 +429,19 @@ def drive(
                 _allow_time(stopping, event["name"], request, ports)
         else:
             live.leave_node(event["name"])
-    if asks:
-        raise Waiting(_describe_interrupt(asks[0]))
+    return asks
+
+
+def _count_rounds(ports: Ports) -> int:
+    """Rounds that are closed: the campaign's progress."""
+    return sum(isinstance(line.body, RoundClosed) for line in ports.ledger.lines())
+
+
+def _end_without_progress(graph: Any, config: Any) -> None:
+    """Have the stop check end the campaign, whatever round is open: it closes none any more."""
+    why = f"the loop took {FUSE} steps and closed no round"
+    state = {"trial": None, "proposal": None, "alternatives": (), "decisions": (), "exhausted": why}
+    graph.update_state(config, state, as_node="calibrate")
 
 
 def _allow_time(stopping: Stopping, node: str, request: Request, ports: Ports) -> None:

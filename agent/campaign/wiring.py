@@ -202,13 +202,15 @@ def _planner(
         )
     from ridgeline.agent.knowledge_folders import require_readable, roots
     from ridgeline.agent.planner.model import FrugalPlanner, ModelPlanner
-    from ridgeline.agent.planner.tools import ShippedBooks, TreeReader
+    from ridgeline.agent.planner.tools import ReferenceProject, ShippedBooks, TreeReader
     from ridgeline.agent.providers.budget import open_model
     from ridgeline.sandbox.store.durable import cache_folder
 
     wikis = require_readable(roots(workspace.contract, place.repository / place.contract_dir), "knowledge.wiki")
     metered_model = open_model(model, campaign=workspace.campaign_dir, limits=limits)
-    books = ShippedBooks(wikis=wikis, cache=cache_folder("knowledge"))
+    named = workspace.contract.knowledge.reference_project
+    project = ReferenceProject(place.repository / place.contract_dir / named) if named else None
+    books = ShippedBooks(wikis=wikis, cache=cache_folder("knowledge"), project=project)
     inner = ModelPlanner(metered_model, limits=limits, reader=TreeReader(workspace, artifacts), books=books)
     return FrugalPlanner(inner, cost_so_far=lambda: metered_model.answers_cost)
 

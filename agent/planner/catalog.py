@@ -16,7 +16,7 @@ from ridgeline.graph.rules import lessons as predict
 from ridgeline.graph.rules.change import explain_forbidden
 from ridgeline.graph.rules.outcome import describe_gain, describe_worst_shape, explain_failure
 from ridgeline.graph.trial import Broken, Built, Failed, Judged, Traced, find, find_proposal
-from ridgeline.graph.values import Category, FileEdit, Hypothesis, Prediction
+from ridgeline.graph.values import Category, FileEdit, Hypothesis, LookUp, Prediction
 from ridgeline.knowledge.cards import Card, Needs, Variant, fill_edits, load
 from ridgeline.knowledge.rewrite import apply, code, list_pieces, where_first
 from ridgeline.knowledge.source import line_of
@@ -279,6 +279,7 @@ class CatalogPlanner:
                 f"{candidate.id}: {candidate.change} ({candidate.expected:.2f}x expected)" for candidate in order[1:]
             ),
             dropped=dropped,
+            searches=_list_searches(order, briefing, len(drops)),
         )
 
     def draft(self, briefing: Briefing, proposal: Proposal) -> Draft:
@@ -375,6 +376,30 @@ class CatalogPlanner:
             f"every lever of {len(cards)} cards for {briefing.target.target_lang} is settled: {len(briefing.rounds)} "
             f"rounds were run, {len(drops)} levers are barred or lack what they need, the rest find nothing to change"
         )
+
+
+def _list_searches(order: list[Candidate], briefing: Briefing, barred: int) -> tuple[LookUp, ...]:
+    """The cards that were looked at, best first: no further than to the levers that a proposal names."""
+    target = briefing.target
+    query = f"levers for {target.target_op} in {target.target_lang} on {target.target_gpu}, {briefing.bottleneck} bound"
+    chosen, *others = order
+    return (
+        LookUp(
+            source="gpu-wiki",
+            query=query,
+            finding=f"{chosen.card.path}:1 ({chosen.id}); {barred} levers are barred or lack what they need",
+            actionability=f"the plan's action: {chosen.change}",
+        ),
+        *(
+            LookUp(
+                source="gpu-wiki",
+                query=query,
+                finding=f"{other.card.path}:1 ({other.id})",
+                actionability=f"can be acted on, {other.expected:.2f}x expected; not chosen",
+            )
+            for other in others
+        ),
+    )
 
 
 def _forbidden(item: Candidate, briefing: Briefing) -> str | None:

@@ -19,6 +19,7 @@ from ridgeline.agent.planner.tools import (
     TEMPLATE,
     Books,
     BriefedReader,
+    NotingBooks,
     Reader,
     ShippedBooks,
     Texts,
@@ -172,20 +173,24 @@ class ModelPlanner:
         self._model = model
         self._limits = limits
         self._reader = reader
-        self._books = books or ShippedBooks()
+        self._books = NotingBooks(books or ShippedBooks())
         self._wording = wording or Wording()
 
     def propose(self, briefing: Briefing) -> Proposal:
         """The best direction that passes every check; after a bad answer a round that is about nothing."""
         if (streak := unusable_streak(briefing.rounds)) >= GIVE_UP:
             return Proposal(hypothesis=None, exhausted=f"{self._model.name} gave no usable answer {streak} rounds long")
+        self._books.begin()
         reader = self._reader or BriefedReader(briefing)
         texts, rules = Texts(briefing, reader), of_planning(briefing)
         unresolved = resolver(texts.length, self._books.line)
         question = self._add_checks(self._planning(briefing), lambda: of_planning(briefing, texts.paths, texts.length))
         exchange = talk(self._model, question, lambda text: check_directions(text, rules, unresolved))
         prompts = self._wording.identities("propose", tools=bool(question.tools))
-        return _proposal(exchange, briefing.round).model_copy(update={"prompts": prompts})
+        proposal = _proposal(exchange, briefing.round)
+        sources = proposal.hypothesis.sources if proposal.hypothesis else ()
+        searches = self._books.list_searches(sources)
+        return proposal.model_copy(update={"prompts": prompts, "searches": searches})
 
     def write_baseline(
         self, briefing: Briefing, about: Hypothesis, edits: tuple[FileEdit, ...], evidence: str

@@ -30,8 +30,9 @@ from ridgeline.agent.providers.base import Call, Tool
 from ridgeline.graph.briefing import Briefing
 from ridgeline.graph.errors import ArtifactLost
 from ridgeline.graph.trial import Applied, Drafted, find
-from ridgeline.graph.values import Artifact
+from ridgeline.graph.values import Artifact, LookUp
 from ridgeline.knowledge.cards import Card, Needs, load
+from ridgeline.knowledge.excerpt import tokens_of
 from ridgeline.knowledge.index import open_index
 from ridgeline.knowledge.library import Library
 from ridgeline.knowledge.search import Hit, Route, Search
@@ -85,6 +86,84 @@ def list_tools() -> tuple[Tool, ...]:
         Tool(name=name, description=table["description"].strip(), parameters=json.dumps(table["parameters"]))
         for name, table in tables.items()
     )
+
+
+class NotingBooks:
+    """The knowledge base, which keeps what a planner looked up in it: the search log of the next plan."""
+
+    def __init__(self, books: Books) -> None:
+        self._books = books
+        self._looked_up: dict[tuple[str, str], tuple[Hit, ...]] = {}
+
+    def begin(self) -> None:
+        """Forget what was looked up for an earlier proposal."""
+        self._looked_up = {}
+
+    def find(self, question: str, briefing: Briefing, *, phase: str, limit: int, budget: int) -> tuple[Hit, ...]:
+        hits = self._books.find(question, briefing, phase=phase, limit=limit, budget=budget)
+        query = question.strip() or f"overview of {briefing.target.target_op}"
+        foreign = tuple(hit for hit in hits if is_of_project(hit.path))
+        self._looked_up["gpu-wiki", query] = tuple(hit for hit in hits if hit not in foreign)
+        if foreign:
+            self._looked_up["ref-project", query] = foreign
+        return hits
+
+    def uncovered_words(self, question: str, briefing: Briefing) -> tuple[str, ...]:
+        return self._books.uncovered_words(question, briefing)
+
+    def levers(self, briefing: Briefing, scope: Scope | None = None) -> tuple[Card, ...]:
+        cards = self._books.levers(briefing, scope)
+        places = (Hit(id=card.id, path=card.path, line=1, heading="", excerpt="", score=0.0) for card in cards)
+        self._looked_up["gpu-wiki", describe_question(briefing)] = tuple(places)
+        return cards
+
+    def line(self, path: str, number: int) -> str | None:
+        return self._books.line(path, number)
+
+    def list_searches(self, sources: Sequence[str]) -> tuple[LookUp, ...]:
+        """What was looked up since `begin`, in order; `sources`: the places that the hypothesis cites."""
+        return tuple(
+            LookUp(
+                source="ref-project" if source == "ref-project" else "gpu-wiki",
+                query=clip_line(query, QUERY),
+                finding=_list_places(hits),
+                actionability=_describe_use(hits, sources),
+            )
+            for (source, query), hits in self._looked_up.items()
+        )
+
+
+QUERY, PLACES = 200, 4
+"""Characters of a query, and places that it gave, which a search log keeps."""
+
+
+def describe_question(briefing: Briefing) -> str:
+    """What cards are asked for, in a line."""
+    target = briefing.target
+    return f"levers for {target.target_op} in {target.target_lang} on {target.target_gpu}, {briefing.bottleneck} bound"
+
+
+def _list_places(hits: Sequence[Hit]) -> str:
+    """Where the answers stand, best first."""
+    more = f" and {len(hits) - PLACES} more" if len(hits) > PLACES else ""
+    return ", ".join(f"{hit.path}:{hit.line}" for hit in hits[:PLACES]) + more if hits else "nothing"
+
+
+def _describe_use(hits: Sequence[Hit], sources: Sequence[str]) -> str:
+    """Which of the answers the hypothesis cites."""
+    cited = [
+        source
+        for source in sources
+        if any(_is_inside(source, hit) or (not hit.excerpt and _names_card(source, hit)) for hit in hits)
+    ]
+    if cited:
+        return f"the plan rests on {', '.join(cited)}"
+    return "read, and not what the plan rests on" if hits else "nothing to act on"
+
+
+def _names_card(place: str, hit: Hit) -> bool:
+    """Whether a citation is of this card, at whatever line."""
+    return place.rpartition(":")[0] == hit.path
 
 
 class BriefedReader:
@@ -260,21 +339,36 @@ SPARE, LONG = 3, 480
 class ShippedBooks:
     """The knowledge that ships with Ridgeline, and other folders in its layout. Opened when first asked."""
 
-    def __init__(self, *, wikis: tuple[Path, ...] = (), cache: Path | None = None) -> None:
-        """`cache`: folder for the index; None keeps it in memory, which takes half a second the first time."""
+    def __init__(
+        self, *, wikis: tuple[Path, ...] = (), cache: Path | None = None, project: "ReferenceProject | None" = None
+    ) -> None:
+        """`cache`: folder for the index; None keeps it in memory, which takes half a second the first time.
+
+        `project` is looked through only where the documents have nothing that no round rested on.
+        """
         self._wikis = wikis
+        self._project = project
         self._cache = cache
         self._open = local()
 
     def find(self, question: str, briefing: Briefing, *, phase: str, limit: int, budget: int) -> tuple[Hit, ...]:
         """Excerpts for the target, best first, within `budget` tokens."""
+        hits = self._find_documents(question, briefing, phase=phase, limit=limit, budget=budget)
+        if hits or self._project is None or not question.strip():
+            return hits
+        return self._project.find(question, limit=limit, budget=budget)
+
+    def _find_documents(
+        self, question: str, briefing: Briefing, *, phase: str, limit: int, budget: int
+    ) -> tuple[Hit, ...]:
+        """Of the knowledge alone; while nothing is kept, without what earlier rounds rested on."""
         search, route = self._search(), self._route(briefing, phase)
         if briefing.consecutive_rollbacks < STALLED:
             return search.find(question, route, limit=limit, budget=budget)
         source_lists = [hypothesis_of(closed).sources for closed in briefing.rounds if not closed.accepted]
         cited_places = {place for places in source_lists for place in places}
         order = search.find(question, route, limit=limit * SPARE, budget=limit * SPARE * LONG)
-        used = [hit.id for hit in order if any(_inside(place, hit) for place in cited_places)]
+        used = [hit.id for hit in order if any(_is_inside(place, hit) for place in cited_places)]
         return search.find(question, route, limit=limit, budget=budget, used=used)
 
     def uncovered_words(self, question: str, briefing: Briefing) -> tuple[str, ...]:
@@ -293,7 +387,9 @@ class ShippedBooks:
         return levers(load(), briefing, scope)
 
     def line(self, path: str, number: int) -> str | None:
-        """A line of the knowledge by its cited path; None where there is no such line."""
+        """A line of the knowledge or the reference project by its cited path; None where there is no such line."""
+        if is_of_project(path):
+            return self._project.line(path, number) if self._project else None
         return self.library.line(path, number)
 
     @cached_property
@@ -309,12 +405,81 @@ class ShippedBooks:
         return search
 
 
-def _inside(place: str, hit: Hit) -> bool:
+def _is_inside(place: str, hit: Hit) -> bool:
     """Whether a citation points into an excerpt."""
     path, _, line = place.rpartition(":")
     if path != hit.path or not line.split("-")[0].isdigit():
         return False
     return hit.line <= int(line.split("-")[0]) <= hit.line + hit.excerpt.count("\n") + 1
+
+
+# A project whose kernels may be read for ideas, after the knowledge: nothing of it is run, and no number is taken from it.
+
+PROJECT = "ref-project/"
+"""How its paths begin in answers and citations."""
+READ_SUFFIXES = frozenset({".py", ".cu", ".cuh", ".hip", ".h", ".hpp", ".c", ".cc", ".cpp", ".md"})
+MOST_FILES = 2000
+"""Files that are looked through, by name."""
+AROUND_LINES = (3, 12)
+"""Lines before and after the best line of a file that an answer shows."""
+LEAST_SHARE = 0.5
+"""Share of a question's words that a file must have."""
+
+
+def is_of_project(path: str) -> bool:
+    """Whether a cited path is of the reference project."""
+    return path.startswith(PROJECT)
+
+
+class ReferenceProject:
+    """Plain text of a checkout, searched by words."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+
+    def find(self, question: str, *, limit: int, budget: int) -> tuple[Hit, ...]:
+        """The files with most of the question's words, each around its best line, within `budget` tokens."""
+        words = {stem(word) for word in split_words(question)}
+        hits = [hit for path in self._texts if (hit := self._find_in(path, words)) is not None]
+        order = sorted(hits, key=lambda hit: (-hit.score, hit.path))[:limit]
+        chosen: list[Hit] = []
+        for hit in order:
+            budget -= tokens_of(hit.excerpt)
+            if budget < 0:
+                break
+            chosen.append(hit)
+        return tuple(chosen)
+
+    def line(self, path: str, number: int) -> str | None:
+        """A line by its cited path; None where there is no such line."""
+        lines = self._texts.get(path.removeprefix(PROJECT), "").splitlines()
+        return lines[number - 1] if 0 < number <= len(lines) else None
+
+    @cached_property
+    def _texts(self) -> dict[str, str]:
+        """Relative path -> text of what can be read; links are not followed."""
+        paths = sorted(
+            path
+            for path in self._root.rglob("*")
+            if path.suffix in READ_SUFFIXES and path.is_file() and not path.is_symlink() and ".git" not in path.parts
+        )
+        texts = {path.relative_to(self._root).as_posix(): _text(path.read_bytes()) for path in paths[:MOST_FILES]}
+        return {path: text for path, text in texts.items() if text}
+
+    def _find_in(self, path: str, words: set[str]) -> Hit | None:
+        """The place of a file with most of the words; None where it has too few of them."""
+        lines = self._texts[path].splitlines()
+        held = [words & {stem(word) for word in split_words(line)} for line in (path, *lines)]
+        share = len(set().union(*held)) / len(words) if words else 0.0
+        if share < LEAST_SHARE:
+            return None
+        best = max(range(1, len(held)), key=lambda place: (len(held[place]), -place), default=1)
+        before, after = AROUND_LINES
+        start = max(1, best - before)
+        excerpt = "\n".join(lines[start - 1 : best + after])
+        return Hit(
+            id=f"{PROJECT}{path}:{start}", path=PROJECT + path, line=start, heading=path, excerpt=excerpt, score=share
+        )
 
 
 # What a planner may read of a campaign: files of the contract's folder at a commit, and stored artifacts.

@@ -96,6 +96,7 @@ def propose(state: State, runtime: Runtime[Ports]) -> Update:
         opened_at=analysis.opened_at,
         prompts=proposal.prompts,
         cost=proposal.cost,
+        searches=proposal.searches,
     )
     if why := explain_forbidden(proposal.hypothesis):
         return {"trial": Failed(reached=trial, reason="overfit", detail=why), "proposal": proposal}

@@ -20,10 +20,10 @@ from ridgeline.graph.reports.rounds import (
     place_artifacts,
     round_files,
 )
-from ridgeline.graph.reports.text import cell, clip, command, interval, line, minute, percent
+from ridgeline.graph.reports.text import cell, clip, code, command, interval, line, minute, percent
 from ridgeline.graph.standing import History
 from ridgeline.graph.trial import Drafted, Judged, find, find_proposal
-from ridgeline.graph.values import Hypothesis
+from ridgeline.graph.values import Hypothesis, LookUp
 from ridgeline.prompts.render import render
 
 
@@ -153,19 +153,21 @@ def plan(history: History, closed: RoundClosed) -> str:
         bottleneck=closed.bottleneck,
         bottleneck_evidence=line(closed.bottleneck_evidence) or "no further evidence was recorded",
         expected=describe_expected(closed),
+        searches=find_proposal(closed.judged).searches,
     )
 
 
-def _render_plan(hypothesis: Hypothesis, **facts: object) -> str:
-    """The plan's page, with what it stood on."""
+def _render_plan(hypothesis: Hypothesis, searches: tuple[LookUp, ...] = (), **facts: object) -> str:
+    """The plan's page, with what it stood on and the look-ups behind it."""
     return render(
         "plan.v1.md",
         **facts,
         evidence=[line(item) for item in hypothesis.evidence],
-        sources=[cell(source) for source in hypothesis.sources],
-        lever=cell(hypothesis.lever),
-        claim=cell(hypothesis.claim),
-        change=cell(hypothesis.change),
+        sources=[code(source, 200) for source in hypothesis.sources],
+        searches=[
+            (search.source, cell(search.query), cell(search.finding, 400), cell(search.actionability))
+            for search in searches
+        ],
         action=line(hypothesis.change),
         category=hypothesis.category,
         bucket=hypothesis.bucket,

@@ -11,8 +11,8 @@ from ridgeline.graph.reports.text import clip
 from ridgeline.graph.reports.transfer import transfer_check
 from ridgeline.graph.rules.history import best_profile, masked_versions
 from ridgeline.graph.standing import History
-from ridgeline.graph.trial import Drafted, find
-from ridgeline.graph.values import Bottleneck, Hypothesis
+from ridgeline.graph.trial import Drafted, find, find_proposal
+from ridgeline.graph.values import Bottleneck, Hypothesis, LookUp
 
 # What went wrong in a version, in the form of the memory's `pitfalls_and_fixes`.
 
@@ -99,7 +99,7 @@ def baseline_memory(history: History, baseline: BaselineClosed) -> str:
         "performance": _performance(history, baseline.quick, None),
         "optimization": {**empty, "risks_and_rollback": "", "performance_validated": "YES", "improvement_summary": ""},
         "profile_evidence": _profile(baseline.profile, baseline.bottleneck, "", ()),
-        "correctness": {"rel_err": None, "status": "PASS" if baseline.test.passed else "FAIL"},
+        "correctness": {"rel_err": baseline.test.rel_err, "status": "PASS" if baseline.test.passed else "FAIL"},
         "isa_metric_progress": [],
         "search_log": [],
         "pitfalls_and_fixes": unknown + restart_notes(history, 0),
@@ -135,9 +135,9 @@ def round_memory(history: History, closed: RoundClosed) -> str:
         "profile_evidence": _profile(
             figures.profile(closed), closed.bottleneck, closed.bottleneck_evidence, hypothesis.evidence
         ),
-        "correctness": {"rel_err": None, "status": _status(closed)},
+        "correctness": {"rel_err": test.rel_err if (test := figures.test(closed)) else None, "status": _status(closed)},
         "isa_metric_progress": _progress(closed),
-        "search_log": [_search_entry(source, hypothesis) for source in hypothesis.sources],
+        "search_log": [_search_entry(search) for search in find_proposal(closed.judged).searches],
         "pitfalls_and_fixes": pitfalls(closed) + restart_notes(history, closed.round - 1),
         "references": [_reference(source, hypothesis) for source in hypothesis.sources],
         "quality_gate": _gate(closed),
@@ -277,12 +277,13 @@ def _progress(closed: RoundClosed) -> list[Json]:
     return [{"metric": check.counter, "target": target, "current": check.after, "met": check.outcome == "confirmed"}]
 
 
-def _search_entry(source: str, hypothesis: Hypothesis) -> Entry:
+def _search_entry(search: LookUp) -> Entry:
+    """A look-up as it happened."""
     return {
-        "source": "gpu-wiki",
-        "query": clip(hypothesis.lever, WORDS),
-        "finding": clip(f"{source}: {hypothesis.claim}", WORDS),
-        "actionability": clip(hypothesis.change, WORDS),
+        "source": search.source,
+        "query": clip(search.query, WORDS),
+        "finding": clip(search.finding, WORDS),
+        "actionability": clip(search.actionability, WORDS),
     }
 
 

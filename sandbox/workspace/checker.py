@@ -89,6 +89,9 @@ class ContractChecker:
             data = read_left(path)
         kind, detail = self._judge(ran, data, expects_csv)
         result = _result(kind, commit, detail, ran.exit.seconds)
+        if kind in ("pass", "incorrect"):
+            rel_err = read_rel_err(self._commands.contract.correctness, csv_data=data, output=ran.exit.output)
+            result = result.model_copy(update={"rel_err": rel_err})
         return result.model_copy(update={"printed": self._read_printed(ran.exit, data)}) if result.passed else result
 
     def _read_printed(self, exit: Exit, data: bytes | None) -> TestOutput:
@@ -183,6 +186,29 @@ def wrong(rule: Correctness, *, csv_data: bytes | None, output: str) -> str | No
         if math.isnan(value) or not COMPARE[op](value, threshold):
             return f"{place}: {column} = {cell}, needed {op} {threshold:g}"
     return None
+
+
+def read_rel_err(rule: Correctness, *, csv_data: bytes | None, output: str) -> float | None:
+    """The largest relative error that a test told, as `rel_err` or by an SNR in dB: 10^(-SNR/20). None for none.
+
+    It only reports: a test that says nothing readable of it is judged by its own rule all the same.
+    """
+    told = {"rel_err": float, "snr": _error_of_snr}
+    columns = [(rule.column or rule.kind, told[rule.kind])] if rule.kind in told else []
+    for column, convert in (*columns, ("rel_err", float)):
+        try:
+            cells = _in_csv(csv_data, column) if csv_data is not None else _in_output(output, column)
+        except Unreadable:
+            continue
+        errors = [convert(value) for _, cell in cells if math.isfinite(value := _value(cell))]
+        if errors:
+            return max(errors)
+    return None
+
+
+def _error_of_snr(snr_db: float) -> float:
+    """||out - ref|| / ||ref|| from 10 log10(||ref||^2 / ||out - ref||^2)."""
+    return 10.0 ** (-snr_db / 20.0)
 
 
 def _bound(rule: Correctness) -> tuple[str, float]:

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from ridgeline.agent.campaign import runner
 from ridgeline.graph.briefing import OUT_OF_BUDGET, STOPPED, Draft, Proposal, Review
 from ridgeline.graph.limits import PRESETS
 from ridgeline.graph.record import Reflection
@@ -114,3 +115,23 @@ def test_every_campaign_ends_with_a_report(tmp_path_factory, preset, limits, ans
     masked = [version for restart in history.restarts for version in restart.masked]
     assert len(masked) == len(set(masked))
     assert all(restart.masked for restart in history.restarts)
+
+
+@pytest.mark.feature("F045")
+def test_a_campaign_of_more_steps_than_the_fuse_goes_on_to_its_own_end(tmp_path, monkeypatch):
+    monkeypatch.setattr(runner, "FUSE", 60)
+    campaign = make_campaign(tmp_path, *("speed 90",) * 9, limits=make_limits(max_rounds=9))
+    campaign.drive()
+    history = campaign.history()
+    assert len(history.rounds) == 9
+    assert history.concluded.stop_reason.startswith("T3 9 of 9 rounds")
+
+
+@pytest.mark.feature("F045")
+def test_a_loop_that_closes_no_round_ends_by_name_and_with_its_report(tmp_path, monkeypatch):
+    monkeypatch.setattr(runner, "FUSE", 12)
+    campaign = make_campaign(tmp_path, "speed 120", "speed 130", limits=make_limits(max_restarts=0))
+    campaign.drive()
+    concluded = campaign.history().concluded
+    assert "T8 search exhausted: the loop took 12 steps and closed no round" in concluded.stop_reason
+    assert concluded.stop_reason in campaign.files.read("final_report.md")
