@@ -193,14 +193,14 @@ def read_rel_err(rule: Correctness, *, csv_data: bytes | None, output: str) -> f
 
     It only reports: a test that says nothing readable of it is judged by its own rule all the same.
     """
-    told = {"rel_err": float, "snr": _error_of_snr}
-    columns = [(rule.column or rule.kind, told[rule.kind])] if rule.kind in told else []
-    for column, convert in (*columns, ("rel_err", float)):
+    columns = [(rule.column or rule.kind, rule.kind == "snr")] if rule.kind in ("rel_err", "snr") else []
+    for column, is_snr in (*columns, ("rel_err", False)):
         try:
             cells = _in_csv(csv_data, column) if csv_data is not None else _in_output(output, column)
         except Unreadable:
             continue
-        errors = [convert(value) for _, cell in cells if math.isfinite(value := _value(cell))]
+        values = [value for _, cell in cells if math.isfinite(value := _value(cell))]
+        errors = [_error_of_snr(value) for value in values] if is_snr else values
         if errors:
             return max(errors)
     return None
@@ -208,7 +208,7 @@ def read_rel_err(rule: Correctness, *, csv_data: bytes | None, output: str) -> f
 
 def _error_of_snr(snr_db: float) -> float:
     """||out - ref|| / ||ref|| from 10 log10(||ref||^2 / ||out - ref||^2)."""
-    return 10.0 ** (-snr_db / 20.0)
+    return math.pow(10.0, -snr_db / 20.0)
 
 
 def _bound(rule: Correctness) -> tuple[str, float]:

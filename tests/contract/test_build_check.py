@@ -202,6 +202,23 @@ def test_numbers_may_be_printed_instead(room, output, rule, kind):
     assert here.checker.check(here.base, purpose="p").kind == kind
 
 
+@pytest.mark.feature("F082")
+@pytest.mark.parametrize(
+    ("script", "rule", "rel_err"),
+    [
+        (CSV.format("0.001") + "; echo 'b,0.004' >> $1", {"kind": "rel_err"}, 0.004),
+        (CSV.format("0.02"), {"kind": "rel_err"}, 0.02),
+        ("echo label,out_snr > $1; echo a,40 >> $1; echo b,60 >> $1", {"kind": "snr", "column": "out_snr"}, 0.01),
+        (CSV.format("0.25"), {"kind": "exit"}, 0.25),
+        ("echo label,other > $1; echo a,0 >> $1", {"kind": "exit"}, None),
+        (CSV.format("nan"), {"kind": "rel_err"}, None),
+    ],
+)
+def test_the_largest_relative_error_that_a_test_tells_is_kept(room, script, rule, rel_err):
+    here = room({"test.sh": f"#!/bin/sh\n{script}\n"}, test_command=("./test.sh", "{csv}"), correctness=rule)
+    assert here.checker.check(here.base, purpose="p").rel_err == rel_err
+
+
 def test_the_full_suite_runs_only_where_there_is_one(room):
     here = room()
     assert here.checker.suite(here.base) is None

@@ -87,6 +87,10 @@ def test_good_bad_and_hostile_answers_end_in_the_right_verdicts(tmp_path, planne
     assert known.reviews[0].directions[0] == "layout (not tried yet): try layout."
     repeated = next(ask for ask in model.asks if ask.purpose == "round-5 propose 2")
     assert "was accepted; its change is in the sources" in repeated.messages[-1].text
+    memory = json.loads(campaign.files.read("memory/v1.json"))
+    assert memory["search_log"] == [search.model_dump() for search in find_proposal(known.rounds[0].judged).searches]
+    assert memory["search_log"][0]["query"].startswith("levers for matmul_fp32 in C")
+    assert {search["source"] for search in memory["search_log"]} == {"gpu-wiki"}
     for closed in known.rounds:
         assert all(re.fullmatch(r"[\w.]+@[0-9a-f]{12}", name) for name in find_proposal(closed.judged).prompts)
         assert closed.cost.tokens > 0

@@ -34,6 +34,12 @@ def test_a_contract_is_found_by_file_and_by_folder(tmp_path):
     assert by_file.warnings == ()
 
 
+def test_a_reference_project_that_is_not_there_is_told(tmp_path):
+    said = problem(project(tmp_path, knowledge={"reference_project": "../nowhere"}))
+    assert said.startswith("ridgeline.yaml: knowledge.reference_project: ")
+    assert "no such folder; give a checkout, or leave it out" in said
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [

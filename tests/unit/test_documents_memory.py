@@ -8,6 +8,7 @@ import pytest
 from ridgeline.graph.evidence import Profiled
 from ridgeline.graph.record import Restarted
 from ridgeline.graph.reports.files import render_all, render_changed
+from ridgeline.graph.values import LookUp
 from tests.builders import make_applied, make_built, make_failed, make_history, make_judged, make_profiled, make_round
 from tests.document_builders import complete, growing, make_measured, make_wrong
 
@@ -270,3 +271,39 @@ def test_unknown_specifications_are_recorded_and_the_ineffective_are_named() -> 
     found = memory(make_history(make_measured(2, 0.9, kept=False)), 1)
     assert found["optimization"]["performance_validated"] == "INEFFECTIVE"
     assert found["decision"] == "ROLLED BACK"
+
+
+@pytest.mark.feature("F082", "F076")
+def test_errors_and_look_ups_are_those_that_happened():
+    """No number and no search that nobody made: what a test and a planner told, and null or nothing where they did not."""
+    looked_up = LookUp(source="gpu-wiki", query="tiles", finding="ops/gemm.md:12", actionability="the plan rests on it")
+    closed = make_round(2)
+    told = _with_told(closed, rel_err=0.0025, searches=(looked_up,))
+    history = make_history(told, make_round(3))
+    files = render_all(history, worktree="trees/a")
+    memory = json.loads(files["memory/v1.json"])
+    assert memory["correctness"] == {"rel_err": 0.0025, "status": "PASS"}
+    assert memory["search_log"] == [looked_up.model_dump()]
+    assert problems(memory, SCHEMA) == []
+    assert "| gpu-wiki | tiles | ops/gemm.md:12 | the plan rests on it |" in files["plans/v1_plan.md"]
+    later = json.loads(files["memory/v2.json"])
+    assert (later["correctness"]["rel_err"], later["search_log"]) == (None, [])
+
+
+def _with_told(closed, *, rel_err, searches):
+    """The same round, whose test and planner said more."""
+    text = json.loads(closed.model_dump_json())
+
+    def fill(value):
+        if isinstance(value, list):
+            return [fill(item) for item in value]
+        if not isinstance(value, dict):
+            return value
+        filled = {name: fill(item) for name, item in value.items()}
+        if value.get("stage") == "proposed":
+            filled["searches"] = [search.model_dump() for search in searches]
+        if value.get("stage") == "verified":
+            filled["test"]["rel_err"] = rel_err
+        return filled
+
+    return type(closed).model_validate(fill(text))

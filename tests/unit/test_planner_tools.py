@@ -2,8 +2,16 @@
 
 import pytest
 
-from ridgeline.agent.planner.tools import BriefedReader, Toolbox, list_tools
+from ridgeline.agent.planner.tools import (
+    BriefedReader,
+    NotingBooks,
+    ReferenceProject,
+    ShippedBooks,
+    Toolbox,
+    list_tools,
+)
 from ridgeline.agent.providers.base import Call
+from ridgeline.knowledge.search import Hit
 from tests.builders import make_artifact, make_profiled, make_round
 from tests.catalog_briefs import brief, naive
 from tests.model_fakes import NoBooks, call
@@ -91,3 +99,71 @@ def test_without_a_reader_only_the_briefing_is_there():
     assert reader.paths("another commit") == ()
     assert reader.text("another commit", "kernel.c") is None
     assert reader.read_artifact(make_artifact()) is None
+
+
+def _project(folder):
+    """A checkout with one kernel about the operator and one about another."""
+    (folder / "src").mkdir(parents=True)
+    (folder / "src/gemm.py").write_text(
+        "import flydsl\n\ndef gemm_swizzle(a):\n    # swizzle the LDS layout of a tile\n    return a\n"
+    )
+    (folder / "src/topk.py").write_text("def topk(a):\n    return a\n")
+    (folder / "weights.bin").write_bytes(b"swizzle the LDS layout\0")
+    return ReferenceProject(folder)
+
+
+class OneAnswer(NoBooks):
+    """Knowledge with one section, which an earlier round may have used up."""
+
+    def __init__(self, project, *, used):
+        self._project, self._used = project, used
+
+    def find(self, question, briefing, *, phase, limit, budget):
+        if self._used:
+            return self._project.find(question, limit=limit, budget=budget)
+        return (Hit(id="a", path="ops/gemm.md", line=3, heading="LDS", excerpt="swizzle", score=1.0),)
+
+
+@pytest.mark.feature("F076")
+def test_a_reference_project_is_read_by_its_words_and_cited_by_its_lines(tmp_path):
+    project = _project(tmp_path / "fly")
+    (hit,) = project.find("swizzle the LDS layout", limit=3, budget=1000)
+    assert hit.path == "ref-project/src/gemm.py"
+    assert "swizzle the LDS layout of a tile" in hit.excerpt
+    assert project.line("ref-project/src/gemm.py", 3) == "def gemm_swizzle(a):"
+    assert project.line("ref-project/src/gemm.py", 9) is None
+    assert project.find("tensor memory accelerator", limit=3, budget=1000) == ()
+
+
+@pytest.mark.feature("F076")
+def test_the_reference_project_is_searched_only_where_the_knowledge_has_nothing_new(tmp_path):
+    (tmp_path / "fly").mkdir()
+    (tmp_path / "fly/gemm.py").write_text("def zzqx(a):\n    return softmax(a)\n")
+    books, now = ShippedBooks(project=ReferenceProject(tmp_path / "fly")), brief(naive("softmax_c"))
+    documents = books.find("softmax", now, phase="propose", limit=5, budget=999)
+    assert documents
+    assert not any(hit.path.startswith("ref-project/") for hit in documents)
+    (hit,) = books.find("zzqx", now, phase="propose", limit=5, budget=999)
+    assert (hit.path, hit.line) == ("ref-project/gemm.py", 1)
+    assert books.line("ref-project/gemm.py", 2) == "    return softmax(a)"
+    assert ShippedBooks().line("ref-project/gemm.py", 2) is None
+
+
+@pytest.mark.feature("F076")
+@pytest.mark.parametrize("used", [False, True])
+def test_the_search_log_is_what_was_looked_up_in_its_order(tmp_path, used):
+    books = NotingBooks(OneAnswer(_project(tmp_path / "fly"), used=used))
+    now = brief(naive("softmax_c"))
+    books.begin()
+    books.levers(now)
+    books.find("swizzle the LDS layout", now, phase="propose", limit=3, budget=1000)
+    cards, wiki, *further = books.list_searches(["ops/gemm.md:3"])
+    assert (cards.source, cards.finding) == ("gpu-wiki", "nothing")
+    assert (wiki.source, wiki.query) == ("gpu-wiki", "swizzle the LDS layout")
+    assert wiki.finding == ("nothing" if used else "ops/gemm.md:3")
+    assert wiki.actionability == ("nothing to act on" if used else "the plan rests on ops/gemm.md:3")
+    assert [(search.source, search.finding) for search in further] == (
+        [("ref-project", "ref-project/src/gemm.py:1")] if used else []
+    )
+    books.begin()
+    assert books.list_searches(()) == ()
