@@ -8,6 +8,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ridgeline.knowledge.yaml_text import NotYaml, read_yaml
+
 KINDS = ("op", "hardware", "product", "backend")
 PHASES = ("analyze", "propose", "draft", "diagnose")
 LISTS = ("ops", "gpus", "langs", "phase", "aliases", "default_for")
@@ -133,14 +135,10 @@ def parse(text: str, path: str) -> Document:
 
 def front(text: str, path: str) -> dict[str, Any]:
     """YAML front matter as a mapping of known fields. Raises DocumentError."""
-    import yaml
-
     try:
-        fields = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        line = 2 + mark.line if mark else 1
-        raise _error(path, line, "front matter is not YAML", "quote texts that hold `: ` or `#`") from error
+        fields = read_yaml(text)
+    except NotYaml as error:
+        raise _error(path, 1 + error.line, "front matter is not YAML", "quote texts that hold `: ` or `#`") from error
     if not isinstance(fields, dict):
         raise _error(path, 2, "front matter is not a mapping", "write `name: value` lines")
     if unknown := sorted(str(name) for name in set(fields) - set(FIELDS)):

@@ -13,6 +13,7 @@ from typing import Any
 from ridgeline.knowledge.documents import Document, texts
 from ridgeline.knowledge.library import File, Library
 from ridgeline.knowledge.specs import Products
+from ridgeline.knowledge.yaml_text import NotYaml, read_yaml
 
 logger = logging.getLogger(__name__)
 
@@ -152,15 +153,13 @@ def _sections(document: Document) -> Iterator[Row]:
 
 def _card(file: File) -> Row | None:
     """A card as it is read in search: what it changes and why, then its text. None for one that is not YAML."""
-    import yaml
-
     match = re.match(r"---\n(.*?)\n---\n(.*)", file.text, re.S)
     if match is None:
         return None
     sought = "".join(field[0] for field in _FIELD.finditer(f"{match[1]}\n") if field[1] in _SOUGHT)
     try:
-        fields = yaml.load(sought, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
-    except yaml.YAMLError:
+        fields = read_yaml(sought)
+    except NotYaml:
         return None
     if not isinstance(fields, dict) or "title" not in fields:
         return None

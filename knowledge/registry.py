@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from ridgeline.knowledge.documents import Problem
 from ridgeline.knowledge.library import File, Library
+from ridgeline.knowledge.yaml_text import NotYaml, read_yaml
 
 FIELDS = ("title", "url", "repo", "path", "publisher", "accessed", "note")
 _ID = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
@@ -59,13 +60,10 @@ def registry(library: Library) -> Registry:
 
 
 def _load(file: File) -> tuple[dict[str, object], list[Problem]]:
-    import yaml
-
     try:
-        fields_by_id = yaml.load(file.text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        return {}, [_problem(file, mark.line + 1 if mark else 1, "is not YAML", "quote texts that hold `: ` or `#`")]
+        fields_by_id = read_yaml(file.text)
+    except NotYaml as error:
+        return {}, [_problem(file, error.line, "is not YAML", "quote texts that hold `: ` or `#`")]
     if fields_by_id is None:
         return {}, []
     if not isinstance(fields_by_id, dict):

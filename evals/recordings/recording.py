@@ -12,6 +12,7 @@ from ridgeline.graph.record import Line
 from ridgeline.graph.rules.history import fold_ledger
 from ridgeline.graph.state import Request
 from ridgeline.graph.values import SCHEMA, Artifact, Value
+from ridgeline.sandbox.store.json_file import NotJson, parse_json
 from ridgeline.sandbox.store.ledger import JsonlLedger, verify
 
 LEDGER = "ledger.jsonl"
@@ -63,11 +64,11 @@ def read_request(folder: Path) -> Request:
     """From `request.json` of a campaign or a recording. Raises UserError."""
     path = folder / REQUEST
     try:
-        document = json.loads(path.read_text(encoding="utf-8"))
+        document = parse_json(path.read_bytes())
     except FileNotFoundError as error:
         raise UserError(f"{path}: not found; give the folder of a recorded campaign") from error
-    except ValueError as error:
-        raise UserError(f"{path}: is not JSON any more ({error}); restore it from a copy") from error
+    except NotJson as error:
+        raise UserError(f"{path}: {error}; restore it from a copy") from error
     if not isinstance(document, dict) or document.get("schema") != SCHEMA or "request" not in document:
         raise UserError(f"{path}: schema: is not {SCHEMA}; use the version of Ridgeline that wrote it")
     try:

@@ -18,6 +18,9 @@ LEFT, RIGHT, TOP, BOTTOM = 64, 700, 16, 276
 STEPS = (1.0, 1.1, 1.25, 1.5, 2.0, 2.5, 3.0, 5.0, 7.0)
 """Round numbers for a logarithmic axis; the finest of these that leave at most nine lines are drawn."""
 
+SMALLEST, LARGEST = 1e-30, 1e30
+"""Beyond these nothing is drawn: no speedup, rate or intensity of a machine."""
+
 
 class Axis(Value):
     """A logarithmic axis: from value to place."""
@@ -26,6 +29,11 @@ class Axis(Value):
     high: float
     start: float
     end: float
+
+    @property
+    def is_drawable(self) -> bool:
+        """Whether its ends are numbers that something can have measured: what a changed ledger says may not be."""
+        return SMALLEST < self.low < self.high < LARGEST
 
     def at(self, value: float) -> float:
         """Place of a value, in the picture's units; values outside stand at the edge."""
@@ -62,6 +70,8 @@ def trend_plot(history: History) -> Markup:
     last_number = points[-1].round + (1 if final else 0)
     step = (RIGHT - LEFT - 24) / max(1, last_number - 1)
     x = {number: LEFT + 12 + (number - 1) * step for number in range(1, last_number + 1)}
+    if not y.is_drawable:
+        return Markup("")
     parts = [_grid_y(y), _rounds_axis(x, final=bool(final)), _staircase(points, x, y)]
     parts += [_candidate(point, x[point.round], y) for point in points]
     if final:
@@ -173,7 +183,7 @@ def roofline_plot(history: History) -> Markup:
         return Markup("")
     peak, copy = ceilings.flops_gflops, ceilings.copy_gbps
     inner = _under(original_points, best_points, peak=peak, copy=copy)
-    return _picture("GFLOP/s by operations per byte, both logarithmic", inner)
+    return _picture("GFLOP/s by operations per byte, both logarithmic", inner) if inner else Markup("")
 
 
 def _place_shapes(shapes: Iterable[ShapeRoof], rows: Iterable[Row], scoring: Scoring) -> list[tuple[str, float, float]]:
@@ -193,12 +203,14 @@ def _under(
     peak: float | None,
     copy: float | None,
 ) -> Markup:
-    """Axes, roof and points."""
+    """Axes, roof and points; empty for numbers that no machine has."""
     ridge = [peak / copy] if peak and copy else []
     across = [point[1] for point in (*original_points, *best_points)] + ridge
     rates = [point[2] for point in (*original_points, *best_points)] + ([peak] if peak else [])
     x = Axis(low=min(across) / 3, high=max(across) * 3, start=LEFT, end=RIGHT)
     y = Axis(low=min(rates) / 3, high=max(rates) * 2, start=BOTTOM, end=TOP)
+    if not (x.is_drawable and y.is_drawable):
+        return Markup("")
     parts = [_decades(x, y), _roof(x, y, peak=peak, copy=copy)]
     after = {label: rate for label, _, rate in best_points}
     for label, intensity, rate in original_points:

@@ -61,6 +61,20 @@ FOUND = {
         b'{"status": "running", "pid": 1.5}',
     ),
     "a status of the year 30000": ("request", "campaign/status.json", b'{"status": "stopped", "updated": 1e15}'),
+    "a source page of ncu with a count of 400 digits": (
+        "profile",
+        "h100_source.csv",
+        b'"Kernel Name","k"\n"Address","Source","# Samples","Instructions Executed"\n"0x1","NOP","1","'
+        + b"9" * 400
+        + b'"\n',
+    ),
+    "a recording whose request is nested 3000 deep": ("recording", "recording/request.json", b"[" * 3000),
+    "a card with a number of 5000 digits": (
+        "wiki",
+        "wiki/cards/tile.md",
+        b"---\ntitle: x\nlever: " + b"1" * 5000 + b"\n---\ntext\n",
+    ),
+    "a source list with a day of month 13": ("wiki", "wiki/sources/x.yaml", b"a: {accessed: 2026-13-45}\n"),
     "a ledger with half a character": (
         "ledger",
         "campaign/ledger.jsonl",

@@ -124,6 +124,18 @@ def test_the_roofline_shows_original_and_best_or_nothing():
     assert kinds == ["lost", "kept"]
 
 
+@pytest.mark.parametrize("number", [1e308, 1e200, 5e-324])
+def test_a_number_that_no_machine_has_is_not_drawn(number):
+    history = complete()
+    roof = history.roofline.model_copy(
+        update={"ceilings": history.roofline.ceilings.model_copy(update={"flops_gflops": number})}
+    )
+    baseline = history.baseline.model_copy(update={"shapes": roof.shapes})
+    assert roofline_plot(history.model_copy(update={"roofline": roof, "baseline": baseline})) == ""
+    concluded = history.concluded.model_copy(update={"speedup": number})
+    assert trend_plot(history.model_copy(update={"concluded": concluded})) == ""
+
+
 @pytest.mark.parametrize(("low", "high"), [(0.99, 1.01), (1, 1.2), (0.5, 30), (1, 1000), (0.96, 1.0400001), (1, 1e6)])
 def test_an_axis_has_some_lines_and_not_too_many(low, high):
     found = _ticks(low, high)

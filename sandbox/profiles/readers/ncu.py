@@ -472,7 +472,12 @@ def listings(rows: Sequence[Row], path: Path) -> tuple[list[Listing], str]:
             raise RecordingError(path, f"{len(row)} cells under {len(header)} columns: cut; record it again", line=line)
         else:
             cells = dict(zip(header, row, strict=True))
-            _count(listing, cells, {name: number(text, mark) for name, text in cells.items()})
+            values = {name: number(text, mark) for name, text in cells.items()}
+            if beyond := next(
+                (name for name, value in values.items() if value is not None and math.isinf(value)), None
+            ):
+                raise RecordingError(path, f"{beyond}: {cells[beyond]:.20} is too large for a number", line=line)
+            _count(listing, cells, values)
     with_lines = [listing for listing in by_name.values() if listing.lines]
     if not with_lines:
         raise RecordingError(path, "a source page without an instruction; profile with --set full or SourceCounters")
