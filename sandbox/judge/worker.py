@@ -27,6 +27,7 @@ from ridgeline.sandbox.harness.isolate import filters
 from ridgeline.sandbox.harness.judge_frames import (
     BIND,
     BOUND,
+    CALL,
     FAILED,
     HELLO,
     LOAD,
@@ -430,6 +431,8 @@ FILES = tuple(
 START_S = 60.0
 LOAD_S = 300.0
 """Importing PyTorch from a cold disk takes a minute, and a module may compile when it is imported."""
+FIRST_CALL_TIMES = 5
+"""The first call of a size may take so many times as long with PyTorch: Triton tunes and `torch.compile` compiles in it."""
 END_S = 5.0
 """A process whose end was noticed is collected within this time, or ended."""
 OUT_OF_MEMORY = ("MemoryError", "bad_alloc", "Cannot allocate memory", "can't allocate memory", "out of memory")
@@ -480,6 +483,8 @@ class Worker:
         self._process: ConfinedProcess | None = None
         self._shared_core: SharedCore | None = None
         self._locked = False
+        self._answered: set[int] = set()
+        """Slots, a size each, of which a call has been answered."""
         self.channel = Channel(spin=_processor_count() > loading.task.threads)
         self._stack.callback(self.channel.close)
 
@@ -569,20 +574,26 @@ class Worker:
         """Send the frame, let the worker run until it answers, and tell it to stop: the answer, and the time in us.
 
         The time is this process's: from letting the worker run, the frame lying ready for it, to the answer. The
-        worker may run for some microseconds more, until `wait_stopped`. Raises WorkerLost.
+        worker may run for some microseconds more, until `wait_stopped`. The first call of a size may compile, so it has
+        FIRST_CALL_TIMES as long. Raises WorkerLost.
         """
+        compiles = frame.kind == CALL and frame.slot not in self._answered and self._loading.framework == "torch"
         self.channel.check_silence()
         self.channel.send(frame)
         if self._shared_core is not None:
             self._shared_core.begin()
         began = time.perf_counter_ns()
         self.freezer.resume()
-        came = self._came = self.channel.wait_for_message(timeout_s=timeout_s)
+        patience_s = timeout_s * (FIRST_CALL_TIMES if compiles else 1)
+        came = self._came = self.channel.wait_for_message(timeout_s=patience_s)
         self.freezer.stop()
         if self._shared_core is not None:
             self._shared_core.mark_answer()
         self._wall_us = (came - began) / 1e3
-        return self.channel.take_answer(kind, frame.nonce), self._wall_us
+        answer = self.channel.take_answer(kind, frame.nonce)
+        if compiles:
+            self._answered.add(frame.slot)
+        return answer, self._wall_us
 
     def wait_stopped(self) -> CallTime:
         """Wait until it stands still after an exchange: the times of its call. Raises WorkerLost."""

@@ -113,6 +113,25 @@ def test_returned_tensors_must_be_plain(tmp_path: Path, result: str, says: str) 
             assert says in found.detail
 
 
+SLOW_THEN = """import time, torch
+calls = 0
+def twice(x, y):
+    global calls
+    calls += 1
+    time.sleep(1.5 if calls == {slow} else 0)
+    torch.mul(x, 2, out=y)
+"""
+
+
+@pytest.mark.parametrize(("slow", "reason"), [(1, None), (2, "timeout")])
+def test_the_first_call_of_a_size_may_compile(tmp_path: Path, slow: int, reason: str | None) -> None:
+    pytest.importorskip("torch")
+    with opened(tmp_path, SLOW_THEN.format(slow=slow), task("python")) as session:
+        results = [session.call(DIMS, x(), timeout_s=1) for _ in range(2)]
+    assert isinstance(results[0], SealedCall), results[0]
+    assert (results[1].reason if isinstance(results[1], BrokenWorker) else None) == reason
+
+
 @pytest.mark.parametrize(
     ("result", "says"),
     [
