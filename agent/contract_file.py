@@ -270,6 +270,7 @@ def _programs(contract: Contract, root: Path) -> Iterator[str]:
     if (local := contract.workspace.rebuild) is not None:
         commands.append(("workspace.rebuild.command", local.command))
     commands.append(("profile.command", contract.profile.command if contract.profile else None))
+    commands.append(("best_known.command", contract.best_known.command if contract.best_known else None))
     built = contract.rebuild.required
     for name, argv in commands:
         if not argv or argv[0] == OURSELVES:

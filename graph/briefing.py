@@ -80,6 +80,8 @@ class Briefing(Value):
     consecutive_rollbacks: int
     escalation: str = ""
     """What R7 asks for now: diagnose, re-profile, ISA, state of the art."""
+    diagnosis: tuple[str, ...] = ()
+    """What was looked at for it: machine code side by side, times beside those of the best known kernel."""
     directions: tuple[str, ...] = ()
     """Of the last stagnation review."""
     shapes: tuple[ShapeNow, ...] = ()

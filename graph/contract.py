@@ -178,6 +178,22 @@ class Profile(Value):
     """Name of the function or kernel to look for."""
 
 
+class BestKnown(Value):
+    """The best kernel that is known for the operator: a library's, or another backend of the project."""
+
+    name: str
+    """For example `hipBLASLt`."""
+    command: Argv
+    """Times it as `quick_command` times yours: `{csv}` in the same columns, `{shapes}` a comma list of labels."""
+
+    @field_validator("command")
+    @classmethod
+    def _check_command(cls, argv: tuple[str, ...]) -> tuple[str, ...]:
+        if not any("{csv}" in word for word in argv):
+            raise ValueError("has no {csv}; say where it must write its CSV")
+        return _plain(argv)
+
+
 class Knowledge(Value):
     """What the planner may look up besides the knowledge that ships with Ridgeline."""
 
@@ -293,6 +309,8 @@ class Contract(Value):
     full_test_command: Argv | None = None
     """The project's full suite, run once on the best version at the end."""
     profile: Profile | None = None
+    best_known: Annotated[BestKnown | None, Field(exclude_if=_plain_output)] = None
+    """What the fourth rollback in a row has the best version compared with. It is told, and decides nothing."""
     correctness: Correctness = Correctness()
     work: Work = Work()
     knowledge: Annotated[Knowledge, Field(exclude_if=_plain_knowledge)] = Knowledge()

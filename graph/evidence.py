@@ -9,6 +9,7 @@ from ridgeline.graph.values import Answer, Artifact, Engine, Named, Value
 
 Level = Literal["quick", "full"]
 Check = Literal["PASS", "FAIL", "ERROR"]
+Source = Literal["quick", "project", "best_known"]
 
 
 class MixedEvidence(ValueError):
@@ -193,8 +194,8 @@ class Benchmark(Value):
     level: Level
     repeat: int = 0
     """0 for the first run of this level in this round, 1.. for re-measurements."""
-    source: Literal["quick", "project"]
-    """Which command: numbers of the two are never compared."""
+    source: Source
+    """Which command: numbers of two are never compared. `best_known` times another kernel, and decides nothing."""
     rows: tuple[Row, ...]
     csv: Artifact
     log: Artifact | None = None

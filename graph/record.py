@@ -7,7 +7,7 @@ from pydantic import Field
 
 from ridgeline.graph.approval import Decision, Steering
 from ridgeline.graph.contract import Contract
-from ridgeline.graph.evidence import Benchmark, Ceilings, Comparison, Machine, Profiled, TestResult
+from ridgeline.graph.evidence import Benchmark, BenchmarkFailed, Ceilings, Comparison, Machine, Profiled, TestResult
 from ridgeline.graph.limits import Limits
 from ridgeline.graph.target import Goal, Target
 from ridgeline.graph.trial import Judged, Repair, find_proposal
@@ -219,6 +219,8 @@ class RoundClosed(Value):
     decisions: Decisions = ()
     exhausted: Annotated[str, Field(exclude_if=lambda why: not why)] = ""
     """Why nothing worth a round is left, as the planner said while this round was open; empty where it did not."""
+    best_known: Annotated[Benchmark | BenchmarkFailed | None, Field(exclude_if=_none)] = None
+    """Times of the best known kernel, where this round took them; told, and nothing is decided by them."""
 
     @property
     def accepted(self) -> bool:

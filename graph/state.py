@@ -5,7 +5,7 @@ from typing import TypedDict
 from ridgeline.graph.approval import Decision
 from ridgeline.graph.briefing import Proposal
 from ridgeline.graph.contract import Contract
-from ridgeline.graph.evidence import Benchmark, Ceilings, Comparison, Machine, Profiled, TestResult
+from ridgeline.graph.evidence import Benchmark, BenchmarkFailed, Ceilings, Comparison, Machine, Profiled, TestResult
 from ridgeline.graph.limits import Limits
 from ridgeline.graph.ports import Base
 from ridgeline.graph.record import FirstKernel, Spec, StopCheck
@@ -72,6 +72,8 @@ class Analysis(Value):
     profile: Profiled | None
     bottleneck: Bottleneck
     evidence: str
+    best_known: Benchmark | BenchmarkFailed | None = None
+    """Times of the best known kernel, where this round took them."""
 
 
 class Final(Value):

@@ -32,6 +32,7 @@ def profile_of(briefing: Briefing, *, predicts: bool = True) -> str:
     head = f"bottleneck (a hint: it rests on times alone, {basis.rstrip(')')})" if hint else "bottleneck"
     why = why or "no counter says why"
     lines = [f"{head}: {briefing.bottleneck}", *(f"because: {chain}" for chain in split_chains(why))]
+    lines += [clip_line(line, 600) for line in briefing.diagnosis]
     if briefing.profile is None:
         return "\n".join([*lines, f"no profile of the best version, so `prediction.counter` is {NO_COUNTER}"])
     command = briefing.contract.profile.command if briefing.contract.profile else ()

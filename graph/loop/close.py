@@ -21,6 +21,7 @@ from ridgeline.graph.reports.files import commit_message, tip_entry
 from ridgeline.graph.rules import history as fold
 from ridgeline.graph.rules import stagnation
 from ridgeline.graph.rules.cost import command_cost, elapsed_minutes, round_cost
+from ridgeline.graph.rules.escalation import advise_escalation
 from ridgeline.graph.rules.goal import read_stop_lines
 from ridgeline.graph.rules.lessons import check_prediction
 from ridgeline.graph.rules.person_edit import mark_replaced
@@ -118,6 +119,7 @@ def _make_closed(state: State, ports: Ports, judged: Judged, *, until: str | Non
         reflection=reflection,
         bottleneck=analysis.bottleneck,
         bottleneck_evidence=analysis.evidence,
+        best_known=analysis.best_known,
         commit=None,
         tree=best.tree,
         snapshot=applied.snapshot if applied else ports.workspace.snapshot(best.commit),
@@ -131,7 +133,7 @@ def _analysis_cost(state: State, ports: Ports) -> Cost:
     analysis = read_analysis(state)
     at_hand = fold.best_profile(read_history(ports, before=f"round-{analysis.round}"))
     fresh = analysis.profile if analysis.profile != at_hand else None
-    return command_cost(fresh)
+    return command_cost(fresh, analysis.best_known)
 
 
 def _check_prediction(state: State, trial: Judged) -> PredictionCheck | None:
@@ -238,7 +240,7 @@ def review(state: State, runtime: Runtime[Ports]) -> Update:
             trigger=why,
             directions=answer.directions,
             exhausted=answer.exhausted,
-            escalation=stagnation.advise_escalation(consecutive_rollbacks(history.rounds)),
+            escalation=advise_escalation(consecutive_rollbacks(history.rounds)),
             full=full,
             full_note=full_note,
             prompts=answer.prompts,

@@ -12,8 +12,8 @@ from ridgeline.graph.evidence import Profiled, Row
 from ridgeline.graph.ports import Ports
 from ridgeline.graph.reports.files import render_all, render_changed
 from ridgeline.graph.rules import history as fold
-from ridgeline.graph.rules import stagnation
 from ridgeline.graph.rules.cost import minutes_between
+from ridgeline.graph.rules.escalation import advise_escalation, diagnose
 from ridgeline.graph.rules.goal import peak_fraction, round_limit
 from ridgeline.graph.rules.headroom import Headroom, compute_best_headroom
 from ridgeline.graph.rules.history import count_planned_rounds, noise, standing, total_cost
@@ -90,7 +90,8 @@ def make_briefing(state: State, ports: Ports, *, before: str | None = None) -> B
         rounds=fold.unmasked_rounds(history),
         masked_rounds=fold.masked_rounds(history),
         consecutive_rollbacks=streak,
-        escalation=stagnation.advise_escalation(streak),
+        escalation=advise_escalation(streak),
+        diagnosis=diagnose(history, best_known=analysis.best_known),
         directions=fold.directions(history),
         shapes=describe_shapes(history),
         terms=describe_terms(history),

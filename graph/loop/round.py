@@ -8,7 +8,7 @@ from typing import Literal, cast
 from langgraph.runtime import Runtime
 
 from ridgeline.graph.approval import Decision
-from ridgeline.graph.evidence import BuildResult, Measured, TestOutput, TestResult
+from ridgeline.graph.evidence import Benchmark, BenchmarkFailed, BuildResult, Measured, TestOutput, TestResult
 from ridgeline.graph.limits import Limits
 from ridgeline.graph.loop.context import (
     make_briefing,
@@ -28,6 +28,7 @@ from ridgeline.graph.rules.audit import classify_simulation, find_refusal, list_
 from ridgeline.graph.rules.bottleneck import classify_bottleneck
 from ridgeline.graph.rules.change import explain_forbidden, explain_several_changes
 from ridgeline.graph.rules.early_end import explain_early_end
+from ridgeline.graph.rules.escalation import REPROFILE_AT, needs_best_known
 from ridgeline.graph.rules.gates import compare_minimal_projects
 from ridgeline.graph.rules.person_edit import choose_approved, make_edit
 from ridgeline.graph.rules.readings import sort_readings
@@ -56,9 +57,6 @@ from ridgeline.graph.trial import (
 )
 from ridgeline.graph.verdict import Verdict
 
-REPROFILE_AT = 2
-"""From the second rollback in a row on, the best version is profiled afresh."""
-
 
 def analyze(state: State, runtime: Runtime[Ports]) -> Update:
     ports = runtime.context
@@ -72,8 +70,25 @@ def analyze(state: State, runtime: Runtime[Ports]) -> Update:
     roofs = compute_shape_roofs(best.quick.rows, history.contract.work, ceilings)
     cpu = history.opened.machine.kind == "cpu"
     bottleneck, evidence = classify_bottleneck(profile, roofs, best.quick.rows, history.contract.scoring, cpu=cpu)
-    analysis = Analysis(round=number, opened_at=opened_at, profile=profile, bottleneck=bottleneck, evidence=evidence)
+    analysis = Analysis(
+        round=number,
+        opened_at=opened_at,
+        profile=profile,
+        bottleneck=bottleneck,
+        evidence=evidence,
+        best_known=_time_best_known(history, ports),
+    )
     return {"analysis": analysis, "proposal": None, "trial": None, "checks": None}
+
+
+def _time_best_known(history: History, ports: Ports) -> Benchmark | BenchmarkFailed | None:
+    """Times of the best known kernel, once in a campaign; None where they are not due."""
+    if not needs_best_known(history):
+        return None
+    best = fold.standing(history)
+    return ports.timer.benchmark(
+        best.commit, level="full", source="best_known", shapes=best.all_shapes, repeat=0, purpose="best known kernel"
+    )
 
 
 def _is_restarted(history: History, number: int) -> bool:

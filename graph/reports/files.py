@@ -21,6 +21,7 @@ from ridgeline.graph.reports.rounds import (
     round_files,
 )
 from ridgeline.graph.reports.text import cell, clip, code, command, interval, line, minute, percent
+from ridgeline.graph.rules.escalation import diagnose
 from ridgeline.graph.standing import History
 from ridgeline.graph.trial import Drafted, Judged, find, find_proposal
 from ridgeline.graph.values import Hypothesis, LookUp
@@ -154,15 +155,18 @@ def plan(history: History, closed: RoundClosed) -> str:
         bottleneck_evidence=line(closed.bottleneck_evidence) or "no further evidence was recorded",
         expected=describe_expected(closed),
         searches=find_proposal(closed.judged).searches,
+        diagnosis=diagnose(figures.until(history, closed.round), best_known=closed.best_known),
     )
 
 
-def _render_plan(hypothesis: Hypothesis, searches: tuple[LookUp, ...] = (), **facts: object) -> str:
-    """The plan's page, with what it stood on and the look-ups behind it."""
+def _render_plan(
+    hypothesis: Hypothesis, searches: tuple[LookUp, ...] = (), diagnosis: tuple[str, ...] = (), **facts: object
+) -> str:
+    """The plan's page, with what it stood on, what rollbacks had looked at, and the look-ups behind it."""
     return render(
         "plan.v1.md",
         **facts,
-        evidence=[line(item) for item in hypothesis.evidence],
+        evidence=[*(line(item, 600) for item in diagnosis), *(line(item) for item in hypothesis.evidence)],
         sources=[code(source, 200) for source in hypothesis.sources],
         searches=[
             (search.source, cell(search.query), cell(search.finding, 400), cell(search.actionability))

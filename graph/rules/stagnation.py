@@ -166,18 +166,10 @@ def _find_grown_counters(before: Profiled | None, after: Profiled | None) -> tup
     return tuple(f"{name} x{ratio:.3g}" for ratio, name in ranked) or ("no counter grew",)
 
 
-# When the direction must change, and how deep to look after how many rollbacks.
+# When the direction must change.
 
 ROUNDS_BETWEEN = 2
 """Rounds that must close after a review before the next one: its directions get their chance."""
-
-_ESCALATION_STEPS = (
-    "",
-    "diagnose the rollback: did the change reach the hot path? Then another approach to the same bottleneck",
-    "profile the best version afresh with every profiler at hand and classify its bottleneck again",
-    "inspect the machine code of the hot loop against a reference",
-    "compare with the best known kernel for this operator and take a different approach",
-)
 
 
 def find_stagnation(history: History) -> str | None:
@@ -194,11 +186,6 @@ def find_stagnation(history: History) -> str | None:
     if len(recent) == limits.stagnation_same_bottleneck and _is_same_bottleneck(recent):
         return f"bottleneck {recent[0].bottleneck} for {len(recent)} rounds with nothing accepted"
     return None
-
-
-def advise_escalation(streak: int) -> str:
-    """What to look at after so many rollbacks in a row; empty after none."""
-    return _ESCALATION_STEPS[min(max(streak, 0), len(_ESCALATION_STEPS) - 1)]
 
 
 def _is_just_reviewed(history: History) -> bool:

@@ -9,13 +9,13 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
+from typing import Self, cast
 
 from pydantic import Field, ValidationError, model_validator
 
 from ridgeline.graph.contract import Argv, Contract
 from ridgeline.graph.errors import DiskFull
-from ridgeline.graph.evidence import Benchmark, BenchmarkFailed, Comparison, Level, Row
+from ridgeline.graph.evidence import Benchmark, BenchmarkFailed, Comparison, Level, Row, Source
 from ridgeline.graph.judgment import JudgeFailed
 from ridgeline.graph.limits import Limits
 from ridgeline.graph.ports import Artifacts, Device, Judge
@@ -251,18 +251,15 @@ class ContractTimer:
     def benchmark(
         self, commit: str, *, level: Level, source: str, shapes: tuple[str, ...], repeat: int, purpose: str
     ) -> Benchmark | BenchmarkFailed:
-        """One run of the project's benchmark (`source` project) or of the quick validation (quick)."""
-        if source not in ("project", "quick"):
-            raise ValueError(f"source is {source!r}; it is project or quick")
+        """One run of the project's benchmark (`source` project), of the quick validation, or of the best known kernel."""
         contract = self._commands.contract
-        field = "benchmark_command" if source == "project" else "quick_command"
-        command = contract.benchmark_command if source == "project" else contract.quick_command
+        command, field = _choose_command(contract, source)
         try:
             tree = self._builder.ensure_built(commit)
         except BuildBroken as error:
             return _broken(error)
         name = UNFIT_FOR_NAMES.sub("-", f"{source}-{purpose or level}-{repeat}")
-        if self._commands.judge is not None and contract.task_file:
+        if self._commands.judge is not None and contract.task_file and source != "best_known":
             measured = self._ask_judge(self._commands.judge, commit, tree, field=field, shapes=shapes)
         else:
             measured = self._run_command(commit, tree, field=field, command=command, shapes=shapes)
@@ -275,7 +272,7 @@ class ContractTimer:
             engine=contract.scoring.engine,
             level=level,
             repeat=repeat,
-            source="project" if source == "project" else "quick",
+            source=cast(Source, source),
             rows=measured.rows,
             csv=self._artifacts.put(f"{name}.csv", measured.csv),
             log=None if measured.log is None else self._artifacts.put(f"{name}.log", measured.log),
@@ -490,6 +487,16 @@ def _explain(failure: BenchmarkFailed, output: str) -> BenchmarkFailed:
     """With the end of what the command printed, which often says why its CSV is unusable."""
     final_lines = "\n".join(output.splitlines()[-10:])
     return failure.model_copy(update={"detail": f"{failure.detail}\n{final_lines}".rstrip()})
+
+
+def _choose_command(contract: Contract, source: str) -> tuple[Argv, str]:
+    """The command that a benchmark's source means, and its field. Raises ValueError for one that there is not."""
+    if source == "best_known" and contract.best_known is not None:
+        return contract.best_known.command, "best_known.command"
+    if source not in ("project", "quick"):
+        raise ValueError(f"source is {source!r}; it is project or quick")
+    field = "benchmark_command" if source == "project" else "quick_command"
+    return (contract.benchmark_command if source == "project" else contract.quick_command), field
 
 
 def _broken(error: BuildBroken) -> BenchmarkFailed:

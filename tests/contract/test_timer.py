@@ -96,6 +96,17 @@ def test_the_project_benchmark_is_narrowed_to_the_active_shapes(room):
     assert [row.label for row in result.rows] == ["large"]
 
 
+@pytest.mark.feature("F040")
+def test_the_best_known_kernel_is_timed_by_its_own_command_and_named_as_such(room):
+    known = {"name": "library", "command": ("./known.sh", "{csv}", "{shapes}")}
+    here = room(bench(HEADER, ROW), {"known.sh": bench(HEADER, ROW.replace("1.5", "2.5"), LARGE)}, best_known=known)
+    result = once(here, source="best_known", shapes=("small", "large"))
+    assert isinstance(result, Benchmark)
+    assert result.source == "best_known"
+    assert [row.metric("GFLOPS") for row in result.rows] == [2.5, 3.0]
+    assert [row.metric("GFLOPS") for row in once(here, shapes=("small",)).rows] == [1.5]
+
+
 @pytest.mark.parametrize(
     ("script", "reason", "says"),
     [

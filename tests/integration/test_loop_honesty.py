@@ -12,7 +12,7 @@ from ridgeline.graph.ports import Formatting
 from ridgeline.graph.rules.history import standing
 from ridgeline.graph.trial import Drafted, find
 from ridgeline.graph.values import Cost, FileEdit
-from tests.builders import make_limits
+from tests.builders import VALUES, make_benchmark, make_limits
 from tests.campaigns import make_campaign
 from tests.world import KERNEL, DividedTimer, ScriptedPlanner, TextBuilder, TextChecker, TextProfiler, TextTimer
 
@@ -263,3 +263,55 @@ def test_a_split_is_kept_only_where_no_class_loses(tmp_path, specialised, reason
     assert closed.judged.verdict.reason == reason
     kept = "speed 100\n" if reason == "core_regression" else specialised
     assert campaign.workspace.sources(standing(campaign.history()).commit)[0].text == kept
+
+
+class Listener(ScriptedPlanner):
+    """Keeps what each round was told that the rollbacks before it had looked at."""
+
+    def __init__(self, *scripts):
+        super().__init__(*scripts)
+        self.diagnoses = {}
+
+    def propose(self, briefing):
+        self.diagnoses[briefing.round] = briefing.diagnosis
+        return super().propose(briefing)
+
+
+@pytest.mark.feature("F040")
+def test_rollbacks_look_deeper_and_deeper_by_themselves(tmp_path):
+    planner = Listener("speed 120", *(f"speed {speed}" for speed in (110, 100, 90, 80, 70)), "speed 180")
+    known = {"name": "hipBLASLt", "command": ("./known", "{csv}")}
+    limits = make_limits("campaign", target_peak_fraction=None)
+    campaign = make_campaign(tmp_path, planner=planner, limits=limits, best_known=known)
+    profiled, timed = [], []
+    profile, benchmark = campaign.ports.profiler.profile, campaign.ports.timer.benchmark
+
+    def see_profile(commit, *, purpose):
+        profiled.append(purpose)
+        return profile(commit, purpose=purpose)
+
+    def see_benchmark(commit, *, source, **asked):
+        if source == "best_known":
+            timed.append(asked["purpose"])
+            return make_benchmark({label: 2 * value for label, value in VALUES.items()}, commit=commit, source=source)
+        return benchmark(commit, source=source, **asked)
+
+    campaign.ports.profiler.profile, campaign.ports.timer.benchmark = see_profile, see_benchmark
+    campaign.drive()
+
+    told = planner.diagnoses
+    assert told[4] == told[5] == (), "one rollback, then two: the best version is profiled afresh, and that is all"
+    assert next(purpose for purpose in profiled if purpose.endswith(" best")) == "round-5 best"
+    third = next(number for number, lines in told.items() if lines)
+    assert third == 6, "rounds 3, 4 and 5 were rolled back"
+    assert told[6][0].startswith("machine code of best version against the original: instructions 1e+09 -> 8.33333e+08")
+    assert told[6][1].startswith("machine code of rolled-back round 5 against the best version: instructions")
+    assert timed == ["best known kernel"], "once, however many rollbacks follow"
+    assert told[7][-1].startswith("best known kernel (hipBLASLt): the best version has")
+    assert told[8][-1] == told[7][-1]
+    plan = campaign.files.read("plans/v6_plan.md")
+    assert "best known kernel (hipBLASLt): the best version has small 60 %" in plan
+    assert "machine code of best version" in campaign.files.read("plans/v5_plan.md")
+    assert "machine code" not in campaign.files.read("plans/v4_plan.md")
+    measured = [closed.round for closed in campaign.history().rounds if closed.best_known is not None]
+    assert measured == [7]

@@ -2,9 +2,19 @@
 
 import pytest
 
+from ridgeline.graph.evidence import Origin
 from ridgeline.graph.record import Reviewed
-from ridgeline.graph.rules.stagnation import advise_escalation, find_stagnation
-from tests.builders import make_history, make_hypothesis, make_limits, make_round
+from ridgeline.graph.rules.escalation import advise_escalation, compare_machine_code, describe_best_known
+from ridgeline.graph.rules.stagnation import find_stagnation
+from tests.builders import (
+    make_benchmark,
+    make_contract,
+    make_history,
+    make_hypothesis,
+    make_limits,
+    make_profiled,
+    make_round,
+)
 
 PATIENT = {"stagnation_rollbacks": 99, "stagnation_same_category": 99, "stagnation_same_bottleneck": 99}
 
@@ -104,3 +114,32 @@ def test_escalation(streak, word):
 @pytest.mark.parametrize("streak", [0, -1])
 def test_nothing_to_escalate(streak):
     assert advise_escalation(streak) == ""
+
+
+@pytest.mark.feature("F040")
+def test_machine_code_is_laid_side_by_side_where_one_instrument_saw_both():
+    names = ("best version", "the original")
+    before = make_profiled({"instructions": 100.0, "vectorized_loops": 0.0, "d1_misses": 7.0})
+    after = make_profiled({"instructions": 80.0, "vectorized_loops": 0.0, "d1_misses": 1.0})
+    (line,) = compare_machine_code(after, before, names=names)
+    assert line == ("machine code of best version against the original: instructions 100 -> 80; 1 numbers are the same")
+    other = make_profiled({"instructions": 80.0}, rung="perf")
+    assert "which are not compared" in compare_machine_code(other, before, names=names)[0]
+    assert "not both were profiled" in compare_machine_code(None, before, names=names)[0]
+    read = tuple(Origin(name="vgpr_spills", rung=rung, source="hipcc") for rung in ("isa",))
+    spilling = make_profiled({"vgpr_spills": 3.0}, rung="rocprofv3", origins=read)
+    whole = make_profiled({"vgpr_spills": 0.0}, rung="rocprofv3", origins=read)
+    assert "vgpr_spills 0 -> 3" in compare_machine_code(spilling, whole, names=names)[0]
+
+
+@pytest.mark.feature("F040")
+@pytest.mark.parametrize(
+    ("ours", "advice"), [(40.0, "far from it"), (60.0, "profile methodically"), (90.0, "machine code"), (101.0, "past")]
+)
+def test_the_share_of_the_best_known_kernel_says_what_next(ours, advice):
+    contract = make_contract()
+    theirs = make_benchmark({"small": 100.0, "large": 100.0}).rows
+    rows = {row.label: row for row in make_benchmark({"small": ours, "large": 120.0}).rows}
+    (line,) = describe_best_known("hipBLASLt", theirs, rows, contract.scoring)
+    assert f"small {ours:.0f} %, large 120 % of its speed" in line
+    assert advice in line
