@@ -6,6 +6,7 @@ question that a replay has never heard is an error, not a guess.
 """
 
 import json
+import logging
 import os
 from collections.abc import Callable, Iterator
 from functools import cache, wraps
@@ -23,6 +24,8 @@ from ridgeline.graph.errors import MEND
 from ridgeline.graph.values import SCHEMA, Value
 from ridgeline.sandbox.store.durable import UnsyncedFiles, append_whole
 from ridgeline.sandbox.store.json_file import NotJson, explain_first, parse_json
+
+logger = logging.getLogger(__name__)
 
 Mode = Literal["live", "replay"]
 PROTOCOLS: dict[str, type] = {
@@ -74,7 +77,9 @@ class Tape:
         complete_lines = data[: data.rfind(b"\n") + 1]
         if len(complete_lines) != len(data) and self.mode == "live":
             # a kill in the middle of a write leaves half a line: the call is asked again
-            append_whole(self._path.with_name(f"{self._path.name}.torn"), data[len(complete_lines) :] + b"\n")
+            torn = self._path.with_name(f"{self._path.name}.torn")
+            append_whole(torn, data[len(complete_lines) :] + b"\n")
+            logger.warning("%s: its torn last line was moved to %s", self._path, torn.name)
             os.truncate(self._path, len(complete_lines))
         lines = (_line(self._path, number, raw) for number, raw in enumerate(complete_lines.splitlines(), start=1))
         return {line["key"]: line["answer"] for line in lines}

@@ -25,13 +25,13 @@ def confining_words(*, memory_mb: int | None, file_mb: int | None, cpu: int | No
     words: list[str] = [*_limit_words(memory_mb, file_mb)]
     if not network:
         words += network_words()
-    return (*words, *death_signal_words(), *pinning_words(cpu))
+    return (*words, *death_signal_words("KILL"), *pinning_words(cpu))
 
 
-def death_signal_words() -> tuple[str, ...]:
-    """Words by which a program ends with this process: else a killed campaign would leave its benchmark running."""
+def death_signal_words(signal: Literal["KILL", "TERM"]) -> tuple[str, ...]:
+    """Words by which a program is sent that signal at the end of this process: else a killed campaign's benchmark would run on."""
     tool = locate("setpriv")
-    return (tool, "--pdeathsig", "KILL") if tool else ()
+    return (tool, "--pdeathsig", signal) if tool else ()
 
 
 def pinning_words(cpu: int | None) -> tuple[str, ...]:

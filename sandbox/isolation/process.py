@@ -18,7 +18,7 @@ from ridgeline.graph.errors import ProgramMissing, WorldError
 from ridgeline.graph.evidence import Exit
 from ridgeline.sandbox.isolation import kill_tree, stopping
 from ridgeline.sandbox.isolation.commands import CommandPlan, NotStarted, check_processor, has_own_table, start_command
-from ridgeline.sandbox.isolation.confinement import confining_words, which
+from ridgeline.sandbox.isolation.confinement import confining_words, death_signal_words, which
 from ridgeline.sandbox.isolation.directory_pool import fresh_folder
 from ridgeline.sandbox.isolation.environment import build_environment
 from ridgeline.sandbox.isolation.kill_tree import (
@@ -189,11 +189,13 @@ def capture(
 ) -> CapturedOutput:
     """Run a trusted tool, such as git, whose output is data and must be whole: bytes, not confined, not bounded.
 
+    It is asked to end when this process is killed: else git would go on in a campaign whose lease is free by then.
     Raises ProgramMissing when the tool cannot be started.
     """
     command = Command(argv=tuple(argv), cwd=cwd, timeout_s=timeout_s, env=env, network=True, file_mb=None, stdin=stdin)
     with _memory_file() as out, _memory_file() as err:
-        returncode = _execute(command, private=_tool_folder(), out=out, err=err).returncode
+        tied = death_signal_words("TERM")  # at which git removes its lock files
+        returncode = _execute(command, private=_tool_folder(), out=out, err=err, before=tied).returncode
         out.seek(0)
         err.seek(0)
         return CapturedOutput(returncode=returncode, stdout=out.read(), stderr=err.read().decode(errors="replace"))
@@ -218,10 +220,10 @@ def run_beside(
     It ends with the block, and with this process if that is killed. Raises ProgramMissing when it cannot be started.
     """
     command = Command(argv=tuple(argv), cwd=cwd, timeout_s=0, env=env, network=True, file_mb=None)
-    tied = (tool, "--pdeathsig", "KILL") if (tool := shutil.which("setpriv")) else ()
     with tempfile.TemporaryDirectory(prefix="ridgeline-", ignore_cleanup_errors=True) as folder:
         environment = build_environment(Path(folder), mark=secrets.token_hex(16), extra=command.env)
         with output_file.open("wb") as out, Path(os.devnull).open("rb") as nothing:
+            tied = death_signal_words("KILL")
             process = _start(command, Path(folder), env=environment, stdin=nothing, out=out, err=None, before=tied)
         try:
             yield
@@ -242,8 +244,10 @@ def head_and_tail(path: Path, limit: int) -> str:
     return f"{head.decode(errors='replace')}\n[... {gone} bytes left out ...]\n{tail.decode(errors='replace')}"
 
 
-def _execute(command: Command, *, private: Path, out: BinaryIO, err: BinaryIO | None) -> _End:
-    """The command from its start to its end."""
+def _execute(
+    command: Command, *, private: Path, out: BinaryIO, err: BinaryIO | None, before: tuple[str, ...] = ()
+) -> _End:
+    """The command from its start to its end, with these words `before` it."""
     mark = secrets.token_hex(16)
     environment = build_environment(private, mark=mark, extra=command.env)
     in_table = command.room is not None and has_own_table()
@@ -251,7 +255,7 @@ def _execute(command: Command, *, private: Path, out: BinaryIO, err: BinaryIO | 
     earlier_children = kill_tree.children_before() if command.room is not None and not in_table else None
     with _open_stdin(command.stdin) as standard_input:
         began = time.monotonic()
-        process = _start(command, private, env=environment, stdin=standard_input, out=out, err=err)
+        process = _start(command, private, env=environment, stdin=standard_input, out=out, err=err, before=before)
         how: Ending = "late"
         try:
             how = watch(

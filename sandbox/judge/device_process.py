@@ -63,7 +63,7 @@ class DeviceProcess(Child):
         variables = {**SLEEPY_THREADS, **REUSED_MEMORY, **card_variables(), "PYTHONPATH": os.pathsep.join(paths)}
         with self._output_path.open("wb") as out:
             return subprocess.Popen(
-                (*death_signal_words(), limits.python, "-P", "-c", PROGRAM, *map(str, ends)),
+                (*death_signal_words("KILL"), limits.python, "-P", "-c", PROGRAM, *map(str, ends)),
                 cwd=private,
                 env=build_environment(private, mark=secrets.token_hex(16), extra=variables),
                 stdin=subprocess.DEVNULL,

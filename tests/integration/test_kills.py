@@ -9,6 +9,7 @@ import sys
 import time
 from pathlib import Path
 
+import psutil
 import pytest
 
 from tests.text_project import files
@@ -31,9 +32,37 @@ def finish(process: subprocess.Popen) -> None:
     assert process.returncode == 0, problem
 
 
+def kill_with_children(process: subprocess.Popen) -> None:
+    """Kill it, and go on when nothing that it had started lives: git may be in the middle of a file."""
+    process.send_signal(signal.SIGSTOP)  # what it has started by now is all that it will
+    children = psutil.Process(process.pid).children(recursive=True)
+    process.kill()
+    process.wait()
+    process.stderr.close()
+    until = time.monotonic() + 60
+    while any(_lives(child) for child in children):
+        assert time.monotonic() < until, children
+        time.sleep(0.01)
+
+
+def _lives(process: psutil.Process) -> bool:
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
 def campaign_of(repository: Path) -> Path | None:
     found = [*(repository / "agent" / "workspace").glob("*/request.json")]
     return found[0].parent if found else None
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _own_leases(tmp_path_factory):
+    """No campaign of another waits for one of these, or these for it."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_RUNTIME_DIR", str(tmp_path_factory.mktemp("run")))
+        yield
 
 
 @pytest.fixture(scope="module")
@@ -133,9 +162,7 @@ def test_a_campaign_folder_copied_elsewhere_resumes_there_without_its_repository
     while not (campaign_of(repository) and len(_lines(campaign_of(repository))) >= 5):
         time.sleep(0.05)
         assert process.poll() is None
-    process.kill()
-    process.wait()
-    process.stderr.close()
+    kill_with_children(process)
     elsewhere = tmp_path / "elsewhere" / "campaign"
     shutil.copytree(campaign_of(repository), elsewhere, symlinks=True)
     shutil.rmtree(repository)
@@ -156,9 +183,7 @@ def test_a_repository_copied_with_its_campaign_goes_on_in_the_copy(recorded, tmp
     while not (campaign_of(repository) and len(_lines(campaign_of(repository))) >= 4):
         time.sleep(0.05)
         assert process.poll() is None
-    process.kill()
-    process.wait()
-    process.stderr.close()
+    kill_with_children(process)
     before = log(repository)
     shutil.copytree(repository, tmp_path / "copy", symlinks=True)
     finish(drive("resume", campaign_of(tmp_path / "copy")))

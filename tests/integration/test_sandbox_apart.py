@@ -220,6 +220,28 @@ def test_a_killed_ridgeline_takes_all_of_it_along(tmp_path):
     assert none_sleeps()
 
 
+@pytest.mark.skipif(confinement.locate("setpriv") is None, reason="no setpriv")
+def test_a_tool_of_a_killed_ridgeline_is_asked_to_end(tmp_path):
+    """Else git would write on in a campaign that another process may have resumed."""
+    tool = "trap 'echo asked >ended.new; mv ended.new ended; exit' TERM; touch up; while :; do sleep 0.05; done"
+    program = (
+        "from pathlib import Path; from ridgeline.sandbox.isolation.process import capture;"
+        f"capture(('sh', '-c', {tool!r}), cwd=Path({str(tmp_path)!r}), timeout_s=300)"
+    )
+    started = subprocess.Popen([sys.executable, "-c", program], cwd=Path.cwd())
+    wait_for(tmp_path / "up")
+    started.kill()
+    started.wait(timeout=10)
+    wait_for(tmp_path / "ended")
+
+
+def wait_for(path):
+    until = time.monotonic() + 30
+    while not path.exists():
+        assert time.monotonic() < until, path
+        time.sleep(0.02)
+
+
 WEAK = """
 import sys
 from pathlib import Path

@@ -56,6 +56,9 @@ VOLATILE = re.compile(
 )
 """Files of a campaign that are not the same after two undisturbed ones, or show only how it ended."""
 
+TORN = ("ledger.jsonl.torn", "tape.jsonl.torn")
+"""Halves of lines that a kill left: set aside, and told."""
+
 
 class Control(ctypes.Structure):
     """What `calls.c` does, and at which call; in memory that all processes of the campaign share."""
@@ -257,7 +260,7 @@ class Bench:
         tally.by_task[self.recorded.task] += 1
         if len(where) == 3:
             tally.sites[name_site(where[0], where[1], where[2].removeprefix(f"{self._place}/"))] += 1
-        why = self._find_fault(code, said, disturbance) or self._resume()
+        why = self._find_fault(code, said, disturbance) or self._resume(said)
         if why:
             kept = KEPT / f"failed-{self.recorded.task}-{len(tally.failures)}"
             shutil.rmtree(kept, ignore_errors=True)
@@ -278,8 +281,8 @@ class Bench:
             )
         return ""
 
-    def _resume(self) -> str:
-        """Resume and compare; what is wrong, empty for nothing."""
+    def _resume(self, said_before: str) -> str:
+        """Resume and compare; what is wrong, empty for nothing. `said_before`: what the disturbed session printed."""
         _wait_for_ends(self._place)
         campaign = self._find_campaign()
         # some minutes later, by the clock: what was left half written is old enough to be removed
@@ -290,10 +293,13 @@ class Bench:
         code, said = self._session.play(self._place, command, later)
         if code != 0 or "Traceback" in said:
             return f"resume: exit {code}: {(said.strip().splitlines() or ['nothing said'])[-1]}"
-        return self._compare()
+        return self._compare(said_before + said)
 
-    def _compare(self) -> str:
+    def _compare(self, said: str) -> str:
         present = self._read_campaign()
+        untold = [name for name in TORN if present.pop(name, None) and f"moved to {name}" not in said]
+        if untold:
+            return f"a torn line was set aside without a word: {untold}"
         if changed := sorted(name for name in {*present, *self.whole} if present.get(name) != self.whole.get(name)):
             return f"other files than undisturbed: {', '.join(changed[:5])}"
         campaign = self._find_campaign()
