@@ -19,7 +19,7 @@ Stall = Literal[
     "sleep", "idle", "store", "other", "unknown_wait",
 ]  # fmt: skip
 Basis = Literal["wave_time", "per_issue", "samples", "counter"]
-Limiter = Literal["registers", "shared", "blocks", "waves", "scalar", "barriers", "grid"]
+Limiter = Literal["registers", "shared", "blocks", "waves", "scalar", "barriers", "grid", "tensor_memory"]
 Bound = Literal[
     "invalid", "not_compute", "launch_bound", "host_bound", "under_filled", "memory_bound", "compute_bound", "balanced",
     "latency_bound", "resource_bound", "mixed",

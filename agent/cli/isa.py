@@ -11,7 +11,8 @@ from ridgeline.agent.errors import UserError
 
 if TYPE_CHECKING:
     from ridgeline.agent.isa.report import HotspotPlacement, Section
-    from ridgeline.sandbox.profiles.isa.report import Inspection
+    from ridgeline.sandbox.profiles.isa.report import Inspected, Inspection
+    from ridgeline.sandbox.profiles.isa.values import Refusal
 
 File = Annotated[Path, typer.Argument(help="Kernel source, compiled code, or a folder with a contract.")]
 Kernel = Annotated[str | None, typer.Option(help="Only this kernel, where the file has several.")]
@@ -25,7 +26,7 @@ Diff = Annotated[Path | None, typer.Option(help="An earlier version to compare w
 Trace = Annotated[Path | None, typer.Option(help="A thread trace (ui_output folder) or ncu's source page.")]
 Listing = Annotated[bool, typer.Option("--listing", help="Print every instruction.")]
 Html = Annotated[Path | None, typer.Option(help="Write a self-contained page with listings.")]
-Python = Annotated[str | None, typer.Option(help="Interpreter that has Triton; default: this one.")]
+Python = Annotated[str | None, typer.Option(help="Interpreter that has Triton and its nvdisasm; default: this one.")]
 Timeout = Annotated[float, typer.Option(min=1, help="Seconds that each compiler process may take.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output, logs on standard error.")]
 GATED = "against: a gate would count this against the kernel; only a measurement decides"
@@ -60,11 +61,12 @@ def isa(
 
     request = InspectionRequest.model_validate({name: options[name] for name in InspectionRequest.model_fields})
     spots = hotspots(trace) if trace is not None else ()
-    inspections = inspect_kernels(request)
+    inspected = inspect_kernels(request)
     before = inspect_kernels(request.model_copy(update={"file": diff})) if diff is not None else None
-    kernels = sections(inspections, before or (), spots)
+    kernels = sections(_list_reports(inspected), _list_reports(before or ()), spots)
+    refused = [refusal for kernel_targets in inspected for refusal in kernel_targets.refused]
     if as_json:
-        console.emit(_make_document(file, kernels))
+        console.emit(_make_document(file, kernels, refused))
     else:
         _print_sections(kernels, with_listing=listing)
     for section in kernels if before is not None else ():
@@ -72,13 +74,25 @@ def isa(
             console.note(f"--diff: {section.kernel}: the two have no target in common, so nothing was compared")
     if html is not None:
         _write_page(html, kernels)
+    for refusal in refused:
+        console.note(
+            f"refused: {' for '.join(word for word in (refusal.kernel, refusal.target) if word)}: {refusal.why}"
+        )
+    if refused:
+        raise typer.Exit(2)
 
 
-def _make_document(file: Path, kernels: "Sequence[Section]") -> dict[str, object]:
+def _list_reports(kernels: "Sequence[Inspected]") -> "list[tuple[Inspection, ...]]":
+    """Kernels that at least one target has code of."""
+    return [kernel.inspections for kernel in kernels if kernel.inspections]
+
+
+def _make_document(file: Path, kernels: "Sequence[Section]", refused: "Sequence[Refusal]") -> dict[str, object]:
     """One kernel's object; of several a list of them under `kernels`."""
+    left_out = {"refused": [refusal.model_dump(mode="json") for refusal in refused]} if refused else {}
     if len(kernels) == 1:
-        return {"file": str(file), **_make_kernel_document(kernels[0])}
-    return {"file": str(file), "kernels": [_make_kernel_document(section) for section in kernels]}
+        return {"file": str(file), **_make_kernel_document(kernels[0]), **left_out}
+    return {"file": str(file), "kernels": [_make_kernel_document(section) for section in kernels], **left_out}
 
 
 def _make_kernel_document(section: "Section") -> dict[str, object]:

@@ -2,13 +2,14 @@
 
 import ast
 import shlex
+import shutil
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from ridgeline.agent.errors import UserError
 from ridgeline.graph.values import Value
-from ridgeline.sandbox.profiles.isa.report import Inspection, inspect
+from ridgeline.sandbox.profiles.isa.report import Inspected, inspect
 from ridgeline.sandbox.profiles.isa.tools import is_compiled, is_flydsl
 from ridgeline.sandbox.profiles.isa.triton import (
     CALL,
@@ -19,7 +20,7 @@ from ridgeline.sandbox.profiles.isa.triton import (
     entries,
     split_words,
 )
-from ridgeline.sandbox.profiles.isa.values import KNOWN, NotCompiled, Target, UnknownTarget, target_of
+from ridgeline.sandbox.profiles.isa.values import KNOWN, NotCompiled, Refusal, Target, UnknownTarget, target_of
 
 # Triton kernels of a file as their definitions read: names and parameters. Nothing of the file is executed.
 
@@ -87,8 +88,15 @@ class InspectionRequest(Value):
 
     @property
     def interpreter(self) -> str:
-        """The one that compiles; Ridgeline's own where none is named."""
-        return self.python or sys.executable
+        """The one that compiles; Ridgeline's own where none is named. Raises `UserError` for one that is not there."""
+        if self.python is None:
+            return sys.executable
+        program = shutil.which(Path(self.python).expanduser())
+        if program is None:
+            raise UserError(
+                f"--python: {self.python}: no such program; give the path of an interpreter that has Triton"
+            )
+        return str(Path(program).absolute())  # links are not followed: a virtual environment is where its link is
 
 
 def resolve_targets(request: InspectionRequest) -> CompileRequest:
@@ -228,20 +236,27 @@ MOST = 32
 """Kernels of one file that are reported without being asked for by name."""
 
 
-def inspect_kernels(request: InspectionRequest) -> tuple[tuple[Inspection, ...], ...]:
+def inspect_kernels(request: InspectionRequest) -> tuple[Inspected, ...]:
     """Of each kernel what its code says for every target; the one that is named, or all.
+
+    A kernel of several that is refused loses no other: it has refusals and no inspection.
 
     Raises:
         UserError: what was given does not say how the file's kernels are launched; names the commands that would.
-        NotCompiled, CompilerMissing: as `inspect`.
+        NotCompiled, CompilerMissing: as `inspect`, where nothing is left to tell.
     """
-    return tuple(targets for single in list_kernel_requests(request) for targets in _split(single))
+    kernels = list_kernel_requests(request)
+    inspected = tuple(one for single in kernels for one in _split(single, alone=len(kernels) == 1))
+    if not any(one.inspections for one in inspected):
+        refusal = inspected[0].refused[0]
+        raise NotCompiled(refusal.kernel or request.file.name, refusal.why)
+    return inspected
 
 
-def _split(request: InspectionRequest) -> Iterator[tuple[Inspection, ...]]:
+def _split(request: InspectionRequest, *, alone: bool) -> Iterator[Inspected]:
     """One kernel, or all that a file turns out to hold."""
     try:
-        inspected = _inspect_kernel(request)
+        inspected = _inspect_kernel(request, alone=alone)
     except NotCompiled as error:
         if not error.several or len(error.several) > MOST:
             raise
@@ -252,13 +267,22 @@ def _split(request: InspectionRequest) -> Iterator[tuple[Inspection, ...]]:
         yield inspected
         return
     for name in names:
-        yield _inspect_kernel(request.model_copy(update={"kernel": name}))
+        yield _inspect_kernel(request.model_copy(update={"kernel": name}), alone=False)
 
 
-def _inspect_kernel(request: InspectionRequest) -> tuple[Inspection, ...]:
+def _inspect_kernel(request: InspectionRequest, *, alone: bool) -> Inspected:
     what = resolve_targets(request)
     chosen = targets(request.model_copy(update={"file": what.file}))
-    return inspect(what, chosen, python=request.interpreter, timeout_s=request.timeout)
+    try:
+        inspected = inspect(what, chosen, python=request.interpreter, timeout_s=request.timeout)
+    except NotCompiled as error:
+        if alone or error.several:
+            raise
+        why = f"{error.field}: {error.text}"
+        refused = tuple(Refusal(target=target.arch, why=why, kernel=request.kernel or "") for target in chosen)
+        return Inspected(inspections=(), refused=refused or (Refusal(target="", why=why, kernel=request.kernel or ""),))
+    names = [refusal.model_copy(update={"kernel": request.kernel or ""}) for refusal in inspected.refused]
+    return inspected.model_copy(update={"refused": tuple(names)})
 
 
 def _list_kernels(request: InspectionRequest, names: Sequence[str]) -> str:

@@ -596,7 +596,10 @@ def _ahead(folder: Path, files: Mapping[str, str]) -> EditTrial:
     calls = {target["call"] for target in tomllib.loads((folder / "isa.toml").read_text(encoding="utf-8")).values()}
     try:
         for call in sorted(calls):
-            inspect_kernels(InspectionRequest(file=folder / "kernel.py", call=call, target=TARGET, timeout=COMPILE_S))
+            request = InspectionRequest(file=folder / "kernel.py", call=call, target=TARGET, timeout=COMPILE_S)
+            for kernel in inspect_kernels(request):
+                for refusal in kernel.refused:
+                    return EditTrial(compiles=False, detail=refusal.why)
     except NotCompiled as error:
         return EditTrial(compiles=False, detail=str(error))
     except (UserError, CompilerMissing) as error:

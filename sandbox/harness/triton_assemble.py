@@ -30,6 +30,7 @@ def assemble(folder: Path, request: dict[str, Any]) -> dict[str, Any]:
         "assembly": compiled.asm.get("amdgcn") or compiled.asm.get("ptx"),
         "binary": base64.b64encode(binary).decode(),
         "shared": compiled.metadata.shared,
+        "tensor_columns": getattr(compiled.metadata, "tmem_size", None) or None,
         "num_warps": compiled.metadata.num_warps,
         "num_stages": getattr(compiled.metadata, "num_stages", None),
         "name": compiled.metadata.name,

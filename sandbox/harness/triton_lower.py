@@ -49,14 +49,35 @@ def answer_request(request: dict[str, Any]) -> dict[str, Any]:
     module = load_module(Path(request["file"]))
     launch = imitate_call(module, request) if request["call"] else read_launch(module, request)
     kernel = launch["kernel"]
+    lowered, refused = lower_targets(launch, request["targets"])
     return {
         "triton": triton.__version__,
         "kernel": kernel.fn.__name__,
         "options": launch["options"],
         "signature": launch["words"],
         "notes": launch["notes"],
-        "lowered": {name: lower(launch, target) for name, target in request["targets"].items()},
+        "lowered": lowered,
+        "refused_targets": refused,
     }
+
+
+def lower_targets(launch: dict[str, Any], targets: dict[str, dict[str, Any]]) -> tuple[dict[str, str], dict[str, str]]:
+    """The IR for each target, and why the others have none; raises where no target has any."""
+    failures = (
+        import_module("triton.compiler.errors").CompilationError,
+        *(RuntimeError, ValueError, TypeError, AssertionError, AttributeError, LookupError),
+    )
+    lowered: dict[str, str] = {}
+    refused: dict[str, str] = {}
+    for name, target in targets.items():
+        try:
+            lowered[name] = lower(launch, target)
+        except failures as error:
+            if len(refused) + 1 == len(targets):
+                raise
+            lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+            refused[name] = lines[-1] if lines else type(error).__name__
+    return lowered, refused
 
 
 def load_module(path: Path) -> ModuleType:
@@ -84,10 +105,10 @@ def choose_kernel(module: ModuleType, name: str | None) -> Any:
 
 
 def unwrap(value: Any) -> Any:
-    """The jitted function inside autotuners and heuristics; None for everything else."""
-    jitted = import_module("triton.runtime.jit").JITFunction
-    while value is not None and not isinstance(value, jitted):
-        value = getattr(value, "fn", None) if type(value).__module__.startswith("triton.") else None
+    """The jitted function inside autotuners and heuristics, a library's own among them; None for everything else."""
+    jit = import_module("triton.runtime.jit")
+    while value is not None and not isinstance(value, jit.JITFunction):
+        value = getattr(value, "fn", None) if isinstance(value, jit.KernelInterface) else None
     return value
 
 
@@ -155,7 +176,11 @@ def first_configurations() -> list[str]:
         notes.append(f"autotuned: the first of {len(self.configs)} configurations is compiled ({configuration})")
         return self.fn.run(*args, **{**kwargs, **configuration.all_kwargs()})
 
-    import_module("triton.runtime.autotuner").Autotuner.run = run
+    tuners = [import_module("triton.runtime.autotuner").Autotuner]
+    while tuners:  # libraries derive their own, which time as well
+        tuner = tuners.pop()
+        tuner.run = run
+        tuners.extend(tuner.__subclasses__())
     return notes
 
 

@@ -12,7 +12,7 @@ import pytest
 from ridgeline.agent.isa import request
 from ridgeline.sandbox.profiles.isa.report import inspect, read_assembled
 from ridgeline.sandbox.profiles.isa.tools import Place
-from ridgeline.sandbox.profiles.isa.triton import Call, CompileRequest, assemble
+from ridgeline.sandbox.profiles.isa.triton import Call, CompileRequest, compiler
 from ridgeline.sandbox.profiles.isa.values import NotCompiled, target_of
 
 pytestmark = [
@@ -20,7 +20,7 @@ pytestmark = [
     pytest.mark.skipif(not (find_spec("triton") and find_spec("torch")), reason="needs the extra triton"),
 ]
 TASKS = Path(__file__).parents[2] / "evals" / "tasks"
-MATMUL = Call(name="run", arguments=("fp16[4096,4096]", "fp16[4096,4096]"))
+MATMUL = Call(name="run", arguments=("fp16[4096,4096]",) * 3)
 SPILLING = {"BLOCK_M": "256", "BLOCK_N": "256", "BLOCK_K": "64", "GROUP_SIZE_M": "1"}
 KERNEL = """
 import triton
@@ -38,10 +38,15 @@ def place(tmp_path, timeout_s=120.0):
     return Place(python=sys.executable, folder=tmp_path, timeout_s=timeout_s)
 
 
+def assemble(wanted, targets, where):
+    made = compiler(wanted, targets, where)
+    return [made(target) for target in targets]
+
+
 def hostile(tmp_path, text, **options):
     path = tmp_path / "kernel.py"
     path.write_text(text, encoding="utf-8")
-    return inspect(CompileRequest(file=path, **WANTED), [target_of("gfx942")], **options)
+    return inspect(CompileRequest(file=path, **WANTED), [target_of("gfx942")], **options).inspections
 
 
 SHIPPED = [
@@ -93,7 +98,7 @@ def test_the_launch_is_that_of_the_file(tmp_path):
     text = (TASKS / "matmul_triton" / "kernel.py").read_text(encoding="utf-8")
     path = tmp_path / "kernel.py"
     path.write_text(text.replace("BLOCK_N = 64", "BLOCK_N = 128").replace("num_warps=8", "num_warps=4"))
-    ((one),) = inspect(CompileRequest(file=path, call=MATMUL), [target_of("gfx950")])
+    (one,) = inspect(CompileRequest(file=path, call=MATMUL), [target_of("gfx950")]).inspections
     assert one.report.resources.threads == 256
     assert "BLOCK_N=128" in one.report.notes[0]
 
@@ -175,7 +180,7 @@ def test_autotuned_kernels_say_which_configuration(tmp_path):
     path.write_text(tuned + "\ndef run(x, n):\n    add[(1,)](x, x, n)\n")
     (one,) = inspect(
         CompileRequest(file=path, call=Call(name="run", arguments=("fp32[4096]", "4096"))), [target_of("gfx950")]
-    )
+    ).inspections
     assert one.report.resources.threads == 128
     assert any("the first of 2 configurations" in note for note in one.report.notes)
 
@@ -198,6 +203,62 @@ def test_requests_that_do_not_fit_the_file(tmp_path, fields, words):
         inspect(CompileRequest(file=path, **{**WANTED, **fields}), [target_of("gfx942")])
 
 
+@pytest.mark.parametrize("called", [False, True])
+def test_a_library_s_own_autotuner_hides_no_kernel(tmp_path, called):
+    """flash-linear-attention derives one from Triton's, and two fifths of its kernels were not found behind it."""
+    tuner = """
+from triton.runtime.autotuner import Autotuner
+
+class Tuner(Autotuner):
+    def run(self, *args, **kwargs):
+        raise RuntimeError("timed")
+
+def tune(function):
+    return Tuner(function, function.arg_names, [triton.Config({"BLOCK": 256})], ["n"], None, None)
+
+@tune
+@triton.jit"""
+    path = tmp_path / "kernel.py"
+    path.write_text(KERNEL.replace("\n@triton.jit", tuner) + "\ndef run(x, n):\n    add[(1,)](x, x, n)\n")
+    wanted = {"call": Call(name="run", arguments=("fp32[4096]", "4096"))} if called else WANTED
+    (one,) = inspect(CompileRequest(file=path, **wanted), [target_of("gfx942")]).inspections
+    assert one.report.kernel == "add"
+
+
+def test_a_refused_target_loses_no_other(cli, tmp_path):
+    path = tmp_path / "kernel.py"
+    path.write_text(KERNEL.replace("+ 1.0", ".to(tl.float8e4nv)"))
+    launch = ("--signature", "*fp32,*fp8e4nv,i32", "--constants", "BLOCK=256")
+    said = cli("isa", path, *launch, "--target", "sm_80,sm_90", "--json")
+    assert said.code == 2
+    assert set(said.json["targets"]) == {"sm_90"}
+    assert [one["target"] for one in said.json["refused"]] == ["sm_80"]
+    assert "not supported in this architecture" in said.err
+
+
+def test_tensor_memory_bounds_the_blocks(tmp_path):
+    """128 x 256 sums of 32 bits take 256 of 512 columns."""
+    path = tmp_path / "kernel.py"
+    path.write_text("""
+import triton
+import triton.language as tl
+
+@triton.jit
+def product(a, b, c, N: tl.constexpr, K: tl.constexpr):
+    m, n, k = tl.arange(0, 128)[:, None], tl.arange(0, 256)[None, :], tl.arange(0, 64)
+    sums = tl.zeros((128, 256), tl.float32)
+    for at in range(0, K, 64):
+        sums = tl.dot(tl.load(a + m * K + (at + k)[None, :]), tl.load(b + (at + k)[:, None] * N + n), sums)
+    tl.store(c + m * N + n, sums)
+""")
+    launch = {"signature": ("*fp16", "*fp16", "*fp32"), "constants": (("N", "256"), ("K", "4096"))}
+    (one,) = inspect(CompileRequest(file=path, **launch), [target_of("sm_100")]).inspections
+    assert one.report.resources.tensor_columns == 256
+    assert {limit.name: limit.value for limit in one.report.occupancy.limits}["tensor_memory"] == 8
+    hot = next(loop for loop in one.report.shape.loops if loop.hot)
+    assert any(count.name == "matrix" for count in hot.counts), "the loop around the waits, not a wait"
+
+
 def test_code_objects_say_what_the_assembly_says(tmp_path):
     path = tmp_path / "kernel.py"
     path.write_text(KERNEL)
@@ -207,8 +268,8 @@ def test_code_objects_say_what_the_assembly_says(tmp_path):
     for raw, name in ((amd, "add.hsaco"), (nvidia, "add.cubin")):
         binary = tmp_path / name
         binary.write_bytes(raw.binary)
-        (given,) = inspect(CompileRequest(file=binary), [])
-        (made,) = inspect(wanted, [raw.target])
+        (given,) = inspect(CompileRequest(file=binary), []).inspections
+        (made,) = inspect(wanted, [raw.target]).inspections
         assert given.report.target == raw.target
         assert given.report.resources.vgpr_spills == made.report.resources.vgpr_spills == 0
         assert given.report.resources.arch_vgpr == made.report.resources.arch_vgpr

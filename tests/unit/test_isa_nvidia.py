@@ -46,6 +46,39 @@ def test_branches_to_addresses():
     assert [(loop.label, loop.first, loop.last) for loop in shape_of(code).loops] == [("0x10", 1, 2)]
 
 
+def test_spills_are_registers_as_ptxas_counts_them():
+    """nvcc 13.0: 2500, 2492 and 2052 bytes of spill stores were 625, 623 and 513 of these for sm_80, sm_90, sm_100."""
+    assert nvidia.spilled_registers(nvidia.sass(SASS)) == 3, "STL.64 stores two registers, STL one"
+
+
+def product(loop):
+    """SASS of two nested loops: `loop` is the body of the inner one."""
+    lines = ["FFMA R4, R5, R6, R4", "IADD3 R1, R1, 0x1, RZ", *loop, "FADD R1, R1, R2", "@P1 BRA `(.L_x_1)", "EXIT"]
+    text, at = '\t.section\t.text.tile,"ax"\n.text.tile:\n.L_x_1:\n', 0
+    for line in lines:
+        if line.startswith("."):
+            text += f"{line}\n"
+        else:
+            text += f"        /*{at:04x}*/                   {line} ;\n"
+            at += 16
+    return shape_of(nvidia.sass(text)).loops
+
+
+def test_the_hot_loop_multiplies():
+    loops = product(
+        [".L_x_2:", *["FFMA R8, R9, R10, R8"] * 4, "@P0 BRA `(.L_x_2)", ".L_x_3:", *["IADD3 R2, R2, 0x1, RZ"] * 30]
+        + ["@P2 BRA `(.L_x_3)"]
+    )
+    assert [loop.label for loop in loops if loop.hot] == [".L_x_2"], "not the longer one, which counts"
+    loops = product(["FFMA R8, R9, R10, R8"] * 64 + [".L_x_2:", "SYNCS.PHASECHK R2, [R3]", "@!P0 BRA `(.L_x_2)"])
+    assert [loop.label for loop in loops if loop.hot] == [".L_x_1"], "not the wait inside it"
+
+
+def test_columns_of_tensor_memory_in_ptx():
+    text = "tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%r1], 512;\n"
+    assert (nvidia.tensor_columns(text), nvidia.tensor_columns(PTX)) == (512, None)
+
+
 def test_ptx_is_counted():
     shape = shape_of(nvidia.ptx(PTX))
     assert counted(shape.kinds) == {

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ridgeline.sandbox.profiles.isa.occupancy import HARDWARE, occupancy, register_tier
+from ridgeline.sandbox.profiles.isa.occupancy import HARDWARE, launch_refusals, occupancy, register_tier
 from ridgeline.sandbox.profiles.isa.values import KNOWN, Resources, UnknownTarget, target_of
 
 CDNA = ("gfx90a", "gfx942", "gfx950")
@@ -115,3 +115,31 @@ def test_names_of_targets(name, arch):
 def test_unknown_targets_are_refused_with_a_list(name):
     with pytest.raises(UnknownTarget, match="gfx90a, gfx942"):
         target_of(name)
+
+
+def test_all_of_tensor_memory_is_one_block():
+    held = {"arch_vgpr": 64, "threads": 128}
+    whole, half = (occupancy(target_of("sm_100"), Resources(**held, tensor_columns=columns)) for columns in (512, 256))
+    assert (whole.blocks_per_unit, whole.limiter) == (1, "tensor_memory")
+    assert (half.blocks_per_unit, half.limiter) == (2, "tensor_memory")
+
+
+@pytest.mark.parametrize(
+    ("arch", "held", "words"),
+    [
+        ("gfx942", {"threads": 1024, "lds_bytes": 65536}, ()),
+        ("gfx942", {"threads": 2048}, ("2048 threads, and gfx942 takes 1024",)),
+        ("gfx942", {"lds_bytes": 65537}, ("65537 bytes of shared memory, and gfx942 takes 65536",)),
+        ("sm_80", {"lds_bytes": 166912}, ()),
+        ("sm_80", {"lds_bytes": 166913}, ("and sm_80 takes 166912",)),
+        ("sm_90", {"lds_bytes": 232448}, ()),
+        ("sm_90", {"lds_bytes": 232449}, ("and sm_90 takes 232448",)),
+        ("sm_100", {"tensor_columns": 513, "threads": 1025}, ("1025 threads", "513 columns of tensor memory")),
+    ],
+)
+def test_a_block_over_the_device_s_limits_cannot_be_launched(arch, held, words):
+    refused = launch_refusals(target_of(arch), Resources(**held))
+    assert len(refused) == len(words)
+    assert all(word in text for word, text in zip(words, refused, strict=True))
+    if held.get("threads", 0) > 1024:
+        assert occupancy(target_of(arch), Resources(arch_vgpr=8, vgpr_total=8, **held)).waves_per_simd == 0

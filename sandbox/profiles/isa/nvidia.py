@@ -19,6 +19,8 @@ PTX_LOC = re.compile(r"^\s*\.loc\s+\d+\s+(\d+)(?:.*inlined_at\s+\d+\s+(\d+))?")
 PTX_GUARD = re.compile(r"^@!?%p\w+\s+")
 PTX_VECTOR = re.compile(r"\.v(\d)\b")
 PTX_TYPE = re.compile(r"\.[busf](\d+)\b|\.b(\d+)x2\b")
+TENSOR_ALLOC = re.compile(r"tcgen05\.alloc\.[^;\n]*?,\s*(\d+)\s*;")
+TENSOR_WORDS = ("tcgen05.", "LDTM", "STTM", "UTCHMMA", "UTCQMMA", "UTCIMMA", "UTCOMMA", "UTCATOMSWS")
 COPY_BYTES = re.compile(r"\]\s*,\s*(0x[0-9a-f]+|\d+)")
 
 SASS: tuple[tuple[str, Kind], ...] = (
@@ -102,6 +104,22 @@ def ptx(text: str, kernel: str | None = None) -> Code:
         elif bare and bare.endswith(";") and not bare.startswith("."):
             instructions.append(_ptx(bare.rstrip(";").strip("{} \t"), source))
     return _build_code(name, instructions, labels)
+
+
+def spilled_registers(code: Code) -> int:
+    """32-bit registers that the code stores to local memory, counted at each store: ptxas' spill stores, in words."""
+    widths = (i.lane_bytes or 4 for i in code.instructions if i.mnemonic.split(".")[0] == "STL")
+    return sum(max(1, width // 4) for width in widths)
+
+
+def tensor_columns(text: str) -> int | None:
+    """Columns of tensor memory that PTX allocates with numbers in its text; None where it allocates none so."""
+    return sum(int(count) for count in TENSOR_ALLOC.findall(text)) or None
+
+
+def uses_tensor_memory(code: Code) -> bool:
+    """Whether any instruction reads, writes or multiplies in tensor memory."""
+    return any(i.mnemonic.startswith(TENSOR_WORDS) for i in code.instructions)
 
 
 def architecture(text: str) -> str | None:

@@ -26,6 +26,8 @@ class Hardware(Value):
     """Taken from each block by the system."""
     blocks: int
     """Per CU or SM."""
+    shared_of_block: int
+    """The most that one block may ask for."""
     source: str
 
 
@@ -49,6 +51,7 @@ def _cdna(*, lds_kib: int, step: int) -> Hardware:
         shared_step=step,
         shared_reserved=0,
         blocks=16,
+        shared_of_block=lds_kib * KIB,
         source=CDNA_SOURCE,
     )
 
@@ -62,6 +65,7 @@ def _cuda(*, shared_kib: int) -> Hardware:
         shared_step=128,
         shared_reserved=KIB,
         blocks=32,
+        shared_of_block=(shared_kib - 1) * KIB,
         source=CUDA_SOURCE,
     )
 
@@ -74,6 +78,10 @@ HARDWARE = {
     "sm_90": _cuda(shared_kib=228),
     "sm_100": _cuda(shared_kib=228),
 }
+THREADS = 1024
+"""The most in a block, on every architecture here."""
+TENSOR_COLUMNS = 512
+"""Of tensor memory per SM (sm_100): a block that allocates all is alone on its SM."""
 SGPR_FREE = 100
 """More SGPRs than these leave room for 7 waves of a SIMD (gfx9)."""
 SGPR_WAVES = 7
@@ -94,6 +102,8 @@ def occupancy(target: Target, resources: Resources) -> Occupancy | None:
     limits: dict[Limiter, int] = {"registers": tier * SIMDS, "waves": hardware.waves * SIMDS}
     if per_block is not None:
         limits["blocks"] = _block_slots(target, hardware, per_block) * per_block
+        if resources.tensor_columns:
+            limits["tensor_memory"] = TENSOR_COLUMNS // resources.tensor_columns * per_block
         if resources.lds_bytes:
             limits["shared"] = hardware.shared // _round_up(resources.lds_bytes, hardware) * per_block
     if target.vendor == "amd" and resources.sgpr is not None and resources.sgpr > SGPR_FREE:
@@ -110,6 +120,21 @@ def occupancy(target: Target, resources: Resources) -> Occupancy | None:
         register_tier=tier,
         registers_for_next=_for_next(target, hardware, tier, per_block or 1),
         source=hardware.source,
+    )
+
+
+def launch_refusals(target: Target, resources: Resources) -> tuple[str, ...]:
+    """What of a block is over the device's limits, so that its launch fails; empty where nothing is."""
+    hardware = HARDWARE.get(target.arch)
+    asked = (
+        ("threads", resources.threads, THREADS),
+        ("bytes of shared memory", resources.lds_bytes, hardware.shared_of_block if hardware else None),
+        ("columns of tensor memory", resources.tensor_columns, TENSOR_COLUMNS),
+    )
+    return tuple(
+        f"cannot be launched: a block of it has {size} {what}, and {target.arch} takes {most}"
+        for what, size, most in asked
+        if size is not None and most is not None and size > most
     )
 
 
@@ -134,6 +159,8 @@ def _for_next(target: Target, hardware: Hardware, tier: int, per_block: int) -> 
 
 
 def _block_slots(target: Target, hardware: Hardware, per_block: int) -> int:
+    if per_block * target.wave > THREADS:
+        return 0
     if target.vendor == "amd" and per_block == 1:  # one wave needs no barrier, so its slots are those of waves
         return hardware.waves * SIMDS
     return hardware.blocks

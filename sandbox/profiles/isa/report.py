@@ -5,12 +5,12 @@ import sys
 import tempfile
 from bisect import bisect
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from ridgeline.graph.values import Value
 from ridgeline.sandbox.profiles.isa import amdgcn, nvidia, tools, triton
-from ridgeline.sandbox.profiles.isa.occupancy import occupancy
+from ridgeline.sandbox.profiles.isa.occupancy import launch_refusals, occupancy
 from ridgeline.sandbox.profiles.isa.tools import Place
 from ridgeline.sandbox.profiles.isa.values import (
     Assembly,
@@ -22,6 +22,7 @@ from ridgeline.sandbox.profiles.isa.values import (
     Loop,
     NotCompiled,
     NotReadable,
+    Refusal,
     Report,
     Resources,
     Shape,
@@ -39,26 +40,54 @@ class Inspection(Value):
     code: Code | None
 
 
+class Inspected(Value):
+    """One kernel on every target that was asked for."""
+
+    inspections: tuple[Inspection, ...]
+    refused: tuple[Refusal, ...] = ()
+    """Targets that its compiler refused."""
+
+
 def inspect(
     request: triton.CompileRequest,
     targets: Sequence[Target],
     *,
     python: str = sys.executable,
     timeout_s: float = TIMEOUT_S,
-) -> tuple[Inspection, ...]:
+) -> Inspected:
     """What the code of a kernel says, for each target in order; compiled here, or taken as given.
 
     `timeout_s`: of each process that is started. Nothing is written outside a folder that is removed again.
 
     Raises:
         CompilerMissing: what the file needs is not on this machine.
-        NotCompiled: the file, or what was said about it, gives no code.
+        NotCompiled: the file, or what was said about it, gives no code for any of the targets.
     """
     with tempfile.TemporaryDirectory(prefix="ridgeline-isa-") as folder:
         place = Place(python=python, folder=Path(folder), timeout_s=timeout_s)
-        return tuple(
-            read_assembled(_with_launch(assembled, request)) for assembled in _assemble(request, targets, place)
-        )
+        if tools.is_compiled(request.file):
+            assembled = tools.read_compiled(request.file, request.kernel, targets, place)
+            return Inspected(inspections=(read_assembled(_with_launch(assembled, request)),))
+        return _inspect_targets(request, targets, _compiler(request, targets, place))
+
+
+def _inspect_targets(
+    request: triton.CompileRequest, targets: Sequence[Target], compile_for: Callable[[Target], Assembly]
+) -> Inspected:
+    """Target by target, so that one that is refused loses no other. Raises the first error where all are."""
+    inspections: list[Inspection] = []
+    errors: list[tuple[Target, NotCompiled]] = []
+    for target in targets:
+        try:
+            inspections.append(read_assembled(_with_launch(compile_for(target), request)))
+        except NotCompiled as error:
+            if error.several:
+                raise
+            errors.append((target, error))
+    if not inspections and errors:
+        raise errors[0][1]
+    refused = tuple(Refusal(target=target.arch, why=error.text) for target, error in errors)
+    return Inspected(inspections=tuple(inspections), refused=refused)
 
 
 def read_assembled(assembled: Assembly) -> Inspection:
@@ -74,24 +103,24 @@ def read_assembled(assembled: Assembly) -> Inspection:
     if assembled.form == "amdgcn":
         code_resources = amdgcn.resources(assembled.assembly, code.kernel)
     elif assembled.form == "sass":
-        stores = sum(1 for i in code.instructions if i.mnemonic.split(".")[0] == "STL")
-        code_resources = code_resources.model_copy(update={"vgpr_spills": stores})
+        code_resources = code_resources.model_copy(update={"vgpr_spills": nvidia.spilled_registers(code)})
+    elif assembled.form == "ptx":
+        code_resources = code_resources.model_copy(update={"tensor_columns": nvidia.tensor_columns(assembled.assembly)})
     return Inspection(report=_report(assembled, code.kernel, _resources_of(assembled, code_resources), code), code=code)
 
 
-def _assemble(request: triton.CompileRequest, targets: Sequence[Target], place: Place) -> tuple[Assembly, ...]:
+def _compiler(request: triton.CompileRequest, targets: Sequence[Target], place: Place) -> Callable[[Target], Assembly]:
+    """What compiles the file for a target. Raises `NotCompiled` for a file of no known kind."""
     path, kernel = request.file, request.kernel
-    if tools.is_compiled(path):
-        return (tools.read_compiled(path, kernel, targets, place),)
     if path.suffix in tools.CUDA_SUFFIXES:
-        return tuple(tools.cuda(path, kernel, target, place) for target in targets)
+        return lambda target: tools.cuda(path, kernel, target, place)
     if path.suffix in tools.HIP_SUFFIXES:
-        return tuple(tools.hip(path, kernel, target, place) for target in targets)
+        return lambda target: tools.hip(path, kernel, target, place)
     if path.suffix != ".py":
         raise NotCompiled(path.name, "is neither Triton or FlyDSL (.py), CUDA (.cu), HIP (.hip) nor compiled code")
     if tools.is_flydsl(path):
-        return tuple(tools.flydsl(path, kernel, target, place) for target in targets)
-    return triton.assemble(request, targets, place)
+        return lambda target: tools.flydsl(path, kernel, target, place)
+    return triton.compiler(request, targets, place)
 
 
 def _with_launch(assembled: Assembly, request: triton.CompileRequest) -> Assembly:
@@ -120,11 +149,15 @@ def _resources_of(assembled: Assembly, resources: Resources) -> Resources:
         changes["lds_bytes"] = assembled.shared_bytes
     if assembled.threads is not None:
         changes["threads"] = assembled.threads
+    if assembled.tensor_columns is not None:
+        changes["tensor_columns"] = assembled.tensor_columns
     return resources.model_copy(update=changes)
 
 
 def _report(assembled: Assembly, kernel: str, resources: Resources, code: Code | None) -> Report:
-    notes = list(assembled.notes)
+    notes = [*launch_refusals(assembled.target, resources), *assembled.notes]
+    if code is not None and resources.tensor_columns is None and nvidia.uses_tensor_memory(code):
+        notes.append("tensor memory is used, its columns are not told: fewer blocks may fit than is said of waves")
     if assembled.shared_bytes is None:
         notes.append("LDS that the launch asks for is not in the code: what is said of LDS and waves leaves it out")
     return Report(
@@ -146,6 +179,10 @@ MOST_LOOPS = 32
 MOST_SPANS = 1000
 """Loops that are looked at: each is compared with each."""
 MOST_SOURCES = 3
+FMA = re.compile(r"[FDH]FMA2?\b|v_(?:pk_)?(?:fma|fmac|mac|mad|dot\d)|fma\.rn")
+"""Multiply-adds outside matrix units: SASS, AMD, PTX."""
+ROUNDS, MOST_DEPTH = 10, 6
+"""How often a loop is taken to run within each round of the loop around it."""
 
 
 def shape_of(code: Code) -> Shape:
@@ -205,12 +242,23 @@ def _inside(inner: tuple[int, int], outer: tuple[int, int]) -> bool:
 
 
 def _hottest(code: Code, spans: list[tuple[int, int]]) -> tuple[int, int] | None:
-    innermost = [span for span in spans if not any(_inside(inner, span) for inner in spans)]
-    return max(innermost, key=lambda span: _weight(code.instructions[span[0] : span[1] + 1]), default=None)
+    """The loop whose own instructions, those of loops inside it left out, do most of the work.
 
-
-def _weight(body: tuple[Instruction, ...]) -> tuple[int, int]:
-    return sum(i.kind == "matrix" for i in body), len(body)
+    Most matrix instructions, else most multiply-adds, else most instructions; each loop around counts as ten rounds.
+    The innermost loop of a pipelined kernel may be no more than a wait at a barrier.
+    """
+    owner: list[int | None] = [None] * len(code.instructions)
+    for number, (begin, end) in enumerate(spans):  # the longest first, so that the innermost has the last word
+        owner[begin : end + 1] = [number] * (end + 1 - begin)
+    work = [[0, 0, 0] for _ in spans]
+    for loop, instruction in zip(owner, code.instructions, strict=True):
+        if loop is not None:
+            work[loop][0] += instruction.kind == "matrix"
+            work[loop][1] += FMA.match(instruction.mnemonic) is not None
+            work[loop][2] += 1
+    depths = [min(sum(_inside(span, outer) for outer in spans), MOST_DEPTH) for span in spans]
+    weights = [tuple(count * ROUNDS**depth for count in own) for own, depth in zip(work, depths, strict=True)]
+    return max(zip(weights, spans, strict=True), key=lambda item: item[0], default=(None, None))[1]
 
 
 def _by_kind(body: Iterable[Instruction]) -> tuple[Count, ...]:

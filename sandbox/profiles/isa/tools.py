@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import stat
+import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from importlib.resources import as_file, files
@@ -92,6 +93,20 @@ def explain_failure(process: Exit, place: Place) -> str:
     return f"ended with exit code {process.returncode}: {final_line}"
 
 
+FAULT = re.compile(r"\berror\b|\bfatal\b", re.IGNORECASE)
+COUNTED = re.compile(r"^\d+ errors? (?:detected|generated)")
+FAULTS = 3
+
+
+def explain_refusal(process: Exit, place: Place) -> str:
+    """What a compiler said was wrong: its first errors, which stand before the line that counts them."""
+    lines = [line.strip() for line in process.output.splitlines()]
+    faults = [line for line in lines if FAULT.search(line) and not COUNTED.match(line)]
+    if process.timed_out or not faults:
+        return explain_failure(process, place)
+    return f"ended with exit code {process.returncode}: {'; '.join(faults[:FAULTS])[: 2 * WORDS]}"
+
+
 def contents(path: Path, limit: int = ANSWER_LIMIT) -> bytes:
     """A plain file of bounded size, links not followed. Raises `NotCompiled` for anything else."""
     try:
@@ -134,7 +149,7 @@ def cuda(path: Path, kernel: str | None, target: Target, place: Place) -> Assemb
     argv = (program, "-O3", "-lineinfo", f"-arch={arch}", "-cubin", "-o", str(output), str(path))
     process = run_tool(place, argv)
     if not process.ok:
-        raise NotCompiled(path.name, f"nvcc for {target.arch} {explain_failure(process, place)}")
+        raise NotCompiled(path.name, f"nvcc for {target.arch} {explain_refusal(process, place)}")
     assembled = Assembly(target=target, compiler=_version(program, place), binary=contents(output), kernel=kernel)
     return disassemble(assembled, place)
 
@@ -150,7 +165,7 @@ def hip(path: Path, kernel: str | None, target: Target, place: Place) -> Assembl
     flags = ("-O3", "-g1", f"--offload-arch={target.arch}", "--offload-device-only", "-S")
     process = run_tool(place, (program, *flags, "-o", str(output), str(path)))
     if not process.ok:
-        raise NotCompiled(path.name, f"hipcc for {target.arch} {explain_failure(process, place)}")
+        raise NotCompiled(path.name, f"hipcc for {target.arch} {explain_refusal(process, place)}")
     text = contents(output).decode("utf-8", errors="replace")
     return Assembly(target=target, compiler=_version(program, place), assembly=text, form="amdgcn", kernel=kernel)
 
@@ -231,39 +246,56 @@ def disassemble(assembled: Assembly, place: Place) -> Assembly:
     cubin.write_bytes(assembled.binary)
     resources = _usage(cubin, assembled.kernel, place)
     text = _sass(cubin, place)
-    notes = () if text else ("nvdisasm not found or failed: no SASS, so spills are not known; install CUDA or triton",)
+    notes = (
+        ()
+        if text
+        else ("nvdisasm not found or failed: no SASS, so spills are not known; install CUDA, or triton for --python",)
+    )
     update = {"resources": resources, "notes": (*assembled.notes, *notes)}
     return assembled.model_copy(update={**update, "assembly": text, "form": "sass"} if text else update)
 
 
-def tool(name: str) -> str | None:
-    """Where a CUDA tool is; Triton's wheel brings its own."""
-    if path := shutil.which(name):
-        return path
-    spec = importlib.util.find_spec("triton")
-    if spec is None or spec.origin is None:
-        return None
-    inside = Path(spec.origin).parent / "backends" / "nvidia" / "bin" / name
-    return str(inside) if inside.is_file() else None
+def list_tools(name: str, place: Place) -> tuple[str, ...]:
+    """Where a CUDA tool is: on the path, in the toolkit, in the Triton of the interpreter that compiles.
+
+    Triton's wheel brings its own. The first that knows the target answers: a toolkit may be older than the code.
+    """
+    places = [shutil.which(name)]
+    places += [f"{root}/bin/{name}" for root in (os.environ.get("CUDA_HOME"), "/usr/local/cuda") if root]
+    if folder := _triton_folder(place):
+        places.append(str(folder / "backends" / "nvidia" / "bin" / name))
+    return tuple(dict.fromkeys(path for path in places if path and Path(path).is_file()))
+
+
+ASK_TRITON = (
+    "import importlib.util as u; s = u.find_spec('triton'); print('triton at', s.origin if s and s.origin else '')"
+)
+
+
+def _triton_folder(place: Place) -> Path | None:
+    """The installed Triton of the interpreter that compiles, which need not be the one that runs this."""
+    if place.python == sys.executable:
+        spec = importlib.util.find_spec("triton")
+        return Path(spec.origin).parent if spec is not None and spec.origin else None
+    process = run_tool(place, (place.python, "-c", ASK_TRITON))
+    origin = next((line.partition("triton at ")[2] for line in process.output.splitlines() if "triton at " in line), "")
+    return Path(origin).parent if process.ok and origin else None
 
 
 def _sass(cubin: Path, place: Place) -> str | None:
-    program = tool("nvdisasm")
-    if program is None:
-        return None
-    for flags in (("-c", "-gi"), ("-c",)):  # -gi: source lines, refused where the code has none
-        process = run_tool(place, (program, *flags, str(cubin)), output_bytes=OUTPUT_LIMIT)
-        if process.ok and len(process.output) < OUTPUT_LIMIT:
-            return process.output
+    for program in list_tools("nvdisasm", place):
+        for flags in (("-c", "-gi"), ("-c",)):  # -gi: source lines, refused where the code has none
+            process = run_tool(place, (program, *flags, str(cubin)), output_bytes=OUTPUT_LIMIT)
+            if process.ok and len(process.output) < OUTPUT_LIMIT:
+                return process.output
     return None
 
 
 def _usage(cubin: Path, kernel: str | None, place: Place) -> Resources | None:
-    program = tool("cuobjdump")
-    if program is None:
-        return None
-    process = run_tool(place, (program, "--dump-resource-usage", str(cubin)))
-    usages = {m[1]: m for m in USAGE.finditer(process.output)} if process.ok else {}
+    usages: dict[str, re.Match[str]] = {}
+    for program in list_tools("cuobjdump", place):
+        process = run_tool(place, (program, "--dump-resource-usage", str(cubin)))
+        usages = usages or ({m[1]: m for m in USAGE.finditer(process.output)} if process.ok else {})
     try:
         _, registers, stack, shared, _ = usages[choose_kernel(tuple(usages), kernel)].groups()
     except NotReadable:

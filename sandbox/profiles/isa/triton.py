@@ -7,7 +7,7 @@ compiles that IR and never sees the file. So registers and spills are the compil
 import base64
 import re
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -56,28 +56,33 @@ class _LoweredKernel(Value):
     signature: str = Field(max_length=20_000)
     notes: tuple[str, ...] = Field((), max_length=20)
     lowered: dict[str, str]
+    refused_targets: dict[str, str] = {}
+    """Why a target has no IR."""
 
 
 class _CompiledCode(Value):
     assembly: str
     binary: str
     shared: int
+    tensor_columns: int | None = None
     num_warps: int
     num_stages: int | None
     name: str
 
 
-def assemble(request: CompileRequest, targets: Sequence[Target], place: Place) -> tuple[Assembly, ...]:
-    """The kernel's code for each target, in their order; `place.folder` receives everything that is written.
+def compiler(request: CompileRequest, targets: Sequence[Target], place: Place) -> Callable[[Target], Assembly]:
+    """What gives the kernel's code for one of `targets`; `place.folder` receives everything that is written.
+
+    The file runs here, once for all targets; what is returned raises `NotCompiled` where the compiler refuses one.
 
     Raises:
         CompilerMissing: the interpreter has no Triton.
-        NotCompiled: the request does not fit the file, the file misbehaves, or the compiler refuses.
+        NotCompiled: the request does not fit the file, or the file misbehaves.
     """
     lowered = _lower(request, targets, place)
     if request.kernel is not None and lowered.kernel != request.kernel:
         raise NotCompiled("FILE", "answered for another kernel than was asked for")
-    return tuple(_assemble(target, lowered, place) for target in targets)
+    return lambda target: _assemble(target, lowered, place)
 
 
 def _lower(request: CompileRequest, targets: Sequence[Target], place: Place) -> _LoweredKernel:
@@ -115,6 +120,8 @@ def _refusal(refused: dict[object, object]) -> CompilerMissing | NotCompiled:
 
 
 def _assemble(target: Target, lowered: _LoweredKernel, place: Place) -> Assembly:
+    if (refusal := lowered.refused_targets.get(target.arch)) is not None:
+        raise NotCompiled("FILE", f"does not compile for {target.arch}: {refusal[:500]}")
     options = {name: value for name, value in lowered.options.items() if name in OPTIONS and value is not None}
     asking = {**_words(target), "ttir": lowered.lowered.get(target.arch, ""), "options": options}
     try:
@@ -129,6 +136,7 @@ def _assemble(target: Target, lowered: _LoweredKernel, place: Place) -> Assembly
         form="amdgcn" if target.vendor == "amd" else "ptx",
         binary=base64.b64decode(compiled.binary),
         shared_bytes=compiled.shared,
+        tensor_columns=compiled.tensor_columns,
         threads=compiled.num_warps * target.wave,
         kernel=compiled.name,
         notes=notes,

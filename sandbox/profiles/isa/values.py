@@ -74,7 +74,7 @@ class Loop(Value):
     source: tuple[str, ...] = ()
     """`file:line` that most of it comes from, at most three."""
     hot: bool = False
-    """A guess from the code alone: the innermost loop with most matrix work, else with most instructions."""
+    """A guess from the code alone: the loop with most matrix work, else most multiply-adds, else most instructions."""
 
 
 class Shape(Value):
@@ -104,7 +104,8 @@ class Resources(Value):
     """What is allocated from the register file: both kinds together."""
     sgpr: int | None = None
     vgpr_spills: int | None = None
-    """Registers that the compiler put into scratch. NVIDIA: stores to local memory in the code."""
+    """32-bit registers that the code stores to scratch, counted at each store: what LLVM's metadata tells, and what
+    ptxas tells in bytes."""
     sgpr_spills: int | None = None
     scratch_bytes: int | None = None
     """Per lane; NVIDIA: stack frame."""
@@ -112,6 +113,8 @@ class Resources(Value):
     """Per block, static and dynamic."""
     threads: int | None = None
     """Per block."""
+    tensor_columns: int | None = None
+    """Columns of tensor memory that a block allocates (sm_100)."""
     code_bytes: int | None = None
 
 
@@ -162,11 +165,21 @@ class Assembly(Value):
     binary: bytes = b""
     shared_bytes: int | None = None
     """Shared memory or LDS per block that the launch asks for."""
+    tensor_columns: int | None = None
     threads: int | None = None
     kernel: str | None = None
     resources: Resources | None = None
     """Where a tool told them."""
     notes: tuple[str, ...] = ()
+
+
+class Refusal(Value):
+    """Why one target, or one kernel of several on it, has no report; the others have theirs."""
+
+    target: str
+    why: str
+    kernel: str = ""
+    """Empty where the file has one, or none is named."""
 
 
 class IsaFinding(Value):

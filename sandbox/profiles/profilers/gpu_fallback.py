@@ -134,7 +134,7 @@ def look(contract: Contract, tree: Path, machine: Machine) -> CompilerFindings:
         return CompilerFindings(why=(f"compiler report: {error}",))
     why: list[str] = []
     for path in _files(contract, tree)[:FILES]:
-        outcome = _inspect(path, contract, target)
+        outcome = _inspect(path, contract, tree, target)
         if isinstance(outcome, Report):
             return CompilerFindings(report=outcome, seconds=time.monotonic() - began)
         why.append(f"compiler report: {path.name}: {outcome}")
@@ -151,14 +151,15 @@ def _files(contract: Contract, tree: Path) -> list[Path]:
     ]
 
 
-def _inspect(path: Path, contract: Contract, target: Target) -> Report | str:
+def _inspect(path: Path, contract: Contract, tree: Path, target: Target) -> Report | str:
     """One file's report, or why it gives none."""
     kernel = contract.profile.kernel if contract.profile else None
     try:
         request = _ask_compiler(path, kernel)
         if request is None:
             return f"no {FILE_NAME} beside it says how its kernel is launched"
-        return inspect(request, (target,), python=_python(contract), timeout_s=TIMEOUT_S)[0].report
+        python = _python(contract, tree)
+        return inspect(request, (target,), python=python, timeout_s=TIMEOUT_S).inspections[0].report
     except (NotCompiled, CompilerMissing, ProgramMissing) as error:
         return str(error)
 
@@ -169,10 +170,16 @@ def _ask_compiler(path: Path, kernel: str | None) -> CompileRequest | None:
     return read_request(path, kernel) or read_request(path, None)
 
 
-def _python(contract: Contract) -> str:
-    """The project's own interpreter, where its commands name one: it has the compiler that the project uses."""
+def _python(contract: Contract, tree: Path) -> str:
+    """The project's own interpreter, where its commands name one: it has the compiler that the project uses.
+
+    A relative path begins in the checkout, where the commands run; compilers run in a folder of their own.
+    """
     argv = fill(contract.profile.command if contract.profile else contract.test_command, {})
-    return argv[0] if PurePosixPath(argv[0]).name.startswith("python") else sys.executable
+    program = PurePosixPath(argv[0])
+    if not program.name.startswith("python"):
+        return sys.executable
+    return str(tree / program) if len(program.parts) > 1 else argv[0]
 
 
 # The counters that the loop reads by name, out of what GPU tools and the compiler said of one kernel; pure.
