@@ -6,7 +6,7 @@ import re
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from difflib import get_close_matches
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import get_args
 
 from pydantic import ValidationError
@@ -18,6 +18,7 @@ from ridgeline.graph.finding import Allowable
 from ridgeline.graph.formula import FormulaError, evaluate
 from ridgeline.graph.rules.audit import RELAXED_RULE
 from ridgeline.graph.rules.define import state_precision
+from ridgeline.graph.rules.shapes import is_grouped
 from ridgeline.graph.values import Value
 from ridgeline.knowledge.definitions import list_functions
 from ridgeline.knowledge.rewrite import code
@@ -82,10 +83,11 @@ def load(path: Path) -> LoadedContract:
         *_misused_columns(contract),
         *_absent_processors(contract),
         *_find_unfit_engine(contract),
+        *_find_unrun_empty_group(contract, file.parent),
     ]
     if problems:
         raise UserErrors([f"{file.name}: {line}" for line in problems])
-    warnings = tuple(f"{file.name}: {line}" for line in _secrets(contract))
+    warnings = tuple(f"{file.name}: {line}" for line in (*_secrets(contract), *_explain_untested_groups(contract)))
     for line in warnings:
         logger.warning("%s", line)
     return LoadedContract(contract=contract, path=file, root=file.parent, warnings=warnings)
@@ -232,6 +234,33 @@ def _find_undefined_function(contract: Contract, root: Path) -> Iterator[str]:
     texts = {str(file): file.read_text(encoding="utf-8", errors="replace") for file in files if code(file.name)}
     if contract.function not in list_functions(texts):
         yield f"function: no source of the kernel defines {contract.function!r}; correct the name, or leave it out"
+
+
+def _find_unrun_empty_group(contract: Contract, root: Path) -> Iterator[str]:
+    """A line where the test with an empty group is not there, may be edited by a candidate, or is not run."""
+    if contract.empty_group_test is None:
+        return
+    path, separator, name = contract.empty_group_test.partition("::")
+    if not separator or not name or not (root / path).is_file():
+        yield f"empty_group_test: {contract.empty_group_test}: give FILE::NAME, a file that is there and the test's name"
+        return
+    if name not in (root / path).read_text(encoding="utf-8", errors="replace"):
+        yield f"empty_group_test: {path} has no {name}; correct the name, or write the test"
+    if any((root / path) in _matches(root, glob) for glob in contract.editable_globs):
+        yield f"empty_group_test: {path} may be edited by a candidate; name a test that is not editable"
+    runs = (*contract.test_command, *(contract.full_test_command or ()))
+    folders = {path, *(parent.as_posix() for parent in PurePosixPath(path).parents if parent.name)}
+    if not any(word.partition("::")[0].removeprefix("./").rstrip("/") in folders for word in runs):
+        yield f"empty_group_test: neither test_command nor full_test_command runs {path}; name it in one of them"
+
+
+def _explain_untested_groups(contract: Contract) -> Iterator[str]:
+    """What is to be said of a grouped operator that nobody tests with an empty group."""
+    if is_grouped(contract) and contract.empty_group_test is None:
+        yield (
+            f"{contract.target_op} works on groups, and empty_group_test names no test with an empty one: "
+            "an expert without tokens is usual in training; name the test, or write one"
+        )
 
 
 def _find_unfit_engine(contract: Contract) -> Iterator[str]:

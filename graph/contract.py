@@ -329,6 +329,9 @@ class Contract(Value):
     """Shapes guarded by the 5 % rule; default: the active set."""
     skew_shapes: tuple[str, ...] = ()
     """Grouped operators: rows with a skewed distribution, always measured."""
+    empty_group_test: Annotated[str | None, Field(exclude_if=_plain_output)] = None
+    """Grouped operators: the test with a group that has no rows, as `FILE::NAME`; `test_command` or `full_test_command`
+    runs that file."""
     threads: int = Field(default=1, ge=1)
     performance_target: str | None = None
     """For example `>500 TFLOPS` or `>60% peak efficiency`."""

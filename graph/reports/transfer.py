@@ -8,6 +8,7 @@ from ridgeline.graph.record import RoundClosed
 from ridgeline.graph.reports import figures
 from ridgeline.graph.reports.text import line, percent
 from ridgeline.graph.rules import audit
+from ridgeline.graph.rules.shapes import is_grouped
 from ridgeline.graph.values import Bucket, Value
 
 Decision = Literal["ACCEPT-as-real", "ACCEPT-with-asterisk", "REJECT-as-overfit"]
@@ -118,13 +119,14 @@ def _hits(bucket: Bucket) -> str:
 
 
 def _robustness(contract: Contract | None) -> str:
-    """Whether skewed shapes were measured, for operators that group."""
-    grouped = contract is not None and any(word in contract.target_op for word in ("group", "moe"))
-    if not grouped or contract is None:
+    """Whether skewed shapes were measured and an empty group is tested, for operators that group."""
+    if contract is None or not is_grouped(contract):
         return "n/a (not a grouped operator)"
     if not contract.skew_shapes:
         return "not shown: the contract names no skewed shape"
-    return f"skewed shapes measured in every round: {line(', '.join(contract.skew_shapes), 200)}"
+    test = contract.empty_group_test
+    empty = f"an empty group is tested by {line(test, 200)}" if test else "no test with an empty group is named"
+    return f"skewed shapes measured in every round: {line(', '.join(contract.skew_shapes), 200)}; {empty}"
 
 
 def _real_gain(closed: RoundClosed, overfit: bool) -> str:

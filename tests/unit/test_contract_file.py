@@ -34,6 +34,35 @@ def test_a_contract_is_found_by_file_and_by_folder(tmp_path):
     assert by_file.warnings == ()
 
 
+GROUPED = {"target_op": "grouped_gemm_f32", "skew_shapes": ["large"], "test_command": "./test.sh test_moe.py"}
+
+
+@pytest.mark.feature("F051")
+@pytest.mark.parametrize(
+    ("named", "said"),
+    [
+        ("test_moe.py", "give FILE::NAME"),
+        ("nowhere.py::test_empty_expert", "give FILE::NAME, a file that is there"),
+        ("test_moe.py::test_other", "test_moe.py has no test_other"),
+        ("kernel.c::answer", "kernel.c may be edited by a candidate"),
+        ("bench.sh::canned", "neither test_command nor full_test_command runs bench.sh"),
+    ],
+)
+def test_the_test_with_an_empty_group_is_looked_for(tmp_path, named, said):
+    path = project(tmp_path, **GROUPED, empty_group_test=named)
+    (tmp_path / "test_moe.py").write_text("def test_empty_expert(): ...\n")
+    assert said in problem(path)
+
+
+@pytest.mark.feature("F051")
+def test_a_grouped_operator_without_a_test_of_an_empty_group_is_warned_about(tmp_path):
+    (told,) = load(project(tmp_path, **GROUPED)).warnings
+    assert "grouped_gemm_f32 works on groups, and empty_group_test names no test with an empty one" in told
+    path = project(tmp_path, **GROUPED, empty_group_test="test_moe.py::test_empty_expert")
+    (tmp_path / "test_moe.py").write_text("def test_empty_expert(): ...\n")
+    assert load(path).warnings == ()
+
+
 def test_a_reference_project_that_is_not_there_is_told(tmp_path):
     said = problem(project(tmp_path, knowledge={"reference_project": "../nowhere"}))
     assert said.startswith("ridgeline.yaml: knowledge.reference_project: ")

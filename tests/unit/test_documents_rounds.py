@@ -167,13 +167,20 @@ def test_transfer_check_has_its_eight_fields(fields: dict, kept: bool, decision:
     assert bullets(found)["Bucket"].startswith(fields["bucket"])
 
 
-@pytest.mark.feature("F052")
+@pytest.mark.feature("F051", "F052")
 def test_a_grouped_operator_says_what_is_known_of_skewed_shapes() -> None:
     closed = make_measured(2, 1.08, kept=True)
     plain = make_contract(target_op="grouped_gemm")
     skewed = make_contract(target_op="grouped_gemm", skew_shapes=("cf125",))
     assert transfer_check(closed, plain).robustness == "not shown: the contract names no skewed shape"
-    assert transfer_check(closed, skewed).robustness == "skewed shapes measured in every round: cf125"
+    tested = skewed.model_copy(update={"empty_group_test": "tests/test_grouped.py::test_empty_expert"})
+    assert transfer_check(closed, skewed).robustness == (
+        "skewed shapes measured in every round: cf125; no test with an empty group is named"
+    )
+    assert transfer_check(closed, tested).robustness == (
+        "skewed shapes measured in every round: cf125; "
+        "an empty group is tested by tests/test_grouped.py::test_empty_expert"
+    )
     assert transfer_check(closed).robustness == "n/a (not a grouped operator)"
 
 
