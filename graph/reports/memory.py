@@ -10,6 +10,7 @@ from ridgeline.graph.reports import figures
 from ridgeline.graph.reports.text import clip
 from ridgeline.graph.reports.transfer import transfer_check
 from ridgeline.graph.rules.history import best_profile, masked_versions
+from ridgeline.graph.rules.isa_targets import measure_progress
 from ridgeline.graph.standing import History
 from ridgeline.graph.trial import Drafted, find, find_proposal
 from ridgeline.graph.values import Bottleneck, Hypothesis, LookUp
@@ -100,7 +101,7 @@ def baseline_memory(history: History, baseline: BaselineClosed) -> str:
         "optimization": {**empty, "risks_and_rollback": "", "performance_validated": "YES", "improvement_summary": ""},
         "profile_evidence": _profile(baseline.profile, baseline.bottleneck, "", ()),
         "correctness": {"rel_err": baseline.test.rel_err, "status": "PASS" if baseline.test.passed else "FAIL"},
-        "isa_metric_progress": [],
+        "isa_metric_progress": _goals(history, baseline.profile, baseline.bottleneck),
         "search_log": [],
         "pitfalls_and_fixes": unknown + restart_notes(history, 0),
         "references": [
@@ -136,7 +137,7 @@ def round_memory(history: History, closed: RoundClosed) -> str:
             figures.profile(closed), closed.bottleneck, closed.bottleneck_evidence, hypothesis.evidence
         ),
         "correctness": {"rel_err": test.rel_err if (test := figures.test(closed)) else None, "status": _status(closed)},
-        "isa_metric_progress": _progress(closed),
+        "isa_metric_progress": _progress(closed) + _goals(history, figures.profile(closed), closed.bottleneck),
         "search_log": [_search_entry(search) for search in find_proposal(closed.judged).searches],
         "pitfalls_and_fixes": pitfalls(closed) + restart_notes(history, closed.round - 1),
         "references": [_reference(source, hypothesis) for source in hypothesis.sources],
@@ -275,6 +276,13 @@ def _progress(closed: RoundClosed) -> list[Json]:
         return []
     target = f"{check.expected} from {check.before:g}" if check.before is not None else check.expected
     return [{"metric": check.counter, "target": target, "current": check.after, "met": check.outcome == "confirmed"}]
+
+
+def _goals(history: History, profile: Profiled | None, bottleneck: Bottleneck) -> list[Json]:
+    """The version beside each goal for machine code; one that was not measured is not met."""
+    original = history.baseline.profile if history.baseline else None
+    goals = measure_progress(history.opened.machine, profile, original, bottleneck)
+    return [goal.model_dump() for goal in goals]
 
 
 def _search_entry(search: LookUp) -> Entry:

@@ -6,37 +6,10 @@ from ridgeline.graph.record import Steered
 from ridgeline.graph.reports.machine import UNKNOWN, ceiling_lines, noise_lines, shapes
 from ridgeline.graph.reports.text import cell, code, command, line
 from ridgeline.graph.rules.goal import active_goal, budget_limits, peak_fraction, regression_limit, round_limit
+from ridgeline.graph.rules.isa_targets import ISA_TARGETS, IsaTarget
 from ridgeline.graph.rules.roofline import stop_conditions
 from ridgeline.graph.standing import History
 from ridgeline.prompts.render import render
-
-ISA_TARGETS = {
-    "amd": (
-        "share of buffer_load_dwordx4 among global loads rises",
-        "share of ds_read_b128 and ds_write_b128 among LDS accesses rises",
-        "vgpr_spill_count == 0, no scratch_load and no scratch_store",
-        "SQ_LDS_BANK_CONFLICT below its target",
-        "mfma_busy and valu_busy rise toward their targets",
-        "memory-dependency share of stalls below its target",
-        "active wavefronts per CU at their target",
-        "mean s_waitcnt stall cycles below their target",
-    ),
-    "nvidia": (
-        "memory throughput (SOL) rises",
-        "L2 hit rate rises",
-        "Tensor Core utilization rises",
-        "shares of the stall reasons fall",
-        "share of TMA and cp.async.bulk among loads rises",
-        "shared-memory conflict rate falls",
-    ),
-    "cpu": (
-        "instructions for one call fall",
-        "d1_misses and ll_misses fall",
-        "branch_misses fall",
-        "vectorized_loops rise, missed_vectorizations fall",
-    ),
-}
-"""What machine code should show after a gain, by kind of device; of a processor, the counters that it can show."""
 
 
 def readme(history: History, *, tool: str) -> str:
@@ -61,9 +34,15 @@ def readme(history: History, *, tool: str) -> str:
         noise=noise_lines(history),
         stops=_stops(history),
         steered=[line(item, 300) for event in history.steered[-1:] for item in describe_steering(event)],
-        isa=ISA_TARGETS[opened.machine.kind],
+        isa=[_describe_goal(target) for target in ISA_TARGETS[opened.machine.kind]],
         isa_title={"amd": "AMD", "nvidia": "NVIDIA", "cpu": "CPU"}[opened.machine.kind],
     )
+
+
+def _describe_goal(target: IsaTarget) -> str:
+    """A goal in a line: the number, what it means, and where it holds."""
+    where = f", where the kernel is {target.bound} bound" if target.bound else ""
+    return f"{target.text}: {target.meaning}{where}"
 
 
 def _threshold(history: History) -> str:

@@ -23,6 +23,7 @@ from ridgeline.graph.reports.transfer import transfer_check
 from ridgeline.graph.rules.early_end import note_silent_test
 from ridgeline.graph.rules.headroom import Headroom, compute_headroom, describe_device
 from ridgeline.graph.rules.history import best_profile
+from ridgeline.graph.rules.isa_targets import measure_progress
 from ridgeline.graph.rules.result import compute_product
 from ridgeline.graph.rules.roofline import bound_of
 from ridgeline.graph.standing import History
@@ -299,7 +300,23 @@ def iteration_report(history: History, closed: RoundClosed) -> str:
         detail=line(test.detail, 300) if test else "",
         correctness=contract.correctness.kind,
         prediction=prediction(closed),
+        goals=_goals_table(history, closed),
     )
+
+
+def _goals_table(history: History, closed: RoundClosed) -> str:
+    """The version beside each goal for machine code and counters."""
+    original = history.baseline.profile if history.baseline else None
+    goals = measure_progress(history.opened.machine, figures.profile(closed), original, closed.bottleneck)
+    rows = [
+        (
+            cell(goal.target),
+            "not measured" if goal.current is None else f"{goal.current:g}",
+            "yes" if goal.met else "no",
+        )
+        for goal in goals
+    ]
+    return table(("Goal", "This version", "Met"), rows)
 
 
 def _performance(history: History, old: Benchmark | None, new: Benchmark | None, verdict: Verdict) -> str:

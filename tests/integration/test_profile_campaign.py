@@ -135,6 +135,14 @@ def test_a_faster_kernel_that_spills_is_kept_where_pairs_proved_it(campaign, pre
     else:
         assert "register spills rose from 0 to 48" in verdict["sentence"]
         assert "by the rule of preset `router` (design document 002)" in verdict["sentence"]
+    goals = {
+        goal["metric"]: goal for goal in json.loads((folder / "memory/v1.json").read_text())["isa_metric_progress"]
+    }
+    assert (goals["scratch_bytes"]["target"], goals["scratch_bytes"]["met"]) == ("scratch_bytes == 0", not scratch)
+    assert (goals["mfma_util"]["current"], goals["mfma_util"]["met"]) == (90.0, True)
+    assert ("| scratch_bytes == 0 | 48 | no |" in (folder / "rounds/round-2/iteration_report.md").read_text()) == bool(
+        scratch
+    )
     label, chain = analysed(closed)
     assert label == "compute"
     assert "comp.matrix_busy 0.9" in chain

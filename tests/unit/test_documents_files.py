@@ -137,7 +137,7 @@ def test_readme_of_a_fresh_campaign_says_unknown_and_never_hedges() -> None:
         assert "- Ridge point: UNKNOWN" in text
         assert "compute-bound target: UNKNOWN" in text
         assert not re.search(r"approximately|should be|usually|similar product", text)
-    assert "share of TMA and cp.async.bulk among loads rises" in text
+    assert "async_load_pct above the original's: share of loads that go to shared memory by themselves" in text
 
 
 def test_readme_names_the_targets_that_were_asked_for() -> None:

@@ -28,6 +28,7 @@ from ridgeline.sandbox.profiles.isa.values import (
     Kind,
     NotCompiled,
     Report,
+    Shape,
     Target,
     UnknownTarget,
     target_of,
@@ -206,11 +207,13 @@ PLAIN: tuple[tuple[str, str, float], ...] = (
 )
 """Counter, number of the profile, and the factor between them; shares become per cent. Names are those that the cards
 of `knowledge/` predict by, where one of them means the same."""
+GLOBAL_LOADS: tuple[Kind, ...] = ("global_load", "global_to_lds")
+LDS_ACCESSES: tuple[Kind, ...] = ("lds_read", "lds_write", "lds_other")
 MIXES: tuple[tuple[str, tuple[Kind, ...]], ...] = (
     ("mfma_instructions", ("matrix",)),
-    ("load_instructions", ("global_load", "global_to_lds")),
+    ("load_instructions", GLOBAL_LOADS),
     ("store_instructions", ("global_store",)),
-    ("lds_instructions", ("lds_read", "lds_write", "lds_other")),
+    ("lds_instructions", LDS_ACCESSES),
     ("barriers", ("barrier",)),
     ("atomics", ("atomic",)),
 )
@@ -310,6 +313,24 @@ def _instruction_mix(report: Report | None) -> Iterator[SourcedCounter]:
     yield _counters_of("instructions", report.shape.instructions, rung="isa", source=where)
     for name, kinds in MIXES:
         yield _counters_of(name, report.shape.count(*kinds), rung="isa", source=where)
+    for name, all_kinds, counts in _list_shares(report.shape):
+        if all_kinds:
+            yield _counters_of(name, 100 * counts / all_kinds, rung="isa", source=where)
+
+
+WIDE_BYTES = 16
+"""Of one lane: `buffer_load_dwordx4`, `ds_read_b128`, `LDG.E.128`."""
+
+
+def _list_shares(shape: Shape) -> Iterator[tuple[str, int, int]]:
+    """Counter, accesses of its kind, and those of them that it is the share of."""
+    wide = {
+        kinds: sum(width.count for width in shape.widths if width.kind in kinds and width.lane_bytes >= WIDE_BYTES)
+        for kinds in (GLOBAL_LOADS, LDS_ACCESSES)
+    }
+    yield "wide_load_pct", shape.count(*GLOBAL_LOADS), wide[GLOBAL_LOADS]
+    yield "wide_lds_pct", shape.count(*LDS_ACCESSES), wide[LDS_ACCESSES]
+    yield "async_load_pct", shape.count(*GLOBAL_LOADS), shape.count("global_to_lds")
 
 
 def _time_counters(kernel: KernelProfile, by_name: dict[str, ProfileNumber]) -> Iterator[SourcedCounter]:
