@@ -27,6 +27,7 @@ from ridgeline.graph.ports import Formatting, Planner, Ports, Profiler
 from ridgeline.graph.record import BaselineClosed
 from ridgeline.graph.values import Value
 from ridgeline.sandbox.devices.gate import CardGate, gate_of
+from ridgeline.sandbox.devices.lease import telling
 from ridgeline.sandbox.devices.machine import LocalDevice
 from ridgeline.sandbox.isolation.commands import has_own_table
 from ridgeline.sandbox.isolation.directory_pool import discard_tree
@@ -257,6 +258,13 @@ def measuring(loaded: LoadedContract) -> Iterator[tuple[Ports, str]]:
 @contextmanager
 def throwaway_ports(loaded: LoadedContract) -> Iterator[Ports]:
     """Ports on a campaign that is removed afterwards: for commands that measure without keeping anything."""
+    with throwaway_place(loaded) as place:
+        yield connect(place, loaded.contract, "catalog")
+
+
+@contextmanager
+def throwaway_place(loaded: LoadedContract) -> Iterator[Place]:
+    """A campaign's folder that is removed afterwards, with the trees that were checked out in it."""
     repository = find_repository(loaded.root)
     folder = Path(tempfile.mkdtemp(prefix="ridgeline-check-"))
     place = Place(
@@ -265,7 +273,8 @@ def throwaway_ports(loaded: LoadedContract) -> Iterator[Ports]:
         campaign_dir=folder,
     )
     try:
-        yield connect(place, loaded.contract, "catalog")
+        with telling(note):
+            yield place
     finally:
         discard_tree(folder)
         # the checked-out trees are gone: let git forget them too

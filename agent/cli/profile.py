@@ -10,6 +10,7 @@ from ridgeline.agent.errors import UserError
 
 if TYPE_CHECKING:
     from ridgeline.agent.profiles.document import JudgedKernel, KernelChange
+    from ridgeline.agent.profiles.run import ProcessorProfile
     from ridgeline.graph.kernel_profile import Recording
     from ridgeline.sandbox.profiles.profilers.gpu import Only
 
@@ -99,13 +100,19 @@ def run(
 ) -> None:
     """Run the contract's profile command, else its benchmark, under the best profiler that this machine permits."""
     from ridgeline.agent.profiles import document, report
-    from ridgeline.agent.profiles.run import record
+    from ridgeline.agent.profiles.run import is_on_processor, record, record_on_processor
 
     flags: dict[Only, bool] = {"asm": asm_only, "att": att_only, "pmc": pmc_only}
     chosen = [name for name, wanted in flags.items() if wanted]
     if len(chosen) > 1:
         raise UserError(f"{' and '.join(f'--{name}-only' for name in chosen)}: give one of them")
     only = chosen[0] if chosen else None
+    if is_on_processor(contract):
+        if only is not None:
+            raise UserError(f"--{only}-only: is for a card, and {contract} names the processor; leave it out")
+        measured = record_on_processor(contract, kernel=kernel, out=out, progress=console.note)
+        _print_processor(measured, as_json=as_json)
+        return
     outcome = record(contract, kernel=kernel, out=out, progress=console.note, only=only)
     for note in outcome.notes:
         console.note(report.plain(note, 400))
@@ -129,6 +136,29 @@ def _print_assembly(files: "tuple[Path, ...]", contract: Path, *, as_json: bool)
         return
     for path in files:
         console.say(f"{path}: read it with `ridgeline isa`")
+
+
+def _print_processor(measured: "ProcessorProfile", *, as_json: bool) -> None:
+    """What it used, where time went, and the counters that a campaign reads."""
+    if as_json:
+        console.emit(measured)
+        return
+    from ridgeline.agent.profiles.report import number, plain
+
+    usage, profiled = measured.usage, measured.profiled
+    console.say(
+        f"used    {usage.user_s:.3f} s user and {usage.system_s:.3f} s system in {usage.wall_s:.3f} s, "
+        f"{usage.faults} page faults, {usage.waits} waits, {usage.preempted} times taken off its core"
+    )
+    for item in measured.hot:
+        console.say(f"hot     {item.share:6.1%}  {plain(item.symbol, 80)}  ({plain(item.file, 60)})")
+    if profiled is not None:
+        console.say(f"counted by {profiled.rung}, at {profiled.commit[:12]}:")
+        console.table(("NUMBER", "VALUE"), [(counter.name, number(counter.value)) for counter in profiled.counters])
+    for note in measured.notes:
+        console.note(plain(note, 400))
+    for path in measured.paths:
+        console.note(f"kept: {path}")
 
 
 def _print_recordings(

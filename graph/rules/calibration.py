@@ -17,6 +17,8 @@ def next_calibration(history: History) -> Literal["calibration", "canary"] | Non
     limits = history.limits
     if limits.preset != "evidence" or limits.calibration_pairs == 0 or history.baseline is None:
         return None
+    if history.rounds and history.rounds[-1].judged.verdict.reason == "stopped":
+        return None  # nothing follows
     latest = history.calibrations[-1] if history.calibrations else None
     if latest is None or (latest.alarm and not latest.fresh):
         return "calibration"

@@ -10,7 +10,7 @@ from pathlib import Path
 from ridgeline.graph.contract import Contract
 from ridgeline.graph.errors import DeviceBusy, DeviceLost, StopAsked
 from ridgeline.sandbox.devices.idle import Cards, binding, gate_settings, matching_cards, rank_idle, visible_cards
-from ridgeline.sandbox.devices.lease import lease
+from ridgeline.sandbox.devices.lease import lease, telling
 from ridgeline.sandbox.devices.tools import PROGRAMS, is_installed, tools_of
 from ridgeline.sandbox.devices.values import CardSample, CardVerdict, GateSettings, Vendor, device_kind
 
@@ -241,7 +241,7 @@ def card_for(contract: Contract, *, wait_s: float, say: Callable[[str], None]) -
     """
     gate = gate_of(contract, retry_s=min(RETRY_S, wait_s), max_s=wait_s, say=say)
     if gate is None:
-        with lease("cpu", wait_s=wait_s):
+        with telling(say), lease("cpu", wait_s=wait_s):
             yield {}
         return
     with gate.hold() as bound:

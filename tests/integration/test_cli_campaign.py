@@ -112,27 +112,3 @@ def test_an_interrupted_campaign_says_how_to_go_on_and_goes_on(cli, make_reposit
     resumed = cli("resume", campaign, "--json")
     assert resumed.code == 0, resumed.err
     assert resumed.json["status"] == "concluded"
-
-
-def read_statuses(root):
-    """Statuses of its campaigns, without the spaces between their words."""
-    return [path.read_text().replace(" ", "") for path in root.glob("agent/workspace/*/status.json")]
-
-
-def test_a_stop_request_ends_its_round_and_it_concludes(cli, make_repository):
-    root = make_repository({**files(), "bench.sh": SLOW_BENCH})
-    argv = (sys.executable, "-m", "ridgeline", "run", str(root), *QUICK[2:], "--json")
-    with subprocess.Popen(
-        argv, cwd=Path(__file__).parents[2], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    ) as process:
-        limit = time.monotonic() + 60
-        while not any('"phase":"measure"' in text for text in read_statuses(root)) and time.monotonic() < limit:
-            time.sleep(0.02)
-        (campaign,) = root.glob("agent/workspace/*")
-        assert cli("stop", campaign).code == 0
-        out, err = process.communicate(timeout=120)
-    assert process.returncode == 0, err
-    outcome = Outcome.model_validate_json(out)
-    assert (outcome.status, outcome.accepted, outcome.rolled_back) == ("concluded", 0, 1)
-    *_, closed, _ = (json.loads(line)["body"] for line in (campaign / "ledger.jsonl").read_text().splitlines())
-    assert closed["judged"]["verdict"]["reason"] == "stopped"

@@ -2,6 +2,8 @@
 
 import json
 import random
+import shutil
+import sys
 from pathlib import Path
 
 import pytest
@@ -331,7 +333,79 @@ def test_a_pass_of_rocprofv3_is_none_of_a_card_of_nvidia(cli, on_gpu):
     assert (said.code, "--att-only: is a pass of rocprofv3" in said.complaint) == (2, True)
 
 
-def test_a_contract_of_the_processor_is_refused(cli, make_repository):
-    said = cli("profile", "run", make_repository(text_project.files()))
+PERF = """#!/bin/sh
+case "$1" in
+stat) echo "Error: refused"; exit 1;;
+record) while [ "$1" != -- ]; do shift; done; shift; "$@";;
+report) cat <<'TABLE'
+# Overhead  Shared Object  Symbol
+    81.20%  libkernel.so   [.] scale<float, 4>(float*, int)
+    18.80%  [kernel.kallsyms]  [k] clear_page
+TABLE
+esac
+"""
+
+
+@pytest.fixture
+def on_processor(make_repository, monkeypatch, tmp_path):
+    """`on_processor(perf=..., **fields of the contract)` -> its folder; only Python, git and that perf are on PATH."""
+
+    def make(perf=None, **fields):
+        files = dict(text_project.files())
+        files["ridgeline.yaml"] = yaml.safe_dump(yaml.safe_load(files["ridgeline.yaml"]) | fields)
+        tools = tmp_path / "tools"
+        tools.mkdir()
+        (tools / "python3").symlink_to(Path(sys.executable).resolve())
+        for name in ("git", "sh", "cat", "env", "true"):
+            (tools / name).symlink_to(shutil.which(name))
+        if perf is not None:
+            (tools / "perf").write_text(perf)
+            (tools / "perf").chmod(0o755)
+        monkeypatch.setenv("PATH", str(tools))
+        monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))  # a lease that nobody else holds
+        monkeypatch.chdir(tmp_path)
+        return make_repository(files)
+
+    return make
+
+
+BUSY = ["python3", "-c", "sum(range(2_000_000)); print('kernel_time_us=12.5'); print('calls=3')"]
+
+
+def test_a_program_of_the_processor_tells_what_it_used_and_what_nothing_here_could_see(cli, on_processor, tmp_path):
+    root = on_processor(profile={"command": BUSY, "kernel": "scale"})
+    said = cli("profile", "run", root, "--json")
+    assert said.code == 0, said.err
+    usage, profiled = said.json["usage"], said.json["profiled"]
+    assert 0 < usage["user_s"] + usage["system_s"] < usage["wall_s"] * 1.1
+    assert usage["faults"] > 100
+    assert {one["name"]: one["value"] for one in profiled["counters"]} == {"kernel_time_us": 12.5, "calls": 3}
+    assert (profiled["rung"], said.json["hot"], said.json["paths"]) == ("timing_only", [], [])
+    for missing in ("perf is not installed: no samples", "valgrind is not installed", "compiler report: "):
+        assert any(missing in note for note in said.json["notes"]), missing
+    assert list((tmp_path / "profiles").iterdir()) == []
+    text = cli("profile", "run", root)
+    assert "s user and " in text.out
+    assert "perf is not installed: no samples say where the time goes" in text.err
+
+
+def test_samples_name_the_functions_where_time_goes_of_a_benchmark_too(cli, on_processor):
+    root = on_processor(perf=PERF)  # its contract has no profile command
+    said = cli("profile", "run", root, "--json")
+    assert said.code == 0, said.err
+    assert said.json["hot"] == [
+        {"share": 0.812, "file": "libkernel.so", "symbol": "scale<float, 4>(float*, int)"},
+        {"share": 0.188, "file": "[kernel.kallsyms]", "symbol": "clear_page"},
+    ]
+    assert any("perf stat is refused here: Error: refused" in note for note in said.json["notes"])
+    refused = cli("profile", "run", root, "--pmc-only")
+    assert refused.code == 2
+    assert "names the processor" in refused.complaint
+
+
+def test_a_program_of_the_processor_that_fails_is_one_line(cli, on_processor, tmp_path):
+    root = on_processor(profile={"command": ["python3", "-c", "import no_such_module"]})
+    said = cli("profile", "run", root)
     assert said.code == 2
-    assert "target_gpu" in said.complaint
+    assert "profile.command: python3 -c import no_such_module: exit code 1" in said.complaint
+    assert not any((tmp_path / "profiles").iterdir())

@@ -50,10 +50,11 @@ RIDGELINE = (sys.executable, "-m", "ridgeline")
 
 
 @pytest.fixture
-def project(tmp_path: Path) -> Path:
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A repository whose test of any other kernel than the first takes five minutes."""
     import hashlib
 
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))  # what other tests time is not waited for
     folder = tmp_path / "project"
     folder.mkdir()
     files = {"kernel.c": KERNEL, "test.py": TEST, "bench.py": BENCH, "ridgeline.yaml": CONTRACT}
@@ -101,7 +102,9 @@ def test_a_stop_ends_the_step_under_way_and_the_campaign_concludes(project: Path
     assert time.monotonic() - asked < 15, err
     outcome = json.loads(out)
     assert (outcome["status"], outcome["accepted"], outcome["rolled_back"]) == ("concluded", 0, 1)
-    *_, closed, concluded = read_bodies(campaign)
+    bodies = list(read_bodies(campaign))
+    (closed,) = (body for body in bodies if body["kind"] == "round")
+    concluded = bodies[-1]
     assert closed["judged"]["verdict"]["reason"] == "stopped"
     assert "a person asked to stop" in closed["judged"]["verdict"]["sentence"]
     assert concluded["worked_s"] == pytest.approx(
@@ -136,3 +139,15 @@ def test_who_waits_says_for_whom_and_hears_a_stop(project: Path, tmp_path: Path)
     assert "at most 5 min" in waits
     assert running.returncode == 2
     assert not campaign.exists()
+
+
+@pytest.mark.slow
+def test_check_says_for_whom_it_waits(project: Path) -> None:
+    words = (*RIDGELINE, "check", str(project))
+    with lease("cpu", wait_s=60):
+        checking = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        assert checking.stderr is not None
+        waits = next(line for line in checking.stderr if "waiting for" in line)
+        checking.terminate()
+        checking.communicate(timeout=60)
+    assert f"waiting for the cpu: process {os.getpid()} " in waits

@@ -183,6 +183,12 @@ def test_when_identical_versions_are_timed(known, due):
     assert calibration.next_calibration(known) == due
 
 
+def test_a_round_that_a_stop_ended_is_followed_by_no_canary():
+    ended = make_round(2, "rolled_back", reason="stopped")
+    known = make_history(ended, limits=make_limits(), calibrations=(calibrated(REMEMBERED),))
+    assert calibration.next_calibration(known) is None
+
+
 @pytest.mark.parametrize("preset", ["campaign", "router", "autonomous"])
 def test_the_documents_own_rules_calibrate_nothing(preset):
     assert calibration.next_calibration(make_history(limits=make_limits(preset))) is None
