@@ -23,6 +23,7 @@ from ridgeline.graph.values import Value
 from ridgeline.knowledge.definitions import list_functions
 from ridgeline.knowledge.rewrite import code
 from ridgeline.sandbox.devices.values import device_kind
+from ridgeline.sandbox.judge.task_file import TaskError, load_task
 from ridgeline.sandbox.store.yaml_file import NotReadable, document, explain_errors, fields_of_lines, unknown_keys
 from ridgeline.sandbox.workspace.globs import matches
 
@@ -74,6 +75,7 @@ def load(path: Path) -> LoadedContract:
     except ValidationError as error:
         problems.extend(line for line in explain_errors(error) if line.split(":")[0] not in fields_of_lines(problems))
         raise UserErrors([f"{file.name}: {line}" for line in problems]) from None
+    contract = _take_weights(contract, file.parent)
     problems = [*_find_unmatched_globs(contract, file.parent), *_programs(contract, file.parent), *_formulas(contract)]
     problems += _wikis(contract, file.parent)
     problems += _find_marked_places(contract, file.parent)
@@ -106,6 +108,22 @@ def with_wikis(loaded: LoadedContract, folders: Sequence[Path]) -> LoadedContrac
 def schema() -> dict[str, object]:
     """JSON Schema of `ridgeline.yaml`."""
     return Contract.model_json_schema()
+
+
+def _take_weights(contract: Contract, root: Path) -> Contract:
+    """The contract with what its task says of the weight and protection of sizes, where it says nothing itself."""
+    if contract.task_file is None or contract.scoring.shape_weights or contract.scoring.protected_shapes:
+        return contract
+    try:
+        task, _ = load_task(root / contract.task_file)
+    except TaskError:
+        return contract  # told where the task is used
+    weights = {size.label: size.weight for size in task.timed if size.weight != 1}
+    protected = tuple(size.label for size in task.timed if size.protected)
+    if not (weights or protected):
+        return contract
+    scoring = contract.scoring.model_copy(update={"shape_weights": weights, "protected_shapes": protected})
+    return contract.model_copy(update={"scoring": scoring})
 
 
 def _find(path: Path) -> Path:

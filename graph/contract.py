@@ -1,5 +1,6 @@
 """What a project tells Ridgeline about itself: the models behind `ridgeline.yaml`."""
 
+import math
 import re
 import shlex
 from typing import Annotated, Any, Literal, Self
@@ -98,6 +99,11 @@ def _plain_output(value: object) -> bool:
     return value is None
 
 
+def _says_nothing(value: object) -> bool:
+    """Likewise, of a table or list."""
+    return not value
+
+
 class Scoring(Value):
     """Prerequisite 6: how a row becomes a score."""
 
@@ -109,6 +115,11 @@ class Scoring(Value):
     backward: str | None = None
     time_ms: str | None = None
     """Column with the time of one call in milliseconds, for the roofline and the reports."""
+    shape_weights: Annotated[dict[str, float], Field(exclude_if=_says_nothing)] = {}
+    """Weight of a shape in every mean over shapes, by label: the share of calls that a service makes. Others have 1;
+    of a task those that its `shapes` say."""
+    protected_shapes: Annotated[tuple[str, ...], Field(exclude_if=_says_nothing)] = ()
+    """Shapes that may lose nothing: one that is slower with confidence, however little, rolls a round back."""
     engine: Engine = "wall"
     """What took the benchmark's times. `cpu`: processor time of a kernel of this machine's processor, as its benchmark
     reports it by `getrusage` or `CLOCK_PROCESS_CPUTIME_ID`; what sleeps, waits or runs side by side does not show in it."""
@@ -118,6 +129,18 @@ class Scoring(Value):
         if self.backward and not self.forward:
             raise ValueError("backward is given without forward; name both columns")
         return self
+
+    @field_validator("shape_weights")
+    @classmethod
+    def _are_weights(cls, weights: dict[str, float]) -> dict[str, float]:
+        for label, weight in weights.items():
+            if not (math.isfinite(weight) and weight > 0):
+                raise ValueError(f"shape_weights: {label}: {weight:g} is no weight; give a number above 0")
+        return weights
+
+    def weight(self, label: str) -> float:
+        """Of a shape in means over shapes."""
+        return self.shape_weights.get(label, 1.0)
 
     @property
     def combined(self) -> bool:

@@ -221,11 +221,20 @@ class BenchmarkFailed(Value):
     """Seconds that a card's lease was held for it; 0 on a processor, and in records older than this field."""
 
 
+def _is_one(weight: object) -> bool:
+    """Left out of a record, so that a line reads as before the field existed."""
+    return weight == 1
+
+
 class ShapePairs(Value):
     """Paired log-ratios of one shape: `pairs[p][b]` = ln(t_best / t_candidate) of ABBA block b in process pair p."""
 
     label: str
     config_class: str = "all"
+    weight: Annotated[float, Field(gt=0, exclude_if=_is_one)] = 1.0
+    """In means over shapes."""
+    protected: Annotated[bool, Field(exclude_if=_unsaid)] = False
+    """May lose nothing: slower with confidence, however little, is lost."""
     pairs: tuple[tuple[float, ...], ...]
     best_us: float
     """Median time of one call of the best version in microseconds."""

@@ -74,6 +74,10 @@ class Shape(Value):
     config_class: str = "all"
     timed: bool = True
     """False: correctness only."""
+    weight: float = Field(default=1.0, gt=0, allow_inf_nan=False)
+    """In the mean over timed sizes: the share of calls that a service makes at it."""
+    protected: bool = False
+    """May lose nothing: slower with confidence, however little, is lost."""
 
     @field_validator("label")
     @classmethod

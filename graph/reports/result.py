@@ -125,12 +125,23 @@ def unsettled_lines(result: Result) -> list[str]:
 def shapes_table(test: FinalTest) -> str:
     """Original against best, shape by shape, of the final test, and the whole last."""
     body = [
-        (cell(shape.label), number(shape.original_us), number(shape.best_us), times(shape.speedup), _range(shape))
+        (
+            cell(_weighted_label(shape)),
+            number(shape.original_us),
+            number(shape.best_us),
+            times(shape.speedup),
+            _range(shape),
+        )
         for shape in test.shapes
     ]
     least = f"**at least {times(test.lower)}**" if test.lower is not None else "-"
-    mean_row = ("**geometric mean**", "", "", f"**{times(test.speedup)}**", least)
+    mean = "geometric mean, weighted" if any(shape.weight != 1 for shape in test.shapes) else "geometric mean"
+    mean_row = (f"**{mean}**", "", "", f"**{times(test.speedup)}**", least)
     return table(("Shape", "original, us", "best, us", "Speedup", "Interval"), [*body, mean_row])
+
+
+def _weighted_label(shape: ShapeGain) -> str:
+    return shape.label if shape.weight == 1 else f"{shape.label} (weight {shape.weight:g})"
 
 
 def shapes_note(test: FinalTest) -> str:

@@ -160,7 +160,7 @@ class EvidenceRule:
         self, trial: Traced, readings: Readings, standing: Standing, limits: Limits, *, best_profile: Profiled | None
     ) -> Outcome:
         """Accepted iff the lower bound exceeds the margin and no shape is slower: none with confidence beyond
-        shape_guard, and no core shape by core_shape_regress_limit even as a point estimate.
+        shape_guard (a protected one: at all), and no core shape by core_shape_regress_limit even as a point estimate.
         """
         notes_of_losses = _note_lost_looks(readings)
         if not readings.comparisons:
@@ -186,7 +186,8 @@ def _is_settled(estimate: Estimate, standing: Standing, limits: Limits) -> bool:
     decision = decide_from_pairs(estimate, limits)
     if decision == "faster":
         skewed = [shape for shape in _list_shape_changes(estimate) if shape.label in standing.contract.skew_shapes]
-        at_risk = any(shape.theta < math.log1p(-limits.shape_guard) for shape in estimate.shapes)
+        guard, protected = math.log1p(-limits.shape_guard), standing.contract.scoring.protected_shapes
+        at_risk = any(shape.theta < (0.0 if shape.label in protected else guard) for shape in estimate.shapes)
         return not at_risk and not (
             skewed and look_at_skewed_gain(math.expm1(estimate.theta), skewed, limits) == "unresolved"
         )

@@ -93,13 +93,6 @@ def answer_faster(gain: float, limits: Limits) -> Answer:
     return "unverified" if exceeds(gain, 0.0) else "no"
 
 
-def find_lost_shapes(shapes: Sequence[ShapeChange], labels: Sequence[str], limits: Limits) -> tuple[ShapeChange, ...]:
-    """Shapes among `labels` that lost core_shape_regress_limit or more."""
-    return tuple(
-        shape for shape in shapes if shape.label in labels and at_least(-shape.gain, limits.core_shape_regress_limit)
-    )
-
-
 def describe_losses(shapes: Sequence[ShapeChange]) -> str:
     """The losing shapes, for a sentence."""
     return ", ".join(f"shape {shape.label} lost {-shape.gain:.1%}" for shape in shapes)

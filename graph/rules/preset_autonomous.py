@@ -14,12 +14,11 @@ from ridgeline.graph.rules.outcome import (
     describe_losing_classes,
     describe_losses,
     find_losing_classes,
-    find_lost_shapes,
     propose_split,
     reject_outcome,
     target_class,
 )
-from ridgeline.graph.rules.readings import Readings, active_labels, core_labels, reference_run
+from ridgeline.graph.rules.readings import Readings, active_labels, find_lost_shapes, reference_run
 from ridgeline.graph.rules.score import EDGE, Delta, delta, exceeds, gain
 from ridgeline.graph.standing import BenchmarkWant, Standing
 from ridgeline.graph.trial import Stage, Timed, Traced, Verified
@@ -121,7 +120,7 @@ def _has_same_direction(deltas: list[Delta], limits: Limits) -> bool:
 def _check_core_shapes(
     mean: float, shapes: tuple[ShapeChange, ...], standing: Standing, limits: Limits
 ) -> Outcome | None:
-    drops = find_lost_shapes(shapes, core_labels(standing, "full"), limits)
+    drops = find_lost_shapes(shapes, standing, "full", limits)
     if not drops:
         return None
     return reject_outcome(

@@ -18,11 +18,10 @@ from ridgeline.graph.rules.outcome import (
     average_shapes,
     compute_class_gains,
     describe_losses,
-    find_lost_shapes,
     propose_split,
     reject_outcome,
 )
-from ridgeline.graph.rules.readings import Readings, active_labels, core_labels, reference_run
+from ridgeline.graph.rules.readings import Readings, active_labels, find_lost_shapes, reference_run
 from ridgeline.graph.rules.score import Delta, at_least, delta, exceeds, relative_stddev
 from ridgeline.graph.standing import BenchmarkWant, Standing
 from ridgeline.graph.trial import Stage, Timed, Traced, Verified, find_proposal
@@ -176,7 +175,7 @@ def _count_repeats(level_gain: LevelGain, readings: Readings, standing: Standing
 
 def _is_doubtful_drop(level_gain: LevelGain, readings: Readings, standing: Standing, limits: Limits) -> bool:
     """Whether every core drop is within the spread of its own rows."""
-    drops = find_lost_shapes(level_gain.first_delta.shapes, core_labels(standing, level_gain.level), limits)
+    drops = find_lost_shapes(level_gain.first_delta.shapes, standing, level_gain.level, limits)
     run, best = readings.run("candidate", level_gain.level, 0), reference_run(readings, standing, level_gain.level)
     return (
         bool(drops)
@@ -187,7 +186,7 @@ def _is_doubtful_drop(level_gain: LevelGain, readings: Readings, standing: Stand
 
 
 def _needs_full_level(trial: Stage, quick: LevelGain, standing: Standing, limits: Limits) -> bool:
-    if not exceeds(quick.gain, 0.0) or find_lost_shapes(quick.shapes, core_labels(standing, "quick"), limits):
+    if not exceeds(quick.gain, 0.0) or find_lost_shapes(quick.shapes, standing, "quick", limits):
         return False
     if not at_least(quick.gain, limits.near_noise_limit) and not quick.is_steady(limits):
         return False
@@ -214,7 +213,7 @@ def _describe_falling_metrics(level_gain: LevelGain) -> str:
 
 
 def _check_core_drops(trial: Stage, level_gain: LevelGain, standing: Standing, limits: Limits) -> Outcome | None:
-    drops = find_lost_shapes(level_gain.shapes, core_labels(standing, level_gain.level), limits)
+    drops = find_lost_shapes(level_gain.shapes, standing, level_gain.level, limits)
     if not drops:
         return None
     answer = answer_faster(level_gain.gain, limits)
@@ -252,7 +251,7 @@ def _accept_tie(level_gain: LevelGain, readings: Readings, standing: Standing, l
     if (
         before == 0
         or after > STEADIER * before
-        or find_lost_shapes(level_gain.shapes, core_labels(standing, level_gain.level), limits)
+        or find_lost_shapes(level_gain.shapes, standing, level_gain.level, limits)
     ):
         return None
     outcome = accept_outcome(level_gain.gain, level_gain.shapes, limits)

@@ -5,9 +5,11 @@ from typing import Literal
 
 from ridgeline.graph.evidence import Benchmark, BenchmarkFailed, Comparison, Level, Measured, MixedEvidence
 from ridgeline.graph.limits import Limits
+from ridgeline.graph.rules.score import at_least, exceeds
 from ridgeline.graph.standing import Standing
 from ridgeline.graph.trial import Applied, Stage, Timed, find
 from ridgeline.graph.values import Value
+from ridgeline.graph.verdict import ShapeChange
 
 DISTURBED = "unstable"
 """The reason of a failure that says nothing about the candidate. Only pairs have it."""
@@ -71,6 +73,19 @@ def core_labels(standing: Standing, level: Level) -> tuple[str, ...]:
     """Core shapes at this level: the contract's, else the whole active set of the level."""
     labels = standing.contract.core_shapes
     return labels or (standing.core_shapes if level == "quick" else standing.all_shapes)
+
+
+def find_lost_shapes(
+    shapes: Sequence[ShapeChange], standing: Standing, level: Level, limits: Limits
+) -> tuple[ShapeChange, ...]:
+    """Core shapes that lost core_shape_regress_limit or more, and protected ones that lost more than noise."""
+    core, protected = core_labels(standing, level), standing.contract.scoring.protected_shapes
+    return tuple(
+        shape
+        for shape in shapes
+        if (shape.label in core and at_least(-shape.gain, limits.core_shape_regress_limit))
+        or (shape.label in protected and exceeds(-shape.gain, limits.noise_threshold))
+    )
 
 
 def reference_run(readings: Readings, standing: Standing, level: Level) -> Benchmark | None:

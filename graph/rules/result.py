@@ -35,6 +35,8 @@ class ShapeGain(Value):
     """One shape of the final test."""
 
     label: str
+    weight: float = 1.0
+    """In the mean over shapes."""
     original_us: float
     """Median time of one call in microseconds, like `best_us`, of the same process pairs."""
     best_us: float
@@ -187,6 +189,7 @@ def read_final_test(conclusion: Concluded | None, limits: Limits) -> FinalTest |
         shapes.append(
             ShapeGain(
                 label=shape.label,
+                weight=shape.weight,
                 original_us=shape.best_us,
                 best_us=shape.candidate_us,
                 speedup=exp(alone.theta),

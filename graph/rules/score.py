@@ -38,10 +38,15 @@ def combined_step(forward: float, backward: float) -> float:
 
 def geomean(values: Iterable[float]) -> float:
     """Geometric mean of positive numbers; ScoreError when there are none or one is not positive."""
-    logs = [math.log(_require_positive(value, "value")) for value in values]
+    return _weighted_geomean([(value, 1.0) for value in values])
+
+
+def _weighted_geomean(weighted: Sequence[tuple[float, float]]) -> float:
+    """Geometric mean of positive numbers with their weights. Raises as `geomean`."""
+    logs = [(weight * math.log(_require_positive(value, "value")), weight) for value, weight in weighted]
     if not logs:
         raise ScoreError("no values to average")
-    return math.exp(math.fsum(logs) / len(logs))
+    return math.exp(math.fsum(log for log, _ in logs) / math.fsum(weight for _, weight in logs))
 
 
 def gain(candidate: float, best: float, higher_is_better: bool) -> float:
@@ -88,16 +93,21 @@ def score_vector(rows: Sequence[Row], scoring: Scoring, *, metric: str | None = 
 
 
 def aggregate(rows: Sequence[Row], scoring: Scoring) -> float:
-    """Geometric mean of the row scores. Raises FailedRows or ScoreError instead of inventing a number."""
-    return geomean(item.value for item in score_vector(rows, scoring))
+    """Geometric mean of the row scores, by the contract's weights. Raises FailedRows or ScoreError instead of inventing a number."""
+    return _average(score_vector(rows, scoring), scoring)
 
 
 def aggregates(rows: Sequence[Row], scoring: Scoring) -> tuple[Named, ...]:
     """One geometric mean for each independent primary metric. Raises like `aggregate`."""
     return tuple(
-        Named(name=metric, value=geomean(item.value for item in score_vector(rows, scoring, metric=metric)))
+        Named(name=metric, value=_average(score_vector(rows, scoring, metric=metric), scoring))
         for metric in metric_names(scoring)
     )
+
+
+def _average(scores: Sequence[Named], scoring: Scoring) -> float:
+    """Geometric mean over shapes, by the contract's weights."""
+    return _weighted_geomean([(item.value, scoring.weight(item.name)) for item in scores])
 
 
 def mean_gain(shapes: Sequence[ShapeChange]) -> float:

@@ -27,7 +27,8 @@ class NoShapes(ValueError):
 
 
 def choose_representative(rows: Sequence[Row], contract: Contract) -> tuple[str, ...]:
-    """Labels of the quick level, in the benchmark's order: small, medium, large, the two noisiest, every skewed one.
+    """Labels of the quick level, in the benchmark's order: small, medium, large, the two noisiest, every skewed
+    and every protected one.
 
     Size is the contract's FLOPs, else its bytes, else the row's time, else the row's position.
     Raises NoShapes, ShapeMissing, SkewMissing, or FormulaError for a formula over a column that the rows lack.
@@ -36,13 +37,20 @@ def choose_representative(rows: Sequence[Row], contract: Contract) -> tuple[str,
     if not passing:
         raise NoShapes("no row of the baseline passed")
     labels = tuple(row.label for row in rows)
-    if missing := [label for label in contract.core_shapes if label not in labels]:
-        raise ShapeMissing(f"core_shapes: {explain_missing_shapes(missing, labels)}")
+    named = {
+        "core_shapes": contract.core_shapes,
+        "scoring.shape_weights": tuple(contract.scoring.shape_weights),
+        "scoring.protected_shapes": contract.scoring.protected_shapes,
+    }
+    for field, names in named.items():
+        if missing := [label for label in names if label not in labels]:
+            raise ShapeMissing(f"{field}: {explain_missing_shapes(missing, labels)}")
     skewed = _find_skewed(passing, contract)
     by_size = sorted(range(len(passing)), key=lambda index: _row_size(passing[index], contract, index))
     chosen = {passing[by_size[place]].label for place in (0, len(by_size) // 2, -1)}
     chosen.update(_find_noisiest([row for row in passing if row.label not in chosen], contract))
-    return tuple(row.label for row in passing if row.label in chosen or row.label in skewed)
+    always = skewed.union(contract.scoring.protected_shapes)
+    return tuple(row.label for row in passing if row.label in chosen or row.label in always)
 
 
 def explain_missing_shapes(missing: Sequence[str], labels: Sequence[str]) -> str:

@@ -10,9 +10,9 @@ from ridgeline.graph.limits import Limits
 from ridgeline.graph.record import BaselineClosed, RoundClosed
 from ridgeline.graph.rules.gates import is_same_rung
 from ridgeline.graph.rules.history import best_round, masked_versions, standing
-from ridgeline.graph.rules.outcome import describe_losses, find_lost_shapes
+from ridgeline.graph.rules.outcome import describe_losses
 from ridgeline.graph.rules.preset_autonomous import KERNEL_TIME
-from ridgeline.graph.rules.readings import core_labels, find_failing_rows
+from ridgeline.graph.rules.readings import find_failing_rows, find_lost_shapes
 from ridgeline.graph.rules.score import ScoreError, aggregate, delta, exceeds, geomean
 from ridgeline.graph.standing import History
 from ridgeline.graph.trial import Applied, Timed, Traced, find, find_proposal
@@ -266,6 +266,6 @@ def check_full_run(run: Benchmark, history: History) -> tuple[bool, str]:
         change = delta(run, baseline.quick, history.contract.scoring, labels=best.all_shapes)
     except (ScoreError, MixedEvidence) as error:
         return False, str(error)
-    drops = find_lost_shapes(change.shapes, core_labels(best, "full"), history.limits)
+    drops = find_lost_shapes(change.shapes, best, "full", history.limits)
     note = f"round-{best.round} over all shapes: {change.gain:+.1%} against the original"
     return True, f"{note}; {describe_losses(drops)}" if drops else note

@@ -106,9 +106,15 @@ def _join_batches(parts: Sequence[ShapePairs]) -> ShapePairs:
 
 
 def compute_pair_means(shapes: Sequence[ShapePairs]) -> list[float]:
-    """One number per process pair: the trimmed mean of its blocks, averaged over shapes."""
+    """One number per process pair: the trimmed mean of its blocks, averaged over shapes by their weights."""
     by_shape = [[_trimmed_mean(blocks) for blocks in shape.pairs] for shape in shapes]
-    return [statistics.fmean(values) for values in zip(*by_shape, strict=True)]
+    return [statistics.fmean(values, weights=weigh(shapes)) for values in zip(*by_shape, strict=True)]
+
+
+def weigh(shapes: Sequence[ShapePairs]) -> list[float] | None:
+    """The weights of shapes in a mean; None where all are alike, so that it is the plain mean to the last bit."""
+    weights = [shape.weight for shape in shapes]
+    return weights if len(set(weights)) > 1 else None
 
 
 def compute_block_scatter(shapes: Sequence[ShapePairs]) -> float:

@@ -40,7 +40,7 @@ class ShapeEstimate(Value):
     lower: float
     upper: float
     slower: bool
-    """Slower than the shape guard allows, with confidence over all shapes together (Holm)."""
+    """Slower than the shape guard allows, or at all where it is protected, with confidence over all shapes together (Holm)."""
 
 
 class Estimate(Value):
@@ -137,8 +137,12 @@ def _pool_own_pairs(means: Sequence[float], calibration: tuple[float, int]) -> t
 
 
 def _estimate_shapes(shapes: Sequence[ShapePairs], noise: Noise | None, limits: Limits) -> tuple[ShapeEstimate, ...]:
-    bounds = [_Bounds(shape, noise.shape_noise(shape.label) if noise else None) for shape in shapes]
-    slower = _find_slower(bounds, math.log1p(-limits.shape_guard), limits.alpha)
+    guard = math.log1p(-limits.shape_guard)
+    bounds = [
+        _Bounds(shape, noise.shape_noise(shape.label) if noise else None, guard=0.0 if shape.protected else guard)
+        for shape in shapes
+    ]
+    slower = _find_slower(bounds, limits.alpha)
     share = limits.alpha / len(bounds)
     return tuple(
         ShapeEstimate(
@@ -154,11 +158,11 @@ def _estimate_shapes(shapes: Sequence[ShapePairs], noise: Noise | None, limits: 
 
 
 class _Bounds:
-    """One shape's mean, and its half-width at any error rate."""
+    """One shape's mean, its half-width at any error rate, and what it may lose."""
 
-    def __init__(self, shape: ShapePairs, noise: Spread | None) -> None:
+    def __init__(self, shape: ShapePairs, noise: Spread | None, *, guard: float) -> None:
         means = compute_pair_means((shape,))
-        self.label = shape.label
+        self.label, self.guard = shape.label, guard
         self.theta = statistics.fmean(means)
         self._pairs = len(means)
         self._squares, self._degrees = _pool_own_pairs(means, _pool_calibration(noise, (shape,)))
@@ -167,13 +171,15 @@ class _Bounds:
         return confidence_half_width(self._pairs, self._squares, self._degrees, alpha=alpha)
 
 
-def _find_slower(bounds: Sequence[_Bounds], guard: float, alpha: float) -> frozenset[str]:
-    """Shapes whose upper bound is below the guard, step down: each one found leaves more error rate to the rest."""
+def _find_slower(bounds: Sequence[_Bounds], alpha: float) -> frozenset[str]:
+    """Shapes whose upper bound is below their guard, step down: each one found leaves more error rate to the rest."""
     slower: set[str] = set()
     while True:
         share = alpha / max(len(bounds) - len(slower), 1)
         more = {
-            bound.label for bound in bounds if bound.label not in slower and bound.theta + bound.half(share) < guard
+            bound.label
+            for bound in bounds
+            if bound.label not in slower and bound.theta + bound.half(share) < bound.guard
         }
         if not more:
             return frozenset(slower)

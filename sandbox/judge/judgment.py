@@ -243,7 +243,7 @@ class CandidateJudgment:
         pairs.calls += alike.calls
         if isinstance(runs, TimingRefused):
             return replace(runs, side="a")
-        noise = estimate_noise([_to_comparison(runs, "old", "old")]) if runs else None
+        noise = estimate_noise([_to_comparison(runs, "old", "old", self.task.shapes)]) if runs else None
         timed: list[list[TimedCall]] = []
         gain: Gain | None = None
         while gain is None or len(timed) < options.most_pairs:
@@ -252,7 +252,7 @@ class CandidateJudgment:
                 return more
             timed += more
             gain = Gain(
-                estimate=estimate_gain([_to_comparison(timed, "old", "new")], noise, options.limits),
+                estimate=estimate_gain([_to_comparison(timed, "old", "new", self.task.shapes)], noise, options.limits),
                 limits=options.limits,
                 calibration_pairs=len(runs),
             )
@@ -340,11 +340,17 @@ class Gain:
                 return answer_unverified(f"undecided: {summary}")
 
 
-def _to_comparison(pairs: Sequence[Sequence[TimedCall]], best: str, candidate: str) -> Comparison:
+def _to_comparison(
+    pairs: Sequence[Sequence[TimedCall]], best: str, candidate: str, sizes: Sequence[Shape] = ()
+) -> Comparison:
     """The calls of these process pairs as the statistics take them: a is `best`. Kept nowhere: `raw` only names it."""
+    weights = {size.label: size.weight for size in sizes}
+    protected = {size.label for size in sizes if size.protected}
     shapes = tuple(
         ShapePairs(
             label=label,
+            weight=weights.get(label, 1.0),
+            protected=label in protected,
             pairs=tuple(tuple(block_log_ratios(calls)[label]) for calls in pairs),
             best_us=_median_us(pairs, label, "a"),
             candidate_us=_median_us(pairs, label, "b"),

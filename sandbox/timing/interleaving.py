@@ -9,7 +9,7 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Literal, Protocol
 
-from ridgeline.graph.contract import Argv, Contract
+from ridgeline.graph.contract import Argv, Contract, Scoring
 from ridgeline.graph.evidence import BenchmarkFailed, Row, ShapePairs
 from ridgeline.graph.judgment import JudgeFailed
 from ridgeline.graph.ports import Judge
@@ -108,7 +108,9 @@ def read_slots(data: bytes | None, *, a: Side, requested: Sequence[str], blocks:
     return _incomplete(slots, requested, blocks) or tuple(slots)
 
 
-def shapes_of(pairs: Sequence[Pair], classes: dict[str, str]) -> tuple[ShapePairs, ...] | Problem:
+def shapes_of(
+    pairs: Sequence[Pair], classes: dict[str, str], scoring: Scoring | None = None
+) -> tuple[ShapePairs, ...] | Problem:
     """Log-ratios per shape, pair and block; blocks with a slot that has no time are left out on both sides."""
     by_label: dict[str, list[list[Slot]]] = {}
     for number, pair in enumerate(pairs):
@@ -127,6 +129,8 @@ def shapes_of(pairs: Sequence[Pair], classes: dict[str, str]) -> tuple[ShapePair
             ShapePairs(
                 label=label,
                 config_class=classes.get(label, "all"),
+                weight=scoring.weight(label) if scoring else 1.0,
+                protected=scoring is not None and label in scoring.protected_shapes,
                 pairs=tuple(ratios),
                 best_us=_median(by_pair, "best"),
                 candidate_us=_median(by_pair, "candidate"),

@@ -187,7 +187,8 @@ class Calibrations:
 
 def conditions(contract: Contract) -> tuple[str, ...]:
     """How the contract has its commands run, as far as it can change their noise."""
-    return (str(contract.threads), str(contract.memory_limit_mb), json.dumps(contract.pass_environment))
+    usual = (str(contract.threads), str(contract.memory_limit_mb), json.dumps(contract.pass_environment))
+    return (*usual, json.dumps(contract.scoring.shape_weights)) if contract.scoring.shape_weights else usual
 
 
 SOME_FAILED = 1
@@ -382,8 +383,10 @@ class ContractTimer:
     def _is_known(self, question: Question, timed_pairs: list[TimedPair], known: KnownNoise) -> bool:
         """Whether noise is small for sure by these pairs, without the blocks that the machine disturbed."""
         selection = fit(timed_pairs, question, limit=self._bearing.dropped_limit)
-        shapes = None if isinstance(selection, BenchmarkFailed) else shapes_of(selection.pairs, self._classes)
-        return shapes is not None and not isinstance(shapes, Problem) and known.holds(shapes)
+        if isinstance(selection, BenchmarkFailed):
+            return False
+        shapes = shapes_of(selection.pairs, self._classes, self._commands.contract.scoring)
+        return not isinstance(shapes, Problem) and known.holds(shapes)
 
     def _ask(self, commit: str, *, shapes: tuple[str, ...], blocks: int) -> CalibrationRequest:
         contract = self._commands.contract
@@ -461,7 +464,7 @@ class ContractTimer:
         if isinstance(selection, BenchmarkFailed):
             return selection
         seconds = sum(pair.seconds for pair in timed_pairs)
-        shapes = shapes_of(selection.pairs, self._classes)
+        shapes = shapes_of(selection.pairs, self._classes, self._commands.contract.scoring)
         if isinstance(shapes, Problem):
             return unusable(shapes, question.candidate, who="comparison", seconds=seconds)
         raw = json.dumps([pair.model_dump(mode="json") for pair in timed_pairs], separators=(",", ":"))
