@@ -66,7 +66,12 @@ def demo(
     folder = directory or Path("ridgeline-demo") / f"{task}-{datetime.now(UTC):%Y%m%d-%H%M%S}"
     loaded = load(copy(task, folder))
     planner_name = planner or os.environ.get("RIDGELINE_PLANNER", "catalog")
-    settings = resolve_settings(loaded, {"max_rounds": max_rounds, "max_minutes": max_minutes}, assignments or [])
+    settings = resolve_settings(
+        loaded,
+        {"max_rounds": max_rounds, "max_minutes": max_minutes},
+        assignments or [],
+        model=mind is not None,
+    )
     console.note(
         f"demo: task {task} in {folder}, planner {mind.planner if mind else planner_name};"
         " interrupt with Ctrl-C, go on with `ridgeline resume`"

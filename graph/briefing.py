@@ -86,6 +86,8 @@ class Briefing(Value):
     """Of the last stagnation review."""
     shapes: tuple[ShapeNow, ...] = ()
     terms: Terms | None = None
+    candidates: int = 1
+    """Directions that may be tried side by side in the open round."""
     tips: str | None = None
     head: str = ""
     """sha256 of the ledger's last line: names everything above in one word."""
@@ -103,6 +105,10 @@ class Proposal(Value):
     """Why there is none."""
     searches: Annotated[tuple[LookUp, ...], Field(exclude_if=lambda searches: not searches)] = ()
     """What was looked up for it, in order."""
+    others: Annotated[tuple["Proposal", ...], Field(exclude_if=lambda others: not others)] = ()
+    """To be tried side by side with it, best first, where the briefing asks for several candidates."""
+    patch: Annotated[str, Field(exclude_if=lambda text: not text)] = ""
+    """Edits that came with it, as the planner wrote them; empty where they are yet to be asked for."""
     prompts: tuple[str, ...] = ()
     cost: Cost = Cost()
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Annotated, Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from ridgeline.graph.approval import GATES, Gate, Late
 from ridgeline.graph.values import Value
@@ -57,6 +57,9 @@ class Limits(Value):
     lost_in_a_row: Annotated[int, Field(ge=1, exclude_if=_plain(1))] = 1
     """So many pairs in a row that the machine disturbed end a candidate's measuring without numbers. For fewer, others
     are timed instead, within `looks`. 1 gives up at the first, as campaigns did before this limit was."""
+    candidates: Annotated[int, Field(ge=1, le=8, exclude_if=_plain(1))] = 1
+    """Directions that are tried side by side against the same best version, of which at most one is kept; each is a
+    round on record. They share `alpha`, so only preset `evidence`, which has an error rate, takes more than 1."""
     final_pairs: int = Field(default=8, ge=3)
     """Pairs of the champion-versus-original test."""
     shape_guard: float = Field(default=0.02, ge=0)
@@ -132,6 +135,14 @@ class Limits(Value):
         if not isinstance(values, dict):
             return values
         return {key: value for key, value in values.items() if key not in RETIRED}
+
+    @field_validator("candidates")
+    @classmethod
+    def _shared_error_rate(cls, candidates: int, others: ValidationInfo) -> int:
+        preset = others.data.get("preset")
+        if candidates > 1 and preset != "evidence":
+            raise ValueError(f"{candidates} candidates need preset evidence: {preset} has no error rate to share")
+        return candidates
 
     @field_validator("approve", mode="before")
     @classmethod

@@ -232,6 +232,11 @@ class RoundClosed(Value):
         return self.judged.verdict.reason == "replaced"
 
     @property
+    def beside(self) -> int:
+        """The first of the rounds that were tried side by side with it; its own number where it was tried alone."""
+        return find_proposal(self.judged).beside or self.round
+
+    @property
     def author(self) -> str:
         """The person who wrote the change; empty where the planner proposed it."""
         return find_proposal(self.judged).author

@@ -102,7 +102,11 @@ class State(TypedDict):
     decisions: tuple[Decision, ...]
     """Of people, since the last line of the ledger."""
     alternatives: tuple[Judged, ...]
-    """Measured changes of the open question beside `trial`, by round: the planner's own, and a person's edits of it."""
+    """Judged changes of the open question beside `trial`: candidates tried side by side, and a person's edits."""
+    queue: tuple[Proposal, ...]
+    """Directions of the open round that are still to be drafted, best first."""
+    rivals: tuple[Trial, ...]
+    """Candidates of the open round beside `trial`, by round: each is verified, or has failed, or is on from there."""
 
 
 class Update(TypedDict, total=False):
@@ -118,6 +122,8 @@ class Update(TypedDict, total=False):
     final: Final | None
     decisions: tuple[Decision, ...]
     alternatives: tuple[Judged, ...]
+    queue: tuple[Proposal, ...]
+    rivals: tuple[Trial, ...]
 
 
 def initial(request: Request) -> State:
@@ -136,4 +142,6 @@ def initial(request: Request) -> State:
         final=None,
         decisions=(),
         alternatives=(),
+        queue=(),
+        rivals=(),
     )

@@ -35,6 +35,8 @@ class Proposed(Value):
     """The person who wrote this change; empty where the planner proposed it."""
     edits_round: Annotated[int | None, Field(exclude_if=_none)] = None
     """The round whose waiting change the person edited."""
+    beside: Annotated[int | None, Field(exclude_if=_none)] = None
+    """The first of the rounds that were tried side by side, this one among them; None where it was tried alone."""
 
 
 class Repair(Value):
@@ -126,6 +128,8 @@ class Timed(Value):
     stage: Literal["timed"] = "timed"
     verified: Verified
     evidence: tuple[Evidence, ...]
+    sharing: Annotated[int, Field(ge=1, exclude_if=lambda count: count == 1)] = 1
+    """Candidates that were timed side by side against the same best version, this one among them; they share `alpha`."""
 
 
 class Traced(Value):

@@ -40,6 +40,7 @@ MeasuredReason = Literal[
     "trace_not_improved",
     "formatted_not_better",
     "replaced",
+    "outpaced",
 ]
 """no_edit: planner had no usable change. refused_edit: outside the editable globs. no_change: identical tree.
 overfit: Rule 11. convicted: its source has what no honest kernel has. tampered: evaluation files differ.
@@ -48,6 +49,7 @@ noise: improvement not resolved. undecided: budget of pairs spent.
 local_gate: in the minimal project already it is slower by more than a core shape may lose.
 rejected: by a person. stopped: a person or the time limit ended its round.
 replaced: proven, and a person chose another measured change of the same question.
+outpaced: timed side by side with another candidate of its round, which was faster.
 core_regression: a core shape lost 5 % or more. isa_regression: more spills or lost occupancy, which undoes only what was
 not proven (`rules.objections`)."""
 Reason = AcceptReason | UnmeasuredReason | MeasuredReason

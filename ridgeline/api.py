@@ -151,6 +151,7 @@ def optimize(
     max_rounds: int | None = None,
     max_minutes: float | None = None,
     max_dollars: float | None = None,
+    candidates: int | None = None,
     limits: Mapping[str, float | int | str] | None = None,
     target: Mapping[str, str] | None = None,
     campaign_dir: Path | str | None = None,
@@ -161,7 +162,8 @@ def optimize(
     `contract`: a ridgeline.yaml or its folder, in a git repository. `planner`: `catalog` applies known levers without a
     model; `model` (litellm's provider/model, or `mailbox`) thinks in its place, `base_url` is an OpenAI-compatible
     server's address. `limits`: any other limit by name, as `ridgeline run --set`; `target`: parameters of the target, as
-    `--target`. `campaign_dir`: where the campaign is kept; by default below agent/workspace in the repository.
+    `--target`. `candidates`: directions that are tried side by side, as `--candidates`. `campaign_dir`: where the campaign is
+    kept; by default below agent/workspace in the repository.
 
     `status` is concluded, waiting, stopped or no_device; `speedup` and `speedup_lower` are of the final test, None where
     there was none. Your checkout is not touched: kept changes are commits on `branch`. Raises UserError for input,
@@ -171,14 +173,16 @@ def optimize(
     if planner not in PLANNERS:
         raise UserError(f"planner: {planner!r} is unknown; {nearest(planner, PLANNERS)}")
     thinking = choose(model, base_url=base_url, fallbacks=[], environment={}) if model else None
-    flags = {"preset": preset, "max_rounds": max_rounds, "max_minutes": max_minutes, "max_dollars": max_dollars}
+    ends = {"max_rounds": max_rounds, "max_minutes": max_minutes, "max_dollars": max_dollars}
+    flags = {"preset": preset, **ends, "candidates": candidates}
     resolved = settings.resolve(
         [
             settings.from_contract(loaded.contract, loaded.path.name),
             settings.from_environment(os.environ),
             settings.from_flags(flags),
             settings.from_assignments([f"{key}={value}" for key, value in (limits or {}).items()]),
-        ]
+        ],
+        model=thinking is not None,
     )
     return runner.start(
         runner.StartRequest(

@@ -70,6 +70,25 @@ class ScriptedPlanner:
         return Reflection(attribution=judged.verdict.sentence, lesson="tiles of 64 help" if kept else None)
 
 
+class SideBySide(ScriptedPlanner):
+    """Proposes as many of its scripts at once as the round has room for."""
+
+    def propose(self, briefing):
+        numbers = range(briefing.round, briefing.round + briefing.candidates)
+        chosen = [number for number in numbers if self._script(number) is not None]
+        if not chosen:
+            return Proposal(hypothesis=None, exhausted="the script is at its end")
+        best, *others = (
+            Proposal(
+                hypothesis=make_hypothesis(
+                    id=f"h{number}", change=f"step {number}", category=self._categories[number % len(self._categories)]
+                )
+            )
+            for number in chosen
+        )
+        return best.model_copy(update={"others": tuple(others)})
+
+
 class TextBuilder:
     def __init__(self, read: Read) -> None:
         self._read = read

@@ -143,7 +143,7 @@ CLOSING = frozenset(
 )
 """Nodes that append to the ledger."""
 
-INSTANT = frozenset({"check_stop", "recall", "baseline", "judge", "draft", "format", "revalidate"})
+INSTANT = frozenset({"check_stop", "recall", "baseline", "judge", "draft", "line_up", "format", "revalidate"})
 """Nodes that are over before anybody has read their name."""
 
 

@@ -440,7 +440,8 @@ def _count_rounds(ports: Ports) -> int:
 def _end_without_progress(graph: Any, config: Any) -> None:
     """Have the stop check end the campaign, whatever round is open: it closes none any more."""
     why = f"the loop took {FUSE} steps and closed no round"
-    state = {"trial": None, "proposal": None, "alternatives": (), "decisions": (), "exhausted": why}
+    closed = {"trial": None, "proposal": None, "alternatives": (), "decisions": (), "queue": (), "rivals": ()}
+    state = {**closed, "exhausted": why}
     graph.update_state(config, state, as_node="calibrate")
 
 

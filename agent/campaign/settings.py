@@ -42,6 +42,9 @@ OTHER_VARIABLES = frozenset(
 MAX_ROUNDS = 119
 """Rules 3.1: a number of rounds is below 120, or absent for no limit."""
 
+MODEL_CANDIDATES = 1
+"""Directions that a model is asked for at once, where nobody says how many."""
+
 GPU_BLOCKS = 24
 """Blocks in a process pair on a GPU. Starting the process takes seconds and a block takes milliseconds, and on an H100
 a pair of 5 blocks still has five times the scatter of its processes (evals/research/noise)."""
@@ -117,8 +120,11 @@ def from_assignments(assignments: Iterable[str]) -> Layer:
     return Layer(settings=tuple(settings))
 
 
-def resolve(layers: Iterable[Layer]) -> Settings:
-    """Merge, weakest layer first. Raises `UserError` naming the origin of a value that cannot be."""
+def resolve(layers: Iterable[Layer], *, model: bool = False) -> Settings:
+    """Merge, weakest layer first. Raises `UserError` naming the origin of a value that cannot be.
+
+    `model`: whether a language model thinks. It is asked for several directions at once where nobody says how many.
+    """
     by_key = {setting.key: setting for layer in layers for setting in layer.settings}
     values: dict[str, Raw] = {key: _parse_value(setting) for key, setting in by_key.items()}
     for setting in by_key.values():
@@ -126,6 +132,8 @@ def resolve(layers: Iterable[Layer]) -> Settings:
     preset = str(values.get("preset", "evidence"))
     if preset not in PRESETS:
         raise UserError(f"{by_key['preset'].origin}: unknown preset {preset!r}; {nearest(preset, PRESETS)}")
+    if model and preset == "evidence":
+        values.setdefault("candidates", MODEL_CANDIDATES)
     try:
         limits = Limits.model_validate({**dict(PRESETS[preset]), **values})
     except ValidationError as error:

@@ -99,7 +99,7 @@ def connect(
     gate = _gate(contract, limits, signals)
     commands = Commands(
         contract=contract,
-        trees=Trees(workspace),
+        trees=Trees(workspace, candidates=limits.candidates),
         gate=gate,
         patience=_patience(limits),
         judge=judge_of(contract, gate),

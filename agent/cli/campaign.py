@@ -46,7 +46,9 @@ Fallbacks = Annotated[
     list[str] | None, typer.Option("--fallback", help="Model to ask when the first gives no answer; may be repeated.")
 ]
 Preset = Annotated[str | None, typer.Option(help="evidence (default), campaign, router or autonomous.")]
-MaxRounds = Annotated[int | None, typer.Option(help="Stop after this many rounds, 1 to 119.")]
+MaxRounds = Annotated[
+    int | None, typer.Option(help="Stop after this many rounds, 1 to 119; each of --candidates is one.")
+]
 MaxMinutes = Annotated[
     float | None, typer.Option(help="End within this many minutes, counted from the start of the command.")
 ]
@@ -59,6 +61,14 @@ MaxWait = Annotated[
     float | None, typer.Option("--max-wait", help="Wait so many minutes for a device that is in use; default 60.")
 ]
 Hours = Annotated[float | None, typer.Option("--budget-hours", help="The same in hours.")]
+Candidates = Annotated[
+    int | None,
+    typer.Option(
+        help="Directions tried side by side, each a round; at most one is kept. Default: 1.",
+        min=1,
+        max=8,
+    ),
+]
 Assignments = Annotated[list[str] | None, typer.Option("--set", help="key=value of any limit; may be repeated.")]
 Targets = Annotated[
     list[str] | None, typer.Option("--target", help="key=value of a target parameter, for example git_branch=none.")
@@ -109,6 +119,7 @@ def run(
     budget_gpu_minutes: GpuMinutes = None,
     budget_hours: Hours = None,
     max_wait: MaxWait = None,
+    candidates: Candidates = None,
     approve: Approve = None,
     assignments: Assignments = None,
     target: Targets = None,
@@ -125,16 +136,18 @@ def run(
     loaded = _load_contract(contract, wiki or [])
     budgets = {"max_dollars": budget_usd, "max_tokens": budget_tokens, "max_gpu_minutes": budget_gpu_minutes}
     minutes = _minutes(max_minutes, budget_hours)
-    plain = {"preset": preset, "max_rounds": max_rounds, "approve": approve, "max_minutes": minutes}
+    ends = {"max_rounds": max_rounds, "max_minutes": minutes, "candidates": candidates}
+    plain = {"preset": preset, "approve": approve, **ends}
     flags: dict[str, Raw] = {**plain, **budgets, "gpu_max_wait_s": None if max_wait is None else 60 * max_wait}
+    choice = thinker(planner, model, base_url, fallback or [])
     outcome = launch(
         loaded,
-        settings=resolve_settings(loaded, flags, assignments or []),
+        settings=resolve_settings(loaded, flags, assignments or [], model=choice is not None),
         instruction=instruction,
         planner=planner or os.environ.get("RIDGELINE_PLANNER", "catalog"),
         overrides=pairs("--target", target or []),
         directory=directory,
-        model=thinker(planner, model, base_url, fallback or []),
+        model=choice,
         notify=_remember_receiver(notify),
     )
     tell(outcome, as_json=as_json)
@@ -196,8 +209,10 @@ def stop(campaign: Campaign = None, as_json: Json = False) -> None:
         console.say(f"{directory.name}: asked to stop; it {acting}")
 
 
-def resolve_settings(loaded: "LoadedContract", flags: "dict[str, Raw]", assignments: list[str]) -> "Settings":
-    """The limits of a campaign, layer by layer."""
+def resolve_settings(
+    loaded: "LoadedContract", flags: "dict[str, Raw]", assignments: list[str], *, model: bool = False
+) -> "Settings":
+    """The limits of a campaign, layer by layer; `model`: whether one thinks."""
     from ridgeline.agent.campaign import settings
 
     return settings.resolve(
@@ -206,7 +221,8 @@ def resolve_settings(loaded: "LoadedContract", flags: "dict[str, Raw]", assignme
             settings.from_environment(os.environ),
             settings.from_flags(flags),
             settings.from_assignments(assignments),
-        ]
+        ],
+        model=model,
     )
 
 

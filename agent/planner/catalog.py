@@ -220,9 +220,11 @@ def find_bar(candidate: Candidate, rounds: tuple[RoundClosed, ...]) -> str:
     latest = past[-1]
     if latest.accepted:
         return f"accepted in round {latest.round}"
+    if latest.judged.verdict.reason == "outpaced" and len(past) < MAX_TRIES:
+        return ""  # it may well help on top of what was faster
     if not candidate.card.retry or latest.judged.verdict.reason not in UNRESOLVED or len(past) >= MAX_TRIES:
         return f"rolled back in round {latest.round}: {latest.judged.verdict.reason}"
-    if not any(closed.accepted and closed.round > latest.round for closed in rounds):
+    if not any(closed.accepted and closed.beside >= latest.beside for closed in rounds):
         return (
             f"rolled back in round {latest.round}: {latest.judged.verdict.reason}; the best version is still the same"
         )
@@ -268,18 +270,21 @@ class CatalogPlanner:
         self._files = files
 
     def propose(self, briefing: Briefing) -> Proposal:
-        """The best lever that applies to the best version's sources and was not settled before."""
-        order, drops = self.order(briefing, most=OFFERED)
+        """The best levers that apply to the best version's sources and were not settled before, as many as are tried."""
+        order, drops = self.order(briefing, most=max(OFFERED, briefing.candidates))
         dropped = tuple(f"{drop.lever}: {drop.why}" for drop in drops)
         if not order:
             return Proposal(hypothesis=None, dropped=dropped, exhausted=self._explain_exhaustion(briefing, drops))
+        best, *others = order[: briefing.candidates]
         return Proposal(
-            hypothesis=make_hypothesis(order[0], briefing),
+            hypothesis=make_hypothesis(best, briefing),
             ranked=tuple(
-                f"{candidate.id}: {candidate.change} ({candidate.expected:.2f}x expected)" for candidate in order[1:]
+                f"{candidate.id}: {candidate.change} ({candidate.expected:.2f}x expected)"
+                for candidate in order[1 + len(others) :]
             ),
             dropped=dropped,
             searches=_list_searches(order, briefing, len(drops)),
+            others=tuple(Proposal(hypothesis=make_hypothesis(candidate, briefing)) for candidate in others),
         )
 
     def draft(self, briefing: Briefing, proposal: Proposal) -> Draft:

@@ -31,6 +31,8 @@ class EarlierTry(Value):
     hypothesis: Hypothesis
     accepted: bool
     reason: str
+    beside: int = 0
+    """The first of the rounds that were tried side by side with it; 0 in questions older than this field."""
 
 
 class Checks(Value):
@@ -146,6 +148,7 @@ def summarize_round(closed: RoundClosed) -> EarlierTry:
         hypothesis=find_proposal(closed.judged).hypothesis,
         accepted=closed.accepted,
         reason=closed.judged.verdict.reason,
+        beside=closed.beside,
     )
 
 
@@ -193,11 +196,13 @@ def find_repetition(hypothesis: Hypothesis, rounds: Sequence[EarlierTry]) -> str
     why = f"round {latest.round} was this direction and was rolled back ({reason})"
     if len(past) >= MAX_TRIES:
         return f"{why}, and it had {len(past)} rounds"
-    if reason in UNTESTED:
+    if reason in UNTESTED or reason == "outpaced":
         return ""
     if reason not in UNRESOLVED:
         return why
-    if not any(closed.accepted and closed.round > latest.round for closed in rounds):
+    if not any(
+        closed.accepted and (closed.beside or closed.round) >= (latest.beside or latest.round) for closed in rounds
+    ):
         return f"{why}; the best version is still the same"
     return ""
 

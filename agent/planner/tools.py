@@ -727,8 +727,9 @@ def _is_settled(card: Card, briefing: Briefing) -> bool:
     past = [closed for closed in briefing.rounds if hypothesis_of(closed).lever == card.id]
     if not past or card.sweep:
         return False
-    later = any(closed.accepted and closed.round > past[-1].round for closed in briefing.rounds)
-    return past[-1].accepted or not (card.retry and later)
+    later = any(closed.accepted and closed.beside >= past[-1].beside for closed in briefing.rounds)
+    outpaced = past[-1].judged.verdict.reason == "outpaced"
+    return past[-1].accepted or not (outpaced or (card.retry and later))
 
 
 def _worth(card: Card, briefing: Briefing, telling: frozenset[str], scope: Scope | None) -> float:

@@ -49,6 +49,8 @@ from ridgeline.graph.loop.round import (
     decide,
     draft,
     format_candidate,
+    line_up,
+    list_contestants,
     local_gate,
     measure,
     propose,
@@ -80,7 +82,7 @@ from ridgeline.graph.rules.history import fold_ledger
 from ridgeline.graph.rules.stagnation import can_restart, find_stagnation
 from ridgeline.graph.rules.stop import should_stop
 from ridgeline.graph.state import State, Update
-from ridgeline.graph.trial import Applied, Broken, Built, Drafted, Failed, Judged, Verified, find_proposal
+from ridgeline.graph.trial import Applied, Broken, Built, Drafted, Failed, Judged, Proposed, Verified, find_proposal
 
 Node = Callable[..., Update]
 Router = Callable[..., str]
@@ -101,7 +103,7 @@ def list_nodes() -> tuple[tuple[str, Node, str | Router], ...]:
         ("baseline_profile", baseline_profile, "baseline"),
         ("baseline", baseline, after_baseline),
         ("calibrate", calibrate, after_calibrate),
-        # a round: one hypothesis
+        # a round: one hypothesis, or several that are tried side by side
         ("analyze", analyze, "propose"),
         ("propose", propose, after_propose),
         ("approve_hypothesis", approve_hypothesis, after_approve_hypothesis),
@@ -112,6 +114,7 @@ def list_nodes() -> tuple[tuple[str, Node, str | Router], ...]:
         ("compile", compile_candidate, after_compile),
         ("verify", verify, after_verify),
         ("repair", repair, after_repair),
+        ("line_up", line_up, after_line_up),
         ("measure", measure, "trace"),
         ("trace", trace, "judge"),
         ("judge", decide, after_judge),
@@ -185,66 +188,79 @@ def after_baseline(state: State, runtime: Runtime[Ports]) -> Literal["calibrate"
 
 
 def after_calibrate(state: State) -> Literal["measure", "check_stop"]:
-    return "measure" if isinstance(state["trial"], Verified) else "check_stop"
+    return "measure" if _is_candidate_ready(state) else "check_stop"
 
 
 def after_propose(
     state: State, runtime: Runtime[Ports]
-) -> Literal["approve_hypothesis", "draft", "judge", "check_stop"]:
+) -> Literal["approve_hypothesis", "draft", "line_up", "check_stop"]:
     if state["trial"] is None:
         return "check_stop"
     if isinstance(state["trial"], Failed):
-        return "judge"
+        return "line_up"
     return "approve_hypothesis" if "hypothesis" in read_history(runtime.context).limits.approve else "draft"
 
 
-def after_approve_hypothesis(state: State) -> Literal["draft", "judge"]:
-    return "judge" if isinstance(state["trial"], Failed) else "draft"
+def after_approve_hypothesis(state: State) -> Literal["draft", "line_up"]:
+    return "line_up" if isinstance(state["trial"], Failed) else "draft"
 
 
-def after_draft(state: State) -> Literal["apply", "judge"]:
-    return "judge" if isinstance(state["trial"], Failed) else "apply"
+def after_draft(state: State) -> Literal["apply", "line_up"]:
+    return "line_up" if isinstance(state["trial"], Failed) else "apply"
 
 
-def after_apply(state: State, runtime: Runtime[Ports]) -> Literal["local_gate", "compile", "judge"]:
+def after_apply(state: State, runtime: Runtime[Ports]) -> Literal["local_gate", "compile", "line_up"]:
     if isinstance(state["trial"], Failed):
-        return "judge"
+        return "line_up"
     return "local_gate" if read_history(runtime.context).opened.minimal else "compile"
 
 
-def after_local_gate(state: State) -> Literal["sync_back", "repair", "judge"]:
+def after_local_gate(state: State) -> Literal["sync_back", "repair", "line_up"]:
     """Only what the minimal project builds and finds right is synced back."""
     trial = state["trial"]
     if isinstance(trial, Failed):
-        return "judge"
+        return "line_up"
     return "sync_back" if isinstance(trial, Applied) else "repair"
 
 
-def after_sync_back(state: State) -> Literal["compile", "judge"]:
-    return "judge" if isinstance(state["trial"], Failed) else "compile"
+def after_sync_back(state: State) -> Literal["compile", "line_up"]:
+    return "line_up" if isinstance(state["trial"], Failed) else "compile"
 
 
-def after_compile(state: State) -> Literal["verify", "repair", "judge"]:
+def after_compile(state: State) -> Literal["verify", "repair", "line_up"]:
     trial = state["trial"]
     if isinstance(trial, Failed):
-        return "judge"
+        return "line_up"
     assert isinstance(trial, Built)
     return "verify" if trial.build.ok else "repair"
 
 
-def after_verify(state: State, runtime: Runtime[Ports]) -> Literal["calibrate", "measure", "repair", "judge"]:
-    trial = state["trial"]
-    if isinstance(trial, Failed):
+def after_verify(state: State) -> Literal["line_up", "repair"]:
+    return "repair" if isinstance(state["trial"], Broken) else "line_up"
+
+
+def after_repair(state: State) -> Literal["apply", "line_up"]:
+    return "line_up" if isinstance(state["trial"], Failed) else "apply"
+
+
+def after_line_up(
+    state: State, runtime: Runtime[Ports]
+) -> Literal["approve_hypothesis", "draft", "line_up", "calibrate", "measure", "judge"]:
+    """Every candidate of the round is drafted, built and tested before the first is timed."""
+    trial, history = state["trial"], read_history(runtime.context)
+    if isinstance(trial, Proposed):
+        return "approve_hypothesis" if "hypothesis" in history.limits.approve else "draft"
+    if state.get("queue"):
+        return "line_up"  # a rule forbade this one before anything was written for it
+    if not _is_candidate_ready(state):
         return "judge"
-    if isinstance(trial, Broken):
-        return "repair"
-    history = read_history(runtime.context)
     late = history.limits.calibration_late and next_calibration(history) == "calibration"
     return "calibrate" if late else "measure"
 
 
-def after_repair(state: State) -> Literal["apply", "judge"]:
-    return "judge" if isinstance(state["trial"], Failed) else "apply"
+def _is_candidate_ready(state: State) -> bool:
+    """Whether a candidate is built and right, and waits to be timed."""
+    return state["trial"] is not None and any(isinstance(trial, Verified) for trial in list_contestants(state))
 
 
 def after_judge(state: State) -> Literal["format", "rollback", "split", "approve_change"]:

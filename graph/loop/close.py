@@ -25,6 +25,7 @@ from ridgeline.graph.rules.escalation import advise_escalation
 from ridgeline.graph.rules.goal import read_stop_lines
 from ridgeline.graph.rules.lessons import check_prediction
 from ridgeline.graph.rules.person_edit import mark_replaced
+from ridgeline.graph.rules.race import mark_outpaced
 from ridgeline.graph.rules.result import attribute_gain, compute_final_speedup
 from ridgeline.graph.rules.roofline import bound_of
 from ridgeline.graph.rules.stagnation import (
@@ -67,7 +68,7 @@ def rollback(state: State, runtime: Runtime[Ports]) -> Update:
 
 
 def _close_round(state: State, ports: Ports, trial: Judged, *, commit: str | None) -> Update:
-    """One line for the round, or one for each measured change that a person chose from, in one write."""
+    """One line for the round, or one for each of several candidates and of a person's edits, in one write."""
     briefing = make_briefing(state, ports)
     before = read_history(ports, before=f"round-{_open_round_number(state, trial)}")
     options = sorted((trial, *state.get("alternatives", ())), key=lambda judged: find_proposal(judged).round)
@@ -75,11 +76,13 @@ def _close_round(state: State, ports: Ports, trial: Judged, *, commit: str | Non
     for number, option in enumerate(options):
         after = options[number + 1] if number + 1 < len(options) else None
         unkept = option is not trial and option.verdict.accepted
-        body = _make_closed(state, ports, option, until=find_proposal(after).opened_at if after else None)
+        until = find_proposal(after).opened_at if after else None
+        body = _make_closed(state, ports, option, until=until, taught=option is trial, first=number == 0)
         applied = trial.formatted.applied if trial.formatted and trial.verdict.accepted else None
         reached = applied is not None and find_proposal(option).round >= find_proposal(trial).round
+        beside = find_proposal(trial).beside is not None and not find_proposal(trial).author
         update = {
-            "judged": mark_replaced(option, trial) if unkept else option,
+            "judged": (mark_outpaced if beside else mark_replaced)(option, trial) if unkept else option,
             "commit": commit if option is trial else None,
             "tree": applied.tree if applied and reached else fold.standing(before).tree,
             "decisions": tuple(state["decisions"]) if number == 0 else (),  # a checkpoint gives a list back
@@ -93,7 +96,7 @@ def _close_round(state: State, ports: Ports, trial: Judged, *, commit: str | Non
             target = briefing.target
             entry = tip_entry(body, read_history(ports).opened)
             ports.files.add_tip(target.target_gpu, target.target_op, target.target_backend, entry)
-    return {"trial": None, "proposal": None, "decisions": (), "alternatives": ()}
+    return {"trial": None, "proposal": None, "decisions": (), "alternatives": (), "queue": (), "rivals": ()}
 
 
 def _open_round_number(state: State, trial: Judged) -> int:
@@ -101,16 +104,26 @@ def _open_round_number(state: State, trial: Judged) -> int:
     return min(find_proposal(option).round for option in (trial, *state.get("alternatives", ())))
 
 
-def _make_closed(state: State, ports: Ports, judged: Judged, *, until: str | None) -> RoundClosed:
-    """A judged change with what it taught and cost; `until`: when a person's edit of it took its place."""
+def _make_closed(
+    state: State, ports: Ports, judged: Judged, *, until: str | None, taught: bool, first: bool
+) -> RoundClosed:
+    """A judged change with what it taught and cost.
+
+    `until`: when the next of them began. `taught`: of candidates tried side by side the planner explains one. `first`:
+    it bears the cost of what was done for all of them.
+    """
     analysis, start = read_analysis(state), find_proposal(judged)
     best = fold.standing(read_history(ports, before=f"round-{analysis.round}"))
     applied = judged.formatted.applied if judged.formatted else find(judged, Applied)
     if start.author:  # a person's change teaches in the person's words: no planner explains it
         reflection, opened_at, cost = Reflection(attribution=judged.verdict.sentence), start.opened_at, Cost()
     else:
-        reflection = ports.planner.reflect(make_briefing(state, ports), judged)
-        opened_at, cost = analysis.opened_at, _analysis_cost(state, ports)
+        briefing = make_briefing(state, ports).model_copy(update={"round": start.round})
+        asked = taught or start.beside is None
+        reflection = (
+            ports.planner.reflect(briefing, judged) if asked else Reflection(attribution=judged.verdict.sentence)
+        )
+        opened_at, cost = analysis.opened_at, _analysis_cost(state, ports) if first else Cost()
     closed_at = ports.clock.now(f"round-{start.round} closed")
     return RoundClosed(
         round=start.round,
@@ -119,7 +132,7 @@ def _make_closed(state: State, ports: Ports, judged: Judged, *, until: str | Non
         reflection=reflection,
         bottleneck=analysis.bottleneck,
         bottleneck_evidence=analysis.evidence,
-        best_known=analysis.best_known,
+        best_known=analysis.best_known if first else None,
         commit=None,
         tree=best.tree,
         snapshot=applied.snapshot if applied else ports.workspace.snapshot(best.commit),
@@ -198,8 +211,11 @@ def _read_end(ports: Ports) -> str:
     """Why nothing is left, as the round or review says that was closed last: a kill after it loses nothing of it."""
     for line in reversed(ports.ledger.lines()):
         match line.body:
-            case Reviewed() | RoundClosed() as closed:
-                return closed.exhausted
+            case Reviewed() as review:
+                return review.exhausted
+            case RoundClosed():
+                latest = fold.latest_question(read_history(ports))
+                return next((closed.exhausted for closed in latest if closed.exhausted), "")
             case Restarted():
                 return ""
     return ""
@@ -209,9 +225,8 @@ def _find_stop(history: History, ports: Ports, exhausted: str, last_round: int) 
     """Who ended the campaign, and why; empty while no person has. Nothing is asked where that is on record."""
     if exhausted.startswith(STOPPED):
         return STOP_REQUESTED
-    ending = next(
-        (decision for decision in (history.rounds[-1].decisions if history.rounds else ()) if decision.exhausted), None
-    )
+    decisions = (decision for closed in fold.latest_question(history) for decision in closed.decisions)
+    ending = next((decision for decision in decisions if decision.exhausted), None)
     if ending is not None:
         return f"{ending.by} says that nothing is left: {ending.exhausted}"
     later_events = _count_later_events(history, last_round)

@@ -95,9 +95,17 @@ def make_briefing(state: State, ports: Ports, *, before: str | None = None) -> B
         directions=fold.directions(history),
         shapes=describe_shapes(history),
         terms=describe_terms(history),
+        candidates=count_candidates(history),
         tips=history.opened.tips,
         head=lines[-1].sha256,
     )
+
+
+def count_candidates(history: History) -> int:
+    """Directions that may be tried side by side in the round to come: at most as many as there are rounds left."""
+    most = round_limit(history.limits, history.opened.target)
+    left = history.limits.candidates if most is None else most - count_planned_rounds(history)
+    return max(1, min(history.limits.candidates, left))
 
 
 def _without_profile(history: History) -> Analysis:

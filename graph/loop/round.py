@@ -3,11 +3,13 @@
 `decide` is the node `judge`: it asks `rules.acceptance.decide_verdict`, where the reason of every verdict is.
 """
 
+from collections.abc import Sequence
 from typing import Literal, cast
 
 from langgraph.runtime import Runtime
 
 from ridgeline.graph.approval import Decision
+from ridgeline.graph.briefing import Briefing
 from ridgeline.graph.evidence import Benchmark, BenchmarkFailed, BuildResult, Measured, TestOutput, TestResult
 from ridgeline.graph.limits import Limits
 from ridgeline.graph.loop.context import (
@@ -31,6 +33,7 @@ from ridgeline.graph.rules.early_end import explain_early_end
 from ridgeline.graph.rules.escalation import REPROFILE_AT, needs_best_known
 from ridgeline.graph.rules.gates import compare_minimal_projects
 from ridgeline.graph.rules.person_edit import choose_approved, make_edit
+from ridgeline.graph.rules.race import choose_kept, choose_turn, list_promising, mark_all_outpaced
 from ridgeline.graph.rules.readings import sort_readings
 from ridgeline.graph.rules.roofline import compute_shape_roofs
 from ridgeline.graph.rules.stagnation import consecutive_rollbacks
@@ -48,6 +51,7 @@ from ridgeline.graph.trial import (
     LocalGate,
     Proposed,
     Repair,
+    Stage,
     Timed,
     Traced,
     Verified,
@@ -100,24 +104,74 @@ def _is_restarted(history: History, number: int) -> bool:
 
 
 def propose(state: State, runtime: Runtime[Ports]) -> Update:
-    analysis = read_analysis(state)
-    proposal = runtime.context.planner.propose(make_briefing(state, runtime.context))
+    analysis, briefing = read_analysis(state), make_briefing(state, runtime.context)
+    proposal = runtime.context.planner.propose(briefing)
     if proposal.hypothesis is None:
         exhausted = proposal.exhausted or "the planner has no further direction"
-        return {"exhausted": exhausted, "trial": None, "proposal": proposal}
-    trial = Proposed(
+        return {"exhausted": exhausted, "trial": None, "proposal": proposal, "queue": (), "rivals": ()}
+    others = tuple(other for other in proposal.others if other.hypothesis is not None)[: briefing.candidates - 1]
+    start = Proposed(
         round=analysis.round,
         hypothesis=proposal.hypothesis,
         opened_at=analysis.opened_at,
         prompts=proposal.prompts,
         cost=proposal.cost,
         searches=proposal.searches,
+        beside=analysis.round if others else None,
     )
-    if why := explain_forbidden(proposal.hypothesis):
-        return {"trial": Failed(reached=trial, reason="overfit", detail=why), "proposal": proposal}
-    if why := explain_several_changes(proposal.hypothesis):
-        return {"trial": Failed(reached=trial, reason="more_than_one_change", detail=why), "proposal": proposal}
-    return {"trial": trial, "proposal": proposal}
+    return {"trial": _bar_proposal(start), "proposal": proposal, "queue": others, "rivals": ()}
+
+
+def _bar_proposal(start: Proposed) -> Proposed | Failed:
+    """As it is, or failed where a rule forbids it before anything is written."""
+    if why := explain_forbidden(start.hypothesis):
+        return Failed(reached=start, reason="overfit", detail=why)
+    if why := explain_several_changes(start.hypothesis):
+        return Failed(reached=start, reason="more_than_one_change", detail=why)
+    return start
+
+
+# Candidates tried side by side: each is drafted, built and tested in turn, then all of them are timed.
+
+
+def line_up(state: State, runtime: Runtime[Ports]) -> Update:
+    """The next direction of the round, while the candidate before it waits to be timed; nothing where none is left.
+
+    Once a person asked to stop, or the planner sees nothing worth a round, what is ready is measured and no more.
+    """
+    trial, queue, rivals = state["trial"], state.get("queue", ()), state.get("rivals", ())
+    assert isinstance(trial, Verified | Failed)
+    if isinstance(trial, Verified) and (twin := _find_twin(trial, rivals)) is not None:
+        why = f"the edits give the code of round {twin}, which is tried beside it"
+        trial = Failed(reached=trial, reason="no_change", detail=why)
+    ends = bool(state["exhausted"]) or (isinstance(trial, Failed) and trial.reason == "stopped")
+    if ends or not queue:
+        return {"trial": trial, "queue": ()}
+    before = find_proposal(trial)
+    hypothesis = queue[0].hypothesis
+    assert hypothesis is not None
+    start = Proposed(
+        round=before.round + 1,
+        hypothesis=hypothesis,
+        opened_at=before.opened_at,
+        prompts=before.prompts,
+        beside=before.beside,
+    )
+    return {"trial": _bar_proposal(start), "proposal": queue[0], "queue": queue[1:], "rivals": (*rivals, trial)}
+
+
+def _find_twin(trial: Verified, rivals: Sequence[Stage]) -> int | None:
+    """The round whose candidate has the very same code; None where there is none."""
+    tree = trial.built.applied.tree
+    same = (rival for rival in rivals if isinstance(rival, Verified) and rival.built.applied.tree == tree)
+    return next((find_proposal(rival).round for rival in same), None)
+
+
+def list_contestants(state: State) -> tuple[Stage, ...]:
+    """Every candidate of the open round, by round: one alone, or those tried side by side."""
+    trial = state["trial"]
+    assert trial is not None
+    return (*state.get("rivals", ()), trial)
 
 
 # A person's approval of a hypothesis, and of a change that would be kept.
@@ -182,7 +236,7 @@ def draft(state: State, runtime: Runtime[Ports]) -> Update:
     trial, proposal = state["trial"], state["proposal"]
     assert isinstance(trial, Proposed)
     assert proposal is not None
-    answer = runtime.context.planner.draft(make_briefing(state, runtime.context), proposal)
+    answer = runtime.context.planner.draft(_brief_about(trial, state, runtime.context), proposal)
     if not answer.edits:
         detail = answer.refusal or "the planner gave no edits"
         # a refusal was asked for too: what it cost stays with the round
@@ -197,6 +251,11 @@ def draft(state: State, runtime: Runtime[Ports]) -> Update:
         cost=answer.cost,
     )
     return {"trial": drafted}
+
+
+def _brief_about(trial: Stage, state: State, ports: Ports) -> Briefing:
+    """The open round's briefing, under the number of this candidate."""
+    return make_briefing(state, ports).model_copy(update={"round": find_proposal(trial).round})
 
 
 # Commit the edits beside the user's checkout, on top of the best version, and have them read.
@@ -438,7 +497,7 @@ def repair(state: State, runtime: Runtime[Ports]) -> Update:
     drafted = find(trial, Drafted)
     assert drafted is not None
     attempt = len(drafted.repairs) + 1
-    answer = runtime.context.planner.repair(make_briefing(state, runtime.context), trial, attempt)
+    answer = runtime.context.planner.repair(_brief_about(trial, state, runtime.context), trial, attempt)
     evidence = _read_evidence(trial)
     request = Repair(evidence=evidence, explanation=answer.explanation or answer.refusal, cost=answer.cost)
     if not answer.edits:
@@ -476,20 +535,32 @@ def _read_evidence(trial: Broken | Built) -> str:
 
 
 def measure(state: State, runtime: Runtime[Ports]) -> Update:
-    trial, ports = state["trial"], runtime.context
-    assert isinstance(trial, Verified | Timed)
+    """The candidate against the best version; of several, each in turn as long as it may still be the one to keep."""
+    ports = runtime.context
     history = read_history(ports)
-    best, number = fold.standing(history), find_proposal(trial).round
-    verified = find(trial, Verified)
-    assert verified is not None
-    candidate = verified.built.applied.commit
-    while (want := choose_measurement(trial, best, history.limits)) is not None:
+    best = fold.standing(history)
+    contestants: list[Stage] = list(list_contestants(state))
+    sharing = max(1, sum(isinstance(trial, Verified | Timed) for trial in contestants))
+    while (turn := choose_turn(contestants, best, history.limits)) is not None:
+        place, want = turn
+        trial = contestants[place]
+        verified = find(trial, Verified)
+        assert verified is not None
         run = take_measurement(
-            ports, want, best=best, candidate=candidate, purpose=f"round-{number}", blocks=history.limits.blocks
+            ports,
+            want,
+            best=best,
+            candidate=verified.built.applied.commit,
+            purpose=f"round-{find_proposal(trial).round}",
+            blocks=history.limits.blocks,
         )
         so_far = trial.evidence if isinstance(trial, Timed) else ()
-        trial = Timed(verified=verified, evidence=(*so_far, run))
-    return {"trial": trial if isinstance(trial, Timed) else Timed(verified=verified, evidence=())}
+        contestants[place] = Timed(verified=verified, evidence=(*so_far, run), sharing=sharing)
+    *rivals, trial = (
+        Timed(verified=trial, evidence=(), sharing=sharing) if isinstance(trial, Verified) else trial
+        for trial in contestants
+    )
+    return {"trial": trial, "rivals": tuple(rivals)}
 
 
 def take_measurement(
@@ -522,26 +593,42 @@ def take_measurement(
 
 
 def trace(state: State, runtime: Runtime[Ports]) -> Update:
-    trial, history = state["trial"], read_history(runtime.context)
-    assert isinstance(trial, Timed)
-    if not trial.evidence or sort_readings(trial, fold.standing(history), history.limits).failed is not None:
-        return {"trial": Traced(timed=trial, profile=None)}
+    """Of several candidates those that may be kept, and the fastest."""
+    history, contestants = read_history(runtime.context), list_contestants(state)
+    promising = list_promising(contestants, fold.standing(history), history.limits)
+    *rivals, trial = (
+        _trace_candidate(trial, history, runtime.context, profiled=place in promising)
+        if isinstance(trial, Timed)
+        else trial
+        for place, trial in enumerate(contestants)
+    )
+    return {"trial": trial, "rivals": tuple(rivals)}
+
+
+def _trace_candidate(trial: Timed, history: History, ports: Ports, *, profiled: bool) -> Traced:
+    readings = sort_readings(trial, fold.standing(history), history.limits)
+    if not profiled or not trial.evidence or readings.failed is not None:
+        return Traced(timed=trial, profile=None)
     commit = trial.verified.built.applied.commit
-    profile = runtime.context.profiler.profile(commit, purpose=f"round-{find_proposal(trial).round}")
-    return {"trial": Traced(timed=trial, profile=profile)}
+    return Traced(timed=trial, profile=ports.profiler.profile(commit, purpose=f"round-{find_proposal(trial).round}"))
 
 
 def decide(state: State, runtime: Runtime[Ports]) -> Update:
-    trial = state["trial"]
-    assert isinstance(trial, Traced | Failed)
-    history = read_history(runtime.context)
-    limits = history.limits
-    if find_proposal(trial).author:  # a person is asked what becomes of it, not the planner
+    """The verdict; of several candidates one for each, and the one that is kept goes on."""
+    history, contestants = read_history(runtime.context), list_contestants(state)
+    best, limits = fold.standing(history), history.limits
+    if find_proposal(contestants[-1]).author or len(contestants) > 1:
+        # a person is asked what becomes of an edit, not the planner; of several candidates another one may be kept
         limits = limits.model_copy(update={"split": False})
-    verdict = acceptance.decide_verdict(
-        trial, fold.standing(history), limits, best_profile=read_best_counters(state, history)
-    )
-    return {"trial": Judged(trial=trial, verdict=verdict)}
+    judged: list[Judged] = []
+    for trial in contestants:
+        assert isinstance(trial, Traced | Failed)
+        verdict = acceptance.decide_verdict(trial, best, limits, best_profile=read_best_counters(state, history))
+        judged.append(Judged(trial=trial, verdict=verdict))
+    options = mark_all_outpaced(judged, best, limits)
+    kept = options[choose_kept(options)]
+    others = tuple(option for option in options if option is not kept)
+    return {"trial": kept, "rivals": (), "alternatives": (*state.get("alternatives", ()), *others)}
 
 
 # Winners and losers diverge by configuration class: ask once for a specialised kernel with a dispatch.
@@ -550,7 +637,7 @@ def decide(state: State, runtime: Runtime[Ports]) -> Update:
 def split(state: State, runtime: Runtime[Ports]) -> Update:
     trial, ports = state["trial"], runtime.context
     assert isinstance(trial, Judged)
-    answer = ports.planner.split(make_briefing(state, ports), trial)
+    answer = ports.planner.split(_brief_about(trial, state, ports), trial)
     drafted = find(trial, Drafted)
     assert drafted is not None
     update_cost = {"prompts": (*drafted.prompts, *answer.prompts), "cost": drafted.cost + answer.cost}

@@ -94,7 +94,7 @@ def ask_about_hypothesis(trial: Proposed, history: History) -> ApprovalRequest:
 def ask_about_change(options: Sequence[Judged], history: History, *, before: Profiled | None) -> ApprovalRequest:
     """After it was measured: everything that speaks for the newest of these changes and against it.
 
-    Several are the planner's own change and a person's edits of it, in that order, and stand side by side.
+    Several are candidates of one round, or a change and a person's edits of it, and stand side by side.
     """
     trial, several = options[-1], len(options) > 1
     applied, start = _find_applied(trial), find_proposal(trial)
@@ -112,7 +112,7 @@ def ask_about_change(options: Sequence[Judged], history: History, *, before: Pro
         content = applied.model_copy(update={"drafted": Drafted(proposed=start, edits=())})
     request = _request(
         "change",
-        find_proposal(options[0]).round,
+        min(find_proposal(option).round for option in options),
         history.opened.target.campaign,
         history.limits,
         title=" | ".join(line(option.verdict.sentence) for option in options),

@@ -154,8 +154,9 @@ def snapshot(closed: RoundClosed) -> tuple[Artifact, ...]:
 
 
 def until(history: History, round: int) -> History:
-    """The campaign as it stood when a round began."""
-    earlier = tuple(closed for closed in history.rounds if closed.round < round)
+    """The campaign as it stood when a round began, or the first of those that it was tried beside."""
+    start = next((closed.beside for closed in history.rounds if closed.round == round), round)
+    earlier = tuple(closed for closed in history.rounds if closed.round < start)
     return history.model_copy(update={"rounds": earlier, "concluded": None})
 
 

@@ -22,6 +22,7 @@ from ridgeline.graph.reports.rounds import (
 )
 from ridgeline.graph.reports.text import cell, clip, code, command, interval, line, minute, percent
 from ridgeline.graph.rules.escalation import diagnose
+from ridgeline.graph.rules.history import latest_question
 from ridgeline.graph.standing import History
 from ridgeline.graph.trial import Drafted, Judged, find, find_proposal
 from ridgeline.graph.values import Hypothesis, LookUp
@@ -48,7 +49,8 @@ def render_changed(history: History, *, worktree: str, tool: str = "ridgeline") 
     if not history.rounds:
         files |= _render_minimal_project(history)
     if history.rounds:
-        files |= _of_round(history, history.rounds[-1])
+        for closed in latest_question(history):  # each names those that it was tried beside
+            files |= _of_round(history, closed)
     elif history.baseline is not None:
         files |= baseline_files(history, history.baseline) | _render_stage_1(history, history.baseline)
         files["memory/v0.json"] = baseline_memory(history, history.baseline)

@@ -150,9 +150,7 @@ class EvidenceRule:
         looks_spent, steps = len(readings.comparisons) + len(readings.lost_pairs), (0, *limits.looks)
         if looks_spent == len(steps) - 1:
             return None
-        if readings.comparisons and _is_settled(
-            estimate_gain(readings.comparisons, standing.noise, limits), standing, limits
-        ):
+        if readings.comparisons and _is_settled(_estimate(trial, readings, standing, limits), standing, limits):
             return None
         return CompareWant(first_pair=steps[looks_spent], pairs=steps[looks_spent + 1] - steps[looks_spent])
 
@@ -166,7 +164,7 @@ class EvidenceRule:
         if not readings.comparisons:
             why = ": ".join(("candidate and best were never timed side by side", *notes_of_losses))
             return reject_outcome("undecided", why, faster="unverified", notes=notes_of_losses)
-        estimate = estimate_gain(readings.comparisons, standing.noise, limits)
+        estimate = _estimate(trial, readings, standing, limits)
         shapes = _list_shape_changes(estimate)
         core = _find_losing_shapes(estimate, limits, core_labels(standing, "full"))
         decision = decide_from_pairs(estimate, limits)
@@ -175,7 +173,26 @@ class EvidenceRule:
             trial, estimate, [shape for shape in shapes if shape.label in core], decision, shapes=shapes, limits=limits
         )
         bounds = {"lower": _compute_gain(estimate.lower), "upper": _compute_gain(estimate.upper)}
-        return outcome.model_copy(update={**bounds, "notes": (*outcome.notes, *notes_of_losses)})
+        notes = (*outcome.notes, *notes_of_losses, *_note_sharing(trial, limits))
+        return outcome.model_copy(update={**bounds, "notes": notes})
+
+
+def _estimate(trial: Stage, readings: Readings, standing: Standing, limits: Limits) -> Estimate:
+    """What all pairs so far say, at the candidate's share of the error rate."""
+    timed = find(trial, Timed)
+    assert timed is not None
+    return estimate_gain(readings.comparisons, standing.noise, limits, sharing=timed.sharing)
+
+
+def _note_sharing(trial: Traced, limits: Limits) -> tuple[str, ...]:
+    """A note on the stricter bounds of candidates that were timed side by side."""
+    count = trial.timed.sharing
+    if count == 1:
+        return ()
+    each = f"{limits.alpha / count:.2%}"
+    return (
+        f"one of {count} candidates timed side by side: each is judged at {each}, all together at {limits.alpha:.2%}",
+    )
 
 
 def _is_settled(estimate: Estimate, standing: Standing, limits: Limits) -> bool:

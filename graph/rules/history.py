@@ -230,6 +230,12 @@ def accepted_rounds(history: History) -> tuple[RoundClosed, ...]:
     return tuple(closed for closed in history.rounds if closed.accepted)
 
 
+def latest_question(history: History) -> tuple[RoundClosed, ...]:
+    """What was closed together last: one round, or those tried side by side, with a person's edits of them."""
+    start = next((closed.beside for closed in reversed(history.rounds) if not closed.author), 0)
+    return tuple(closed for closed in history.rounds if closed.beside >= start)
+
+
 def count_planned_rounds(history: History) -> int:
     """Rounds that the planner proposed: those that a limit of rounds counts. People's edits are not among them."""
     return sum(not closed.author for closed in history.rounds)

@@ -12,10 +12,11 @@ def begin_edit(options: Sequence[Judged]) -> EditBegun:
     """What an edit of the newest of these measured changes begins as."""
     newest, about = options[-1], find_proposal(options[0]).hypothesis
     drafted, number = find(newest, Drafted), find_proposal(newest).round
+    last_number = max(find_proposal(option).round for option in options)
     assert drafted is not None
-    evidence = (f"round {number} measured {_describe_measured(newest.verdict)}", *about.evidence)
+    evidence = (f"round {number} measured {describe_measured(newest.verdict)}", *about.evidence)
     hypothesis = about.model_copy(update={"id": f"{about.id}-edit-{len(options)}", "evidence": evidence})
-    return EditBegun(round=number + 1, edits_round=number, hypothesis=hypothesis, edits=drafted.edits)
+    return EditBegun(round=last_number + 1, edits_round=number, hypothesis=hypothesis, edits=drafted.edits)
 
 
 def make_edit(begun: EditBegun, decision: Decision) -> Drafted:
@@ -44,7 +45,7 @@ def choose_approved(options: Sequence[Judged], decision: Decision) -> Judged:
     if not option:
         numbers = ", ".join(str(find_proposal(option).round) for option in acceptable) or "none"
         raise CampaignError(f"{decision.key}: approves round {decision.round}; that may be kept: {numbers}")
-    return max(option, key=lambda judged: _proven_gain(judged.verdict))
+    return max(option, key=lambda judged: proven_gain(judged.verdict))
 
 
 def mark_replaced(measured: Judged, replacement: Judged) -> Judged:
@@ -53,18 +54,19 @@ def mark_replaced(measured: Judged, replacement: Judged) -> Judged:
     chosen = f"an edit of {by.author} (round {by.round})" if by.author else f"round {by.round}, which it edits"
     why = f"replaced by {chosen}"
     change = find_proposal(measured).hypothesis.change
-    sentence = f"{before.sentence.split(':')[0]}: ROLLED BACK - {change} measured {_describe_measured(before)}, {why}"
+    sentence = f"{before.sentence.split(':')[0]}: ROLLED BACK - {change} measured {describe_measured(before)}, {why}"
     update = {"decision": "rolled_back", "reason": "replaced", "notes": (*before.notes, why), "sentence": sentence}
     return measured.model_copy(update={"verdict": before.model_copy(update=update)})
 
 
-def _proven_gain(verdict: Verdict) -> float:
+def proven_gain(verdict: Verdict) -> float:
     """The bound of the gain, where the preset has one."""
     assert verdict.gain is not None
     return verdict.gain if verdict.lower is None else verdict.lower
 
 
-def _describe_measured(verdict: Verdict) -> str:
+def describe_measured(verdict: Verdict) -> str:
+    """The gain with its bound, as a sentence names it."""
     if verdict.gain is None:
         return "nothing"
     return f"{verdict.gain:+.1%}" + (f" (at least {verdict.lower:+.1%})" if verdict.lower is not None else "")

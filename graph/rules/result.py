@@ -24,7 +24,7 @@ from ridgeline.graph.rules.gates import UNEXPLAINED
 from ridgeline.graph.rules.history import accepted_rounds, is_overfit, lineage
 from ridgeline.graph.standing import History
 from ridgeline.graph.stats.paired import run_fixed_test
-from ridgeline.graph.trial import Applied, find, find_proposal
+from ridgeline.graph.trial import Applied, Timed, find, find_proposal
 from ridgeline.graph.values import Bucket, Cost, Engine, Value
 
 SUSPICIOUS = "suspicious: "
@@ -77,7 +77,8 @@ class Product(Value):
     lower: float | None
     """Product of the rounds' lower bounds; None where a round has none."""
     level: float | None
-    """All bounds of the `tested` candidates hold together at least this often: 1 - tested * alpha. None below 0."""
+    """All bounds of the `tested` candidates hold together at least this often: 1 - alpha for each round, shared by
+    those that were timed side by side. None below 0."""
     kept: int
     tested: int
     """Candidates whose gain was bounded, the ones not kept too: the kept ones were chosen among them."""
@@ -216,7 +217,7 @@ def compute_products(history: History) -> tuple[Product, ...]:
     """As it stood before each round, in order, and as it stands now."""
     numbers = {closed.round for closed in fold.lineage(history)}
     products = [Product(speedup=1.0, lower=None, level=None, kept=0, tested=0)]
-    log_gain, low = 0.0, 1.0
+    log_gain, low, doubt = 0.0, 1.0, 0.0
     for closed in history.rounds:
         verdict, before = closed.judged.verdict, products[-1]
         tested, count = before.tested + (verdict.lower is not None), before.kept
@@ -225,7 +226,10 @@ def compute_products(history: History) -> tuple[Product, ...]:
             log_gain += log1p(verdict.gain or 0.0)
             low *= nan if verdict.lower is None else 1 + verdict.lower
         lower = low if count and isfinite(low) else None
-        level = 1 - tested * history.limits.alpha
+        timed = find(closed.judged, Timed)
+        if verdict.lower is not None:
+            doubt += 1 / (timed.sharing if timed else 1)  # rounds timed side by side share one error rate
+        level = 1 - doubt * history.limits.alpha
         valid_level = level if lower is not None and level > 0 else None
         products.append(Product(speedup=exp(log_gain), lower=lower, level=valid_level, kept=count, tested=tested))
     return tuple(products)

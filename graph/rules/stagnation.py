@@ -1,7 +1,8 @@
 """Streaks of closed rounds, and what follows: a stagnation review, a partial restart, the end of a direction."""
 
 from collections.abc import Sequence
-from itertools import takewhile
+from itertools import groupby, takewhile
+from math import inf
 from random import Random
 
 from ridgeline.graph.contract import Scoring
@@ -77,8 +78,18 @@ def consecutive_rollbacks(rounds: Sequence[RoundClosed]) -> int:
 
 
 def without_edits(rounds: Sequence[RoundClosed]) -> list[RoundClosed]:
-    """Rounds that say something of the planner's course: not a person's edit that was not kept."""
-    return [closed for closed in rounds if closed.accepted or not closed.author]
+    """Rounds that say something of the planner's course, one for each question: not a person's edit that was not kept,
+    and of candidates tried side by side the one that went furthest.
+    """
+    own = [closed for closed in rounds if closed.accepted or not closed.author]
+    groups = (list(group) for _, group in groupby(own, key=lambda closed: closed.beside))
+    return [group[0] if len(group) == 1 else max(group, key=_rank_outcome) for group in groups]
+
+
+def _rank_outcome(closed: RoundClosed) -> tuple[bool, float]:
+    """Kept before not kept, then by the measured gain."""
+    gain = closed.judged.verdict.gain
+    return closed.accepted, -inf if gain is None else gain
 
 
 def _streak(rounds: Sequence[RoundClosed], limits: Limits) -> list[RoundClosed]:
@@ -191,7 +202,8 @@ def find_stagnation(history: History) -> str | None:
 def _is_just_reviewed(history: History) -> bool:
     if not history.reviews:
         return False
-    return history.rounds[-1].round - history.reviews[-1].after_round < ROUNDS_BETWEEN
+    after = history.reviews[-1].after_round
+    return len({closed.beside for closed in history.rounds if closed.round > after}) < ROUNDS_BETWEEN
 
 
 def _is_same_direction(rounds: Sequence[RoundClosed]) -> bool:

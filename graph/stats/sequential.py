@@ -60,8 +60,13 @@ class Estimate(Value):
     shapes: tuple[ShapeEstimate, ...]
 
 
-def estimate_gain(comparisons: Sequence[Comparison], noise: Noise | None, limits: Limits) -> Estimate:
+def estimate_gain(
+    comparisons: Sequence[Comparison], noise: Noise | None, limits: Limits, *, sharing: int = 1
+) -> Estimate:
     """Everything the pairs so far say. Noise of another machine is no noise.
+
+    `sharing`: candidates that share the error rate of being kept (Bonferroni): the bounds of all of them hold together
+    at `limits.alpha`, whichever of them is then chosen and however they depend on one another.
 
     Raises MixedEvidence for comparisons or noise that may not be pooled (another engine, other shapes), PairedError
     for unusable samples.
@@ -72,7 +77,8 @@ def estimate_gain(comparisons: Sequence[Comparison], noise: Noise | None, limits
     means = compute_pair_means(merged.shapes)
     spread = _pool_calibration(noise, merged.shapes)
     squares, degrees = _pool_own_pairs(means, spread)
-    theta, half = statistics.fmean(means), confidence_half_width(len(means), squares, degrees, alpha=limits.alpha)
+    theta, alpha = statistics.fmean(means), limits.alpha / sharing
+    half = confidence_half_width(len(means), squares, degrees, alpha=alpha)
     sd = math.sqrt(squares / degrees) if degrees else 0.0
     required = math.log1p(limits.margin) + (noise.allowance if noise else 0.0)
     doubt = statistics.NormalDist().inv_cdf(1 - limits.futility) * sd / math.sqrt(len(means))
@@ -97,6 +103,17 @@ def decide_from_pairs(pooled: Estimate, limits: Limits) -> PairDecision:
     if pooled.lower > pooled.required and pooled.pairs >= LEAST_PAIRS:
         return "faster"
     return "unpromising" if pooled.pairs >= limits.screen_pairs and pooled.theta < pooled.required else "undecided"
+
+
+def is_outpaced(estimate: Estimate, leader: Estimate, limits: Limits) -> bool:
+    """Whether a candidate is slower than another one of its round, at the futility limit's error rate.
+
+    It only ends measuring, so it keeps nothing that should not be kept. False while nothing is known of the scatter.
+    """
+    if not (estimate.sd and leader.sd):
+        return False
+    spread = math.hypot(estimate.sd / math.sqrt(estimate.pairs), leader.sd / math.sqrt(leader.pairs))
+    return estimate.theta + statistics.NormalDist().inv_cdf(1 - limits.futility) * spread < leader.theta
 
 
 def smallest_visible_gain(noise: Noise, limits: Limits) -> float:

@@ -1,4 +1,4 @@
-"""Checked-out commits to build and run in: the best version, a candidate, and one to spare, so that neither is lost."""
+"""Checked-out commits to build and run in: the best version, each candidate, and one to spare, so that none is lost."""
 
 import functools
 import hashlib
@@ -26,13 +26,15 @@ from ridgeline.sandbox.workspace.signatures import SETTLED_NS, Signs, contents, 
 from ridgeline.sandbox.workspace.worktree import MINIMAL, GitWorkspace
 
 SLOTS = ("a", "b", "c")
+MORE_SLOTS = ("e", "f", "g", "h", "i", "j", "k")
+"""One for each further candidate that is tried side by side: timed in turn, none is built twice."""
 TWIN_SLOT = "d"
 """Apart from the others, so that comparing a version with itself costs no other version its build."""
 TWIN = "+twin"
 """Marks the name of a commit's second checkout."""
 MINIMAL_SLOTS = ("m", "n")
 """Apart from the others likewise: what is tried in the minimal project costs the project itself no build."""
-ALL_SLOTS = (*SLOTS, TWIN_SLOT, *MINIMAL_SLOTS)
+ALL_SLOTS = (*SLOTS, TWIN_SLOT, *MORE_SLOTS, *MINIMAL_SLOTS)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,8 +55,10 @@ class Stamp:
 class Trees:
     """Slots of the campaign's folder, the one used longest ago replaced first. One process at a time."""
 
-    def __init__(self, workspace: GitWorkspace) -> None:
+    def __init__(self, workspace: GitWorkspace, *, candidates: int = 1) -> None:
+        """`candidates`: how many may be tried side by side."""
         self._workspace = workspace
+        self._slots = (*SLOTS, *MORE_SLOTS[: candidates - 1])
         self._dir = workspace.campaign_dir / "trees"
         self._evaluation_files: dict[str, dict[str, Entry]] = {}
         """Evaluation files by tree: what a tree holds never changes, and this is asked around every run."""
@@ -91,7 +95,7 @@ class Trees:
     def top(self, commit: str) -> Path:
         """The whole checkout of that commit. Raises NoSuchBase for an unknown one."""
         self.at(commit)
-        return self._dir / (self._holding(commit) or _slots(commit)[0])
+        return self._dir / (self._holding(commit) or self._list_slots(commit)[0])
 
     @property
     def hidden(self) -> tuple[Path, ...]:
@@ -111,7 +115,7 @@ class Trees:
     def at(self, commit: str) -> Path:
         """The contract's folder of a checkout of that commit; built or not. Raises NoSuchBase for an unknown one."""
         slot = self._holding(commit)
-        slots = _slots(commit)
+        slots = self._list_slots(commit)
         if slot is None:
             slot = min(slots, key=lambda name: self._stamp(name).used)
             self._check_out(slot, commit)
@@ -210,10 +214,16 @@ class Trees:
 
     def _holding(self, commit: str) -> str | None:
         tree = self.tree(commit)
-        for name in _slots(commit):
+        for name in self._list_slots(commit):
             if self._stamp(name).tree == tree and self._stands(name):
                 return name
         return None
+
+    def _list_slots(self, commit: str) -> tuple[str, ...]:
+        """Where a commit, or its twin, may stand."""
+        if commit.endswith(TWIN):
+            return (TWIN_SLOT,)
+        return MINIMAL_SLOTS if commit.endswith(MINIMAL) else self._slots
 
     def _folder(self, slot: str) -> Path:
         if slot not in self._folders:
@@ -282,13 +292,6 @@ class Trees:
 def _real(commit: str) -> str:
     """The commit that git knows."""
     return commit.removesuffix(TWIN).removesuffix(MINIMAL)
-
-
-def _slots(commit: str) -> tuple[str, ...]:
-    """Where a commit, or its twin, may stand."""
-    if commit.endswith(TWIN):
-        return (TWIN_SLOT,)
-    return MINIMAL_SLOTS if commit.endswith(MINIMAL) else SLOTS
 
 
 def _may_change(path: str, contract: Contract) -> bool:

@@ -37,7 +37,7 @@ class RestlessPlanner(ScriptedPlanner):
     def __init__(self, answers: list[str], *, at_review: bool, at_reflection: bool, most: int) -> None:
         self._answers, self._at_review, self._at_reflection = list(answers), at_review, at_reflection
         self._left = most
-        self._text = ""
+        self._texts: dict[int, str] = {}
 
     def _count_question(self) -> None:
         self._left -= 1
@@ -45,14 +45,23 @@ class RestlessPlanner(ScriptedPlanner):
 
     def propose(self, briefing):
         self._count_question()
-        self._text = self._answers.pop(0) if self._answers else NOTHING
-        if self._text in EXHAUSTED:
-            return Proposal(hypothesis=None, exhausted=self._text)
+        self._texts = {}
+        best = self._answer(briefing.round)
+        numbers = range(briefing.round + 1, briefing.round + briefing.candidates) if best.hypothesis else ()
+        others = [self._answer(number) for number in numbers]
+        return best.model_copy(update={"others": tuple(others)})
+
+    def _answer(self, number: int) -> Proposal:
+        """The next answer."""
+        text = self._answers.pop(0) if self._answers else NOTHING
+        if text in EXHAUSTED:
+            return Proposal(hypothesis=None, exhausted=text)
+        self._texts[number] = text
         category = ("tile", "layout", "algorithm")[len(self._answers) % 3]
         return Proposal(hypothesis=make_hypothesis(id=f"h{len(self._answers)}", category=category))
 
     def _script(self, round):
-        return [self._text]
+        return [self._texts.get(round, "speed 99")]
 
     def draft(self, briefing, proposal) -> Draft:
         self._count_question()
@@ -89,6 +98,7 @@ class RestlessPlanner(ScriptedPlanner):
             "regression_stop": st.booleans(),
             "canary_every": st.integers(0, 3),
             "looks": st.sampled_from(((2, 4), (1, 2, 3))),
+            "candidates": st.integers(1, 3),
         }
     ),
     answers=st.lists(st.sampled_from((*SPEEDS, *FAULTS, *EXHAUSTED)), max_size=10),
@@ -98,6 +108,7 @@ class RestlessPlanner(ScriptedPlanner):
 @example(preset="router", limits={}, answers=["speed 120", *("speed 80",) * 6], at_review=False, at_reflection=False)
 @example(preset="evidence", limits={"max_restarts": 2}, answers=["speed 80"] * 4, at_review=False, at_reflection=False)
 def test_every_campaign_ends_with_a_report(tmp_path_factory, preset, limits, answers, at_review, at_reflection):
+    limits = {**limits, "candidates": limits.get("candidates", 1) if preset == "evidence" else 1}
     limits = make_limits(preset, **{"calibration_pairs": 2, "final_pairs": 3, "blocks": 2, **limits})
     most = 8 * (len(answers) + limits.max_restarts + 2)
     planner = RestlessPlanner(answers, at_review=at_review, at_reflection=at_reflection, most=most)

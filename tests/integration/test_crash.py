@@ -8,9 +8,10 @@ import pytest
 from ridgeline.agent.campaign.tape import Tape
 from ridgeline.graph.limits import PRESETS
 from tests.campaigns import CONFIG, make_campaign, saver, wrapped
+from tests.world import ScriptedPlanner, SideBySide
 
 SCRIPTS = (["unformatted speed 130 wrong", "unformatted speed 130"], "speed 90", "no build", None)
-CALLS = 260
+CALLS = 270
 """At least as many port calls as an uninterrupted run makes; checked below."""
 CRASHES = [(when, part) for when in ("before", "after") for part in range(10)]
 """Every tenth call from `part` on. By default a third of these; `make adversarial` asks for all."""
@@ -49,10 +50,11 @@ class Flaky:
         return run
 
 
-def _run(tmp_path, fuse: Fuse, *, lose_checkpoints: bool = False):
+def _run(tmp_path, fuse: Fuse, *, lose_checkpoints: bool = False, candidates: int = 1):
     tmp_path.mkdir(exist_ok=True)
-    limits = PRESETS["evidence"].model_copy(update={"target_peak_fraction": None})
-    campaign = make_campaign(tmp_path, *SCRIPTS, limits=limits, tape=Tape(tmp_path / "tape.jsonl"))
+    limits = PRESETS["evidence"].model_copy(update={"target_peak_fraction": None, "candidates": candidates})
+    planner = SideBySide(*SCRIPTS) if candidates > 1 else ScriptedPlanner(*SCRIPTS)
+    campaign = make_campaign(tmp_path, planner=planner, limits=limits, tape=Tape(tmp_path / "tape.jsonl"))
     real = campaign.ports
     campaign.ports = wrapped(real, lambda name, port: Flaky(port, fuse))
     try:
@@ -98,6 +100,24 @@ def test_after_an_orderly_stop_a_campaign_goes_on_inside_the_round(tmp_path, who
     got, crashed = _run(tmp_path, Fuse(at, "after"))
     assert got == ledger
     assert crashed.workspace.branch_log() == campaign.workspace.branch_log()
+
+
+@pytest.mark.slow
+@pytest.mark.feature("F093", "F121")
+def test_a_crash_in_a_round_of_several_candidates_loses_nothing(tmp_path):
+    """All three are one round: one is repaired and kept, the others are slower and do not build.
+
+    Every second campaign goes on from its ledger and tape alone, the others from inside the round.
+    """
+    fuse = Fuse(-1, "never")
+    ledger, campaign = _run(tmp_path / "whole", fuse, candidates=3)
+    assert campaign.verdicts() == ["faster", "not_better", "build_failed"]
+    assert fuse.count > 100
+    for at in range(31, fuse.count, 23):
+        got, crashed = _run(tmp_path / f"{at}", Fuse(at, "after"), candidates=3, lose_checkpoints=bool(at % 2))
+        assert got == ledger, f"call {at}"
+        assert crashed.workspace.branch_log() == campaign.workspace.branch_log()
+        assert crashed.files.texts() == campaign.files.texts()
 
 
 class Kept:
