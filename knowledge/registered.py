@@ -16,7 +16,7 @@ PRINTED = 1e-4
 _LINE = re.compile(
     r"[-*\s]*(?P<metric>[^:|`]+): (?P<number>\d[\d.,]*(?:e[+-]?\d+)?)(?: (?P<unit>[^<|]+?))? <- (?P<place>.+?)`?\s*"
 )
-_PLACE = re.compile(r"(?P<path>[^:]+\.md):L?(?P<line>\d+)")
+_PLACE = re.compile(r"(?P<path>[^:]+\.md):L?(?P<line>\d+)(?: \(unverified\))?")
 _HERE = re.compile(r"(?:measured here|reported by this machine's system): .+")
 _UNKNOWN = re.compile(r"[-*\s]*(?P<metric>[^:|]+): UNKNOWN\b(?P<rest>.*)")
 

@@ -8,7 +8,9 @@ from ridgeline.knowledge.documents import Problem
 from ridgeline.knowledge.library import File, Library
 from ridgeline.knowledge.yaml_text import NotYaml, read_yaml
 
-FIELDS = ("title", "url", "repo", "path", "publisher", "accessed", "note")
+FIELDS = ("title", "url", "repo", "path", "publisher", "accessed", "note", "standing")
+UNVERIFIED = "unverified"
+"""`standing` of a source that says of itself that its numbers are to be verified."""
 _ID = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 _URL = re.compile(r"https?://[\w.-]+\.[a-z]{2,}(/[^\s<>\"]*)?")
 _REPO = re.compile(r"[\w.-]+/[\w.-]+")
@@ -27,6 +29,8 @@ class Source:
     accessed: str
     path: str
     line: int
+    standing: str = ""
+    """UNVERIFIED, or nothing."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -86,6 +90,8 @@ def _wrong(fields: object) -> list[tuple[str, str]]:
         wrongs.append(("repo and path do not name a file", "write `repo: owner/name` and `path: folder/file`"))
     if url is None and repo is None and not fields.get("note"):
         wrongs.append(("leads nowhere", "give url, or repo and path, or for a book its edition as note"))
+    if fields.get("standing") not in (None, UNVERIFIED):
+        wrongs.append((f"standing {fields['standing']!r} is none", f"write `standing: {UNVERIFIED}`, or nothing"))
     if (url or repo) and not _DATE.fullmatch(str(fields.get("accessed", ""))):
         wrongs.append(("accessed is missing", "write `accessed: YYYY-MM-DD`"))
     return wrongs
@@ -101,6 +107,7 @@ def _source(name: str, fields: Mapping[str, object], file: File, line: int) -> S
         accessed=str(fields.get("accessed", "")),
         path=file.path,
         line=line,
+        standing=str(fields.get("standing") or ""),
     )
 
 

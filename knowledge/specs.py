@@ -1,13 +1,15 @@
 """Hardware numbers as data: each with the file and line it stands at, or UNKNOWN, never inferred."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from functools import cached_property
 
 from ridgeline.knowledge.documents import Document, Item, Problem
 from ridgeline.knowledge.facts import Citation, citations, without
 from ridgeline.knowledge.library import Library
+from ridgeline.knowledge.registry import UNVERIFIED, Source, registry
 
 MISSING = "gpu-wiki not found"
 """Rules 5.1.6: what stands in place of a number that no document gives."""
@@ -18,6 +20,8 @@ DTYPES = {
     **dict.fromkeys(("mxfp8", "mxfp6", "mxfp4", "nvfp4"), TFLOPS),
     **dict.fromkeys(("int8", "int4"), TOPS),
 }
+ONE_SOURCE = "one source"
+"""No second one was found that gives the same number."""
 KINDS = ("dense", "sparse", "vector", "matrix")
 """Matrix units without and with structured sparsity, vector units, and matrix units where a vendor says only that."""
 UNITS = {
@@ -56,6 +60,8 @@ class Spec:
     citations: tuple[Citation, ...] = ()
     note: str = ""
     """Why there is no value, and what there is instead."""
+    standing: str = ""
+    """What speaks against the number: ONE_SOURCE, or UNVERIFIED where every source of it says so of itself."""
 
     @property
     def text(self) -> str:
@@ -66,14 +72,15 @@ class Spec:
 
     @property
     def place(self) -> str:
-        """`path:L<line>`."""
-        return f"{self.source_path}:L{self.source_line}"
+        """`path:L<line>`, and the word of a source that calls itself unverified."""
+        return f"{self.source_path}:L{self.source_line}{f' ({UNVERIFIED})' if self.standing == UNVERIFIED else ''}"
 
 
 class Products:
     """Every product and architecture of a library, by exact name after case, blanks and vendor words are dropped."""
 
     def __init__(self, library: Library) -> None:
+        self._library = library
         self._documents = tuple(document for document in library.documents if document.kind in ("product", "hardware"))
         self._specs_by_key: dict[str, dict[str, Spec]] = {}
 
@@ -133,7 +140,7 @@ class Products:
         if key not in self._specs_by_key:
             together = [d for d in self._documents if d.path.rpartition("/")[0] == folder and d.kind == "hardware"]
             self._specs_by_key[key] = {
-                spec.metric: spec
+                spec.metric: replace(spec, standing=_standing(spec, self._sources))
                 for source_document in (together if document.kind == "hardware" else [document])
                 for spec in specs(source_document)
             }
@@ -147,12 +154,31 @@ class Products:
                 by_name[normal(name)] = document
         return by_name
 
+    @cached_property
+    def _sources(self) -> Mapping[str, Source]:
+        return registry(self._library).sources
+
+    def nearest_metric(self, product: str, metric: str) -> str | None:
+        """The metric that a name stands for most likely, where no document and no data type has that name."""
+        name = re.sub(r"[\s-]+", "_", metric.strip().lower())
+        known = {spec.metric for document in self._documents for spec in self._specs_of(document).values()}
+        known |= {*UNITS, *(f"{dtype}_{kind}" for dtype in DTYPES for kind in KINDS)}
+        if name in known:
+            return None
+        document = self.find(product)
+        of_product = [*self._specs_of(document), *self._of_architecture(document)] if document else []
+        choice = of_product or sorted(known)
+        alike = [other for other in choice if other.partition("_")[0] == name.partition("_")[0]]
+        return next(iter(get_close_matches(name, alike or choice, n=1, cutoff=0.0)), "")
+
     def _suggest_names(self, product: str) -> str:
         key = normal(product)
         similar = [name for name in self.names if key and normal(name).startswith(key)]
         if similar:
             return f"{product} may be {' or '.join(similar)}; say which"
-        return f"no document is about {product}; known are {', '.join(self.names) or 'none'}"
+        nearest = get_close_matches(key, self._documents_by_name, n=1, cutoff=0.6)
+        meant = f"; did you mean {name_of(self._documents_by_name[nearest[0]])}?" if nearest else ""
+        return f"no document is about {product}{meant}; known are {', '.join(self.names) or 'none'}"
 
     def _metrics(self, document: Document) -> str:
         metrics = [*self._specs_of(document), *self._of_architecture(document)]
@@ -196,6 +222,14 @@ def unit_of(metric: str) -> str | None:
     """The one unit a metric may have; None where any will do."""
     dtype, _, kind = metric.rpartition("_")
     return DTYPES.get(dtype) if kind in KINDS and dtype in DTYPES else UNITS.get(metric)
+
+
+def _standing(spec: Spec, sources: Mapping[str, Source]) -> str:
+    """What speaks against a number, by its sources; nothing for an architecture's own name and for no number."""
+    named = {citation.source for citation in spec.citations}
+    if {sources[name].standing for name in named if name in sources} == {UNVERIFIED}:
+        return UNVERIFIED
+    return ONE_SOURCE if len(named) == 1 and spec.value is not None else ""
 
 
 def _lines(document: Document) -> Iterator[Item]:

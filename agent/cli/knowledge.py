@@ -83,12 +83,22 @@ def search(
         console.note("nothing found; ask in other words, or leave out --op, --gpu or --lang")
 
 
+STANDINGS = {
+    "unverified": "the source says itself that its numbers are to be verified",
+    "one source": "no second one was found that gives the same",
+}
+
+
 @app.command()
 def spec(product: Product, metric: Metric = None, wiki: Wiki = None, as_json: Json = False) -> None:
     """A hardware number and the line it stands at. What no document gives is UNKNOWN, never inferred."""
     from ridgeline.knowledge.specs import Products
 
     products = Products(_library(wiki))
+    if products.find(product) is None:
+        raise UserError(f"product: {products.spec(product, 'arch').note}")
+    if metric is not None and (nearest := products.nearest_metric(product, metric)) is not None:
+        raise UserError(f"metric: {metric} is none; the nearest of {product} is {nearest}")
     specs = (products.spec(product, metric),) if metric else products.all(product)
     if as_json:
         plain = [_plain(row) for row in specs]
@@ -98,8 +108,10 @@ def spec(product: Product, metric: Metric = None, wiki: Wiki = None, as_json: Js
             console.say(row.text)
     for note in dict.fromkeys(row.note for row in specs if row.note):
         console.note(note)
-    if not specs:
-        console.note(products.spec(product, "arch").note)
+    for standing, meaning in STANDINGS.items():
+        names = [row.metric for row in specs if row.standing == standing]
+        if names:
+            console.note(f"{standing}: {', '.join(names)}; {meaning}")
 
 
 @app.command()
@@ -148,6 +160,7 @@ def _plain(spec: "Spec") -> dict[str, object]:
         "source_line": spec.source_line if spec.written else None,
         "text": spec.text,
         "product": spec.product,
+        "standing": spec.standing,
         "sources": [
             f"{citation.source}, {citation.place}" if citation.place else citation.source for citation in spec.citations
         ],

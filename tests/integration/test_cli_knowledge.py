@@ -81,9 +81,20 @@ def test_an_unknown_number_is_no_error(ask):
 
 
 def test_an_unknown_product_is_told_what_there_is(ask):
-    code, out, err = ask("spec", "H100 Ultra")
-    assert (code, out) == (0, "")
-    assert "known are" in err
+    code, out, err = ask("spec", "MI3080X")
+    assert (code, out) == (2, "")
+    assert "did you mean mi308x?; known are" in err
+    code, out, err = ask("spec", "MI308X", "hbm_bandwith")
+    assert (code, out) == (2, "")
+    assert "the nearest of MI308X is hbm_bandwidth" in err
+
+
+def test_what_speaks_against_a_number_is_told(ask):
+    code, out, err = ask("spec", "MI308X")
+    assert code == 0
+    assert "hbm_bandwidth: 5.3 TB/s <- knowledge/hardware/mi308x.md:L16 (unverified)" in out
+    assert "the source says itself that its numbers are to be verified" in err
+    assert json.loads(ask("spec", "A100-PCIE-80GB", "hbm_bandwidth", "--json")[1])["standing"] == "one source"
 
 
 def test_all_numbers(ask):

@@ -5,11 +5,12 @@ import re
 import pytest
 
 from ridgeline.knowledge.library import Library
+from ridgeline.knowledge.registered import find_misplacement, list_registered
 from ridgeline.knowledge.specs import MISSING, Products, normal, specs, wrong
 from tests.knowledge_base import PRODUCT, write_base
 
 SHIPPED = Library()
-FORM = re.compile(r"[a-z0-9_]+: [\w.+-]+( [^<]+)? <- knowledge/hardware/[\w/-]+\.md:L\d+")
+FORM = re.compile(r"[a-z0-9_]+: [\w.+-]+( [^<]+)? <- knowledge/hardware/[\w/-]+\.md:L\d+( \(unverified\))?")
 
 
 @pytest.fixture
@@ -146,3 +147,28 @@ def test_no_name_means_two_products():
 
 def test_specs_stand_only_in_products_and_hardware():
     assert all(not [*specs(document)] for document in SHIPPED.documents if document.kind in ("op", "backend"))
+
+
+def test_a_number_is_told_with_the_word_of_its_source():
+    products = Products(SHIPPED)
+    rate, size = (products.spec("MI308X", metric) for metric in ("hbm_bandwidth", "hbm_capacity"))
+    assert rate.text.endswith(" (unverified)")
+    assert (size.text.partition(" <-")[0], size.standing) == ("hbm_capacity: 192 GB", "")
+    (line,) = list_registered(rate.text, "here")
+    assert find_misplacement(line, SHIPPED, ()) is None, "it stands where it says, with the word"
+    assert products.spec("A100-SXM-80GB", "hbm_bandwidth").standing == "one source"
+
+
+def test_a_wrong_name_is_met_with_the_nearest_right_one():
+    products = Products(SHIPPED)
+    assert "did you mean mi308x?" in products.spec("MI3080X", "hbm_bandwidth").note
+    assert products.nearest_metric("MI308X", "hbm_bandwith") == "hbm_bandwidth"
+    assert products.nearest_metric("MI308X", "hbm_size") in ("hbm_bandwidth", "hbm_capacity")
+    assert products.nearest_metric("MI308X", "fp4_dense") is None, "a metric that exists and is not known here"
+
+
+def test_hazards_and_waves_are_those_of_their_own_architecture():
+    texts = {file.path: file.text for file in SHIPPED.files}
+    assert "waits 5, 7, 11 or 19 states" in texts["knowledge/hardware/gfx942/notes.md"]
+    assert "waits 5, 8, 12 or 20 states" in texts["knowledge/hardware/gfx950/notes.md"]
+    assert "170 registers give two waves" in texts["knowledge/hardware/gfx942/overview.md"]
