@@ -112,6 +112,8 @@ class Opened(Value):
     decisions: Decisions = ()
     counts_work: Annotated[bool, Field(exclude_if=lambda counts: not counts)] = False
     """Whether time is counted from the start of the command, over all sessions (`Clock.worked_s`)."""
+    stamps_edits: Annotated[bool, Field(exclude_if=lambda stamps: not stamps)] = False
+    """Whether the instants of a hypothesis and of its first edit are kept."""
     minimal: Annotated[MinimalVersion | None, Field(exclude_if=_none)] = None
     """The minimal project of the unmodified code, in workspace mode."""
     first_kernel: Annotated[FirstKernel | None, Field(exclude_if=_none)] = None

@@ -36,6 +36,8 @@ class Request(Value):
     this field count from the first round."""
     steerable: bool = False
     """Whether a person's edits of memory and README are heard; records older than this field were not asked."""
+    stamps_edits: bool = False
+    """As in `Opened`; records older than this field have none."""
     specs: tuple[Spec, ...] = ()
     """What the documents say of this product; the shell reads them, the graph reads no file."""
 

@@ -25,7 +25,9 @@ class Proposed(Value):
     round: int
     hypothesis: Hypothesis
     opened_at: Instant
-    """ISO-8601 UTC, before any edit exists."""
+    """ISO-8601 UTC, when the round began."""
+    written_at: Annotated[Instant | None, Field(exclude_if=_none)] = None
+    """When the hypothesis was there, before any edit of it; None in older records."""
     prompts: tuple[str, ...] = ()
     """`name.vN@sha256` of every template that was used."""
     cost: Cost = Cost()
@@ -51,6 +53,8 @@ class Drafted(Value):
     stage: Literal["drafted"] = "drafted"
     proposed: Proposed
     edits: tuple[FileEdit, ...]
+    edited_at: Annotated[Instant | None, Field(exclude_if=_none)] = None
+    """When its first edits were there; None in older records."""
     explanation: str = ""
     """Why it works: goes into the commit message."""
     repairs: tuple[Repair, ...] = ()

@@ -68,7 +68,7 @@ from ridgeline.sandbox.devices.machine import LocalDevice
 from ridgeline.sandbox.isolation.directory_pool import discard_tree
 from ridgeline.sandbox.isolation.leftovers import remove_abandoned_folders, remove_campaign_leftovers
 from ridgeline.sandbox.isolation.stopping import StepEnded, Stopping, listening
-from ridgeline.sandbox.store.campaign_folder import StopFile, WorkClock
+from ridgeline.sandbox.store.campaign_folder import StopFile, WorkClock, make_folders
 from ridgeline.sandbox.store.durable import UNWRITABLE, make_folder, name_full_disk, write_whole
 from ridgeline.sandbox.store.json_file import read_model
 from ridgeline.sandbox.store.ledger import JsonlLedger
@@ -273,6 +273,7 @@ def start(start_request: StartRequest, *, recording: Path | None = None) -> Outc
                     "specs": specs,
                     "counts_work": original.counts_work if original else True,
                     "steerable": original.steerable if original else True,
+                    "stamps_edits": original.stamps_edits if original else True,
                 }
             )
             _require_empty(place.campaign_dir)
@@ -533,6 +534,7 @@ def _require_empty(folder: Path) -> None:
 def _write_request(place: Place, request: Request, start_request: StartRequest) -> None:
     """Make the folder with what a resume needs: the request, where it came from, who is notified."""
     make_folder(place.campaign_dir)
+    make_folders(place.campaign_dir)
     keep(place.campaign_dir, start_request.notify)
     manifest = Manifest(
         repository=str(place.repository),

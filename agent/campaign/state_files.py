@@ -156,7 +156,7 @@ def was_opened(campaign: Path) -> bool:
     Not the tests of Stage 1, which writes the first kernel before there is a ledger.
     Not `performance.md`: a campaign that finds no idle device writes its Stop Summary there before the first line.
     """
-    if any((campaign / name).exists() for name in ("manifest.yaml", "rounds", "final_report.md")):
+    if any((campaign / name).exists() for name in ("manifest.yaml", "rounds/round-1", "final_report.md")):
         return True
     try:
         lines = (campaign / TAPE).read_bytes().splitlines()

@@ -23,6 +23,7 @@ from ridgeline.graph.loop.context import (
 from ridgeline.graph.ports import CandidateCommit as AppliedEdits
 from ridgeline.graph.ports import EditRefusal, Ports
 from ridgeline.graph.reports.approval import ask_about_change, ask_about_hypothesis
+from ridgeline.graph.reports.files import place_plan
 from ridgeline.graph.rules import acceptance
 from ridgeline.graph.rules import history as fold
 from ridgeline.graph.rules.acceptance import choose_measurement
@@ -104,22 +105,41 @@ def _is_restarted(history: History, number: int) -> bool:
 
 
 def propose(state: State, runtime: Runtime[Ports]) -> Update:
-    analysis, briefing = read_analysis(state), make_briefing(state, runtime.context)
-    proposal = runtime.context.planner.propose(briefing)
+    """The plan's file is there before an edit of it is asked for."""
+    analysis, ports = read_analysis(state), runtime.context
+    briefing = make_briefing(state, ports)
+    proposal = ports.planner.propose(briefing)
     if proposal.hypothesis is None:
         exhausted = proposal.exhausted or "the planner has no further direction"
         return {"exhausted": exhausted, "trial": None, "proposal": proposal, "queue": (), "rivals": ()}
     others = tuple(other for other in proposal.others if other.hypothesis is not None)[: briefing.candidates - 1]
+    history = read_history(ports, before=f"round-{analysis.round}")
+    stamped = history.opened.stamps_edits
     start = Proposed(
         round=analysis.round,
         hypothesis=proposal.hypothesis,
         opened_at=analysis.opened_at,
+        written_at=ports.clock.now(f"round-{analysis.round} hypothesis written") if stamped else None,
         prompts=proposal.prompts,
         cost=proposal.cost,
         searches=proposal.searches,
         beside=analysis.round if others else None,
     )
+    _write_plan(start, analysis, history, ports)
     return {"trial": _bar_proposal(start), "proposal": proposal, "queue": others, "rivals": ()}
+
+
+def _write_plan(start: Proposed, analysis: Analysis, history: History, ports: Ports) -> None:
+    """`history` is that before the open round."""
+    ports.files.write(
+        place_plan(
+            history,
+            start,
+            bottleneck=analysis.bottleneck,
+            evidence=analysis.evidence,
+            best_known=analysis.best_known,
+        )
+    )
 
 
 def _bar_proposal(start: Proposed) -> Proposed | Failed:
@@ -154,9 +174,12 @@ def line_up(state: State, runtime: Runtime[Ports]) -> Update:
         round=before.round + 1,
         hypothesis=hypothesis,
         opened_at=before.opened_at,
+        written_at=before.written_at,
         prompts=before.prompts,
         beside=before.beside,
     )
+    analysis, ports = read_analysis(state), runtime.context
+    _write_plan(start, analysis, read_history(ports, before=f"round-{analysis.round}"), ports)
     return {"trial": _bar_proposal(start), "proposal": queue[0], "queue": queue[1:], "rivals": (*rivals, trial)}
 
 
@@ -246,6 +269,7 @@ def draft(state: State, runtime: Runtime[Ports]) -> Update:
     drafted = Drafted(
         proposed=trial,
         edits=answer.edits,
+        edited_at=runtime.context.clock.now(f"round-{trial.round} first edit") if trial.written_at else None,
         explanation=answer.explanation,
         prompts=answer.prompts,
         cost=answer.cost,

@@ -221,7 +221,7 @@ def _brief_first_kernel(setting: Setting, request: Request, ports: Ports) -> Bri
     )
 
 
-# Read the tips once, then open the ledger: from here on it is the record.
+# Read the tips once, then open the ledger: from here on it is the record. The campaign's files are there before its work.
 
 
 def recall(state: State, runtime: Runtime[Ports]) -> Update:
@@ -246,11 +246,13 @@ def recall(state: State, runtime: Runtime[Ports]) -> Update:
             version=request.version,
             decisions=decided,
             counts_work=request.counts_work,
+            stamps_edits=request.stamps_edits,
             minimal=ports.workspace.extract(base.commit) if target.execution_mode == "workspace" else None,
             first_kernel=setting.first_kernel,
         )
     )
     ports.ledger.append(make_roofline_record(setting.ceilings, setting.machine, request.specs))
+    publish(ports)
     return {"setting": None, "decisions": ()}
 
 

@@ -5,6 +5,7 @@ import hashlib
 import yaml
 
 from ridgeline.graph.briefing import Draft
+from ridgeline.graph.evidence import Benchmark, BenchmarkFailed
 from ridgeline.graph.record import BaselineClosed, Opened, RoundClosed
 from ridgeline.graph.reports import figures
 from ridgeline.graph.reports.figures import render_once
@@ -24,8 +25,8 @@ from ridgeline.graph.reports.text import cell, clip, code, command, interval, li
 from ridgeline.graph.rules.escalation import diagnose
 from ridgeline.graph.rules.history import latest_question
 from ridgeline.graph.standing import History
-from ridgeline.graph.trial import Drafted, Judged, find, find_proposal
-from ridgeline.graph.values import Hypothesis, LookUp
+from ridgeline.graph.trial import Drafted, Judged, Proposed, find, find_proposal
+from ridgeline.graph.values import Bottleneck, Hypothesis, LookUp
 from ridgeline.prompts.render import render
 
 
@@ -89,7 +90,7 @@ def _render_stage_1(history: History, baseline: BaselineClosed) -> Documents:
         "plans/v0_plan.md": _render_plan(
             first_kernel.hypothesis,
             version=0,
-            time=minute(first_kernel.opened_at),
+            time=f"{minute(first_kernel.opened_at)}, before any edit",
             best_round=1,
             bottleneck="unknown",
             bottleneck_evidence="nothing was measured before the first kernel existed",
@@ -104,8 +105,15 @@ def _of_round(history: History, closed: RoundClosed) -> Documents:
     """All files of a closed round: those of its folder, its memory, its plan."""
     files = round_files(history, closed)
     files[f"memory/v{closed.round - 1}.json"] = round_memory(history, closed)
-    files[f"plans/v{closed.round - 1}_plan.md"] = plan(history, closed)
-    return files
+    start = find_proposal(closed.judged)
+    asked = start.beside or start.round
+    return files | place_plan(
+        history,
+        start,
+        bottleneck=closed.bottleneck,
+        evidence=closed.bottleneck_evidence,
+        best_known=next((other.best_known for other in history.rounds if other.round == asked), None),
+    )
 
 
 def _render_memory(history: History) -> Documents:
@@ -144,21 +152,30 @@ def _ending(history: History) -> Documents:
 # `plans/v<N>_plan.md`: what a round set out to do; exactly one action.
 
 
-def plan(history: History, closed: RoundClosed) -> str:
-    """From the hypothesis as it stood before the first edit."""
-    hypothesis = figures.hypothesis(closed)
-    prior = figures.before(history, closed.round)
-    return _render_plan(
-        hypothesis,
-        version=closed.round - 1,
-        time=minute(find_proposal(closed.judged).opened_at),
+def place_plan(
+    history: History,
+    start: Proposed,
+    *,
+    bottleneck: Bottleneck,
+    evidence: str,
+    best_known: Benchmark | BenchmarkFailed | None,
+) -> Documents:
+    """From what was known before the first edit: the same stands there then and when the round is closed."""
+    earlier = figures.until(history, start.beside or start.round)
+    prior = figures.best(earlier)
+    time = minute(start.written_at or start.opened_at)
+    text = _render_plan(
+        start.hypothesis,
+        version=start.round - 1,
+        time=f"{time}, with the edit of {line(start.author)}" if start.author else f"{time}, before any edit",
         best_round=prior[0] if prior else 1,
-        bottleneck=closed.bottleneck,
-        bottleneck_evidence=line(closed.bottleneck_evidence) or "no further evidence was recorded",
-        expected=describe_expected(closed),
-        searches=find_proposal(closed.judged).searches,
-        diagnosis=diagnose(figures.until(history, closed.round), best_known=closed.best_known),
+        bottleneck=bottleneck,
+        bottleneck_evidence=line(evidence) or "no further evidence was recorded",
+        expected=describe_expected(start.hypothesis.prediction),
+        searches=start.searches,
+        diagnosis=diagnose(earlier, best_known=best_known),
     )
+    return {f"plans/v{start.round - 1}_plan.md": text}
 
 
 def _render_plan(

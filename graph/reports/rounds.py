@@ -27,8 +27,8 @@ from ridgeline.graph.rules.isa_targets import measure_progress
 from ridgeline.graph.rules.result import compute_product
 from ridgeline.graph.rules.roofline import bound_of
 from ridgeline.graph.standing import History
-from ridgeline.graph.trial import Applied, Drafted, find
-from ridgeline.graph.values import Artifact
+from ridgeline.graph.trial import Applied, Drafted, find, find_proposal
+from ridgeline.graph.values import Artifact, Prediction
 from ridgeline.graph.verdict import Verdict
 from ridgeline.prompts.render import render
 
@@ -71,12 +71,14 @@ def place_artifacts(folder: str, artifacts: tuple[Artifact, ...]) -> Documents:
 
 
 def _profile_files(version: int, profile: Profiled | None) -> Documents:
+    """`profiles/v<N>/`: the profiler's own files, and what was read of them; nothing where none could look."""
     if profile is None:
         return {}
     recorded = profile.kernel.recorded if profile.kernel else None
-    return place_artifacts(
+    files = place_artifacts(
         f"profiles/v{version}", tuple(artifact for artifact in (profile.report, recorded) if artifact is not None)
     )
+    return {f"profiles/v{version}/summary.md": f"{profile_table(None, profile)}\n", **files}
 
 
 def _raw(closed: RoundClosed) -> dict[str, Artifact]:
@@ -150,7 +152,8 @@ def summary(history: History, closed: RoundClosed) -> str:
         claim=line(hypothesis.claim),
         change=line(hypothesis.change),
         evidence=[line(item) for item in hypothesis.evidence],
-        expected=describe_expected(closed),
+        expected=describe_expected(hypothesis.prediction),
+        stamps=_describe_stamps(closed),
         risks=line(hypothesis.risks),
         verification=line(hypothesis.verification),
         lever=code(hypothesis.lever, 120),
@@ -246,12 +249,20 @@ def describe_pairs(closed: RoundClosed) -> str:
     )
 
 
-def describe_expected(closed: RoundClosed) -> str:
+def describe_expected(forecast: Prediction) -> str:
     """The prediction in words: counter, direction, and size where the hypothesis dared one."""
-    prediction = figures.hypothesis(closed).prediction
-    size = f" to {prediction.ratio:g} times" if prediction.ratio is not None else ""
-    speed = f"; speedup {prediction.speedup:g}x" if prediction.speedup is not None else ""
-    return f"{code(prediction.counter, 80)} {prediction.direction}{size}{speed}"
+    size = f" to {forecast.ratio:g} times" if forecast.ratio is not None else ""
+    speed = f"; speedup {forecast.speedup:g}x" if forecast.speedup is not None else ""
+    return f"{code(forecast.counter, 80)} {forecast.direction}{size}{speed}"
+
+
+def _describe_stamps(closed: RoundClosed) -> str:
+    """When the hypothesis was written and when its first edit was there; empty in older records."""
+    start, drafted = find_proposal(closed.judged), find(closed.judged, Drafted)
+    if start.written_at is None:
+        return ""
+    edited = f"first edit {drafted.edited_at}" if drafted and drafted.edited_at else "no edit came of it"
+    return f"Written {start.written_at}; {edited}"
 
 
 def prediction(closed: RoundClosed) -> str:

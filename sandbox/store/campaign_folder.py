@@ -65,6 +65,14 @@ logger = logging.getLogger(__name__)
 
 APPEND_ONLY = "logs"
 """Folder whose files are never rewritten."""
+FOLDERS = (APPEND_ONLY, "rounds", "profiles", "memory", "plans")
+"""Of every campaign, from the beginning."""
+
+
+def make_folders(campaign_dir: Path) -> None:
+    """The folders of the documents' tree, empty until something is written."""
+    for name in FOLDERS:
+        (campaign_dir / name).mkdir(parents=True, exist_ok=True)
 
 
 class CampaignFiles:

@@ -2,6 +2,9 @@
 
 import json
 import os
+import runpy
+import shlex
+import subprocess
 import sys
 
 import pytest
@@ -9,6 +12,7 @@ import yaml
 
 from ridgeline.agent.campaign import wiring
 from ridgeline.agent.contract_file import load
+from ridgeline.graph.trial import WRAPS
 from ridgeline.graph.values import FileEdit
 from tests.repositories import git, make_repository
 from tests.standins_projects import KERNEL, SENTENCE, flydsl, kernel, primus_turbo, write_pytest
@@ -33,16 +37,34 @@ def machine(tmp_path, monkeypatch):
     smi = stand_in(tmp_path / "smi", "rocm-smi", [json.dumps({"card0": CARD})])
     programs = write_pytest(tmp_path / "bin", os.path.realpath(sys.executable))
     monkeypatch.setenv("PATH", f"{smi}:{programs}:/usr/bin:/bin")
+    return smi
+
+
+LOOK = """#!/bin/sh
+# Lists CAMPAIGN, and runs its quick script for as long as that refuses.
+find CAMPAIGN -mindepth 1 -printf '%P\\n' 2>/dev/null | sort > HERE/looked
+[ -e HERE/files ] || [ ! -e CAMPAIGN/quick_test_bench.py ] || {
+  cp HERE/looked HERE/files; cp CAMPAIGN/manifest.yaml HERE/manifest
+  python CAMPAIGN/quick_test_bench.py > HERE/refusal 2>&1; echo "exit $?" >> HERE/refusal
+}
+"""
+
+
+def look_whenever_a_card_is_asked_about(smi, campaign):
+    """The stand-in of rocm-smi looks at the campaign's folder too: it is asked before every command of the contract."""
+    script = (smi / "rocm-smi").read_text().removeprefix("#!/bin/sh\n")
+    (smi / "rocm-smi").write_text(LOOK.replace("CAMPAIGN", str(campaign)).replace("HERE", str(smi)) + script)
 
 
 class Observer(ScriptedPlanner):
     """Writes kernels of these speeds, and looks at the campaign's folder whenever it is asked."""
 
-    folder, seen = None, []
+    folder, seen, plans = None, [], {}
 
     def look(self, moment):
         present = {path.relative_to(self.folder).as_posix() for path in self.folder.rglob("*") if path.is_file()}
         self.seen.append((moment, present))
+        self.plans[moment] = {path.name: path.read_text() for path in self.folder.glob("plans/*")}
 
     def propose(self, briefing):
         self.look(f"propose {briefing.round}")
@@ -67,7 +89,7 @@ class Observer(ScriptedPlanner):
         return super().draft(briefing, None).model_copy(update={"edits": (), "refusal": "no weaker form"})
 
 
-@pytest.mark.feature("F064", "F001", "F008", "F009", "F017", "F059", "F060", "F065")
+@pytest.mark.feature("F064", "F001", "F008", "F009", "F010", "F017", "F032", "F059", "F060", "F065")
 def test_the_documents_own_example_from_its_sentence_to_its_report(cli, tmp_path, machine, monkeypatch):
     root = make_repository(tmp_path / "turbo", dict(primus_turbo()))
     said = cli("init", root, "--like", "primus-turbo", "-i", SENTENCE)
@@ -76,7 +98,8 @@ def test_the_documents_own_example_from_its_sentence_to_its_report(cli, tmp_path
     git(root, "commit", "-qm", "a contract")
 
     planner = Observer("345 faster", "200 slower", "500 wrong")
-    planner.folder, planner.seen = tmp_path / "campaign", []
+    planner.folder, planner.seen, planner.plans = tmp_path / "campaign", [], {}
+    look_whenever_a_card_is_asked_about(machine, planner.folder)
     monkeypatch.setitem(wiring.PLANNERS, "scripted", lambda contract: planner)
     limits = [word for pair in CHEAP for word in ("--set", pair)]
     words = ("--planner", "scripted", "--preset", "campaign", "--max-rounds", "3", "-i", SENTENCE)
@@ -122,6 +145,27 @@ def test_the_documents_own_example_from_its_sentence_to_its_report(cli, tmp_path
         if path.suffix in (".md", ".yaml", ".csv", ".json"):
             assert path.read_text(encoding="utf-8").strip(), f"{path} is empty"
 
+    # the tree of the documents, and a quick script that refuses, were there before the first command
+    early = set((machine / "files").read_text().splitlines())
+    assert {"manifest.yaml", "README.md", "quick_test_bench.py", "profiles", "rounds", "memory", "plans"} <= early
+    assert {"logs/optimize.md", "logs/performance_trend.md"} <= early
+    assert "rounds/round-1" not in early
+    assert yaml.safe_load((machine / "manifest").read_text()) == {
+        **manifest,
+        **{"status": "preparing", "representative_shapes": [], "core_shapes": []},
+        **{"best_round": None, "best_commit": manifest["base_commit"]},
+    }
+    refusal = (machine / "refusal").read_text()
+    assert refusal.startswith("quick_test_bench: SHAPES is empty")
+    assert refusal.endswith("exit 2\n")
+    # and now it runs what the rounds were measured with, on the representative shapes
+    script = runpy.run_path(str(campaign / "quick_test_bench.py"))
+    assert script["SHAPES"] == manifest["representative_shapes"]
+    assert script["COMMAND"] == shlex.split(manifest["project_quick_command"])
+    run = subprocess.run(["python", campaign / "quick_test_bench.py"], capture_output=True, text=True, check=True)
+    assert run.stdout.splitlines()[0] == header
+    assert [line.split(",")[0] for line in run.stdout.splitlines()[1:]] == manifest["representative_shapes"]
+
     moments = dict(planner.seen)
     first = moments["propose 2"]
     assert {"manifest.yaml", "README.md", "quick_test_bench.py", "logs/optimize.md", "memory/v0.json"} <= first
@@ -131,8 +175,23 @@ def test_the_documents_own_example_from_its_sentence_to_its_report(cli, tmp_path
         closed |= {f"rounds/round-{number}/kernel_snapshot/{KERNEL}", f"rounds/round-{number}/artifacts/benchmark.csv"}
         assert closed <= moments[f"propose {number + 1}"]
         assert f"rounds/round-{number}/summary.md" not in moments[f"draft {number}"]
+        # the plan that stands when the round is closed is the one that stood before an edit of it was asked for
+        plan = f"v{number - 1}_plan.md"
+        assert plan not in planner.plans[f"propose {number}"]
+        assert planner.plans[f"draft {number}"][plan] == (campaign / "plans" / plan).read_text()
+        assert ", before any edit." in planner.plans[f"draft {number}"][plan]
+    closed = [line["body"] for line in map(json.loads, (campaign / "ledger.jsonl").read_text().splitlines())]
+    for drafted in (_find_draft(body["judged"]) for body in closed if body["kind"] == "round"):
+        assert drafted["proposed"]["opened_at"] < drafted["proposed"]["written_at"] < drafted["edited_at"]
     assert "final_report.md" not in moments["draft 4"]
     assert git(root, "status", "--porcelain") == ""
+
+
+def _find_draft(stage):
+    """The draft inside a judged trial, in JSON."""
+    while stage["stage"] != "drafted":
+        stage = stage[WRAPS[stage["stage"]]]
+    return stage
 
 
 def _subjects(root, branch):

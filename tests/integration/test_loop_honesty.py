@@ -219,12 +219,13 @@ class Looking(ScriptedPlanner):
     def __init__(self, path, *scripts):
         super().__init__(*scripts)
         self._path = path
-        self.written = []
+        self.written, self.plans, self.files = [], [], None
 
     def draft(self, briefing, proposal):
         lines = [json.loads(line) for line in self._path.read_text().splitlines()]
         proposed = [line for line in lines if line["method"] == "propose"]
         self.written.append((briefing.round, proposal.hypothesis.claim in json.dumps(proposed[-1]), len(proposed)))
+        self.plans.append(self.files.read(f"plans/v{briefing.round - 1}_plan.md"))
         return super().draft(briefing, proposal)
 
 
@@ -232,8 +233,10 @@ class Looking(ScriptedPlanner):
 def test_a_hypothesis_is_on_the_disk_before_its_edit_is_asked_for(tmp_path):
     planner = Looking(tmp_path / "tape.jsonl", "speed 120", "speed 80", "speed 140")
     campaign = make_campaign(tmp_path, planner=planner, tape=Tape(tmp_path / "tape.jsonl"))
+    planner.files = campaign.files
     campaign.drive()
     assert planner.written == [(2, True, 1), (3, True, 2), (4, True, 3)]
+    assert planner.plans == [campaign.files.read(f"plans/v{version}_plan.md") for version in (1, 2, 3)]
 
 
 class Dispatching(ScriptedPlanner):
