@@ -11,7 +11,7 @@ from tests.campaigns import CONFIG, make_campaign, saver, wrapped
 from tests.world import ScriptedPlanner, SideBySide
 
 SCRIPTS = (["unformatted speed 130 wrong", "unformatted speed 130"], "speed 90", "no build", None)
-CALLS = 270
+CALLS = 280
 """At least as many port calls as an uninterrupted run makes; checked below."""
 CRASHES = [(when, part) for when in ("before", "after") for part in range(10)]
 """Every tenth call from `part` on. By default a third of these; `make adversarial` asks for all."""
