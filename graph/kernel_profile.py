@@ -14,8 +14,8 @@ KernelCategory = Literal["compute", "comm", "copy", "fill", "rng", "runtime"]
 Grade = Literal["trace", "events", "replay", "serialised"]
 """What a time may decide: only `trace` and `events` may decide acceptance."""
 Stall = Literal[
-    "mem_wait", "mem_issue", "lds_wait", "lds_issue", "smem_wait", "lgkm_wait", "mixed_wait", "barrier", "matrix",
-    "math_pipe", "valu", "salu", "dependency", "instruction_fetch", "not_selected", "issue", "branch", "nop", "tail",
+    "mem_wait", "mem_issue", "lds_wait", "lds_issue", "smem_wait", "smem_issue", "lgkm_wait", "mixed_wait", "barrier",
+    "matrix", "math_pipe", "valu", "salu", "dependency", "instruction_fetch", "not_selected", "issue", "branch", "nop", "tail",
     "sleep", "idle", "store", "other", "unknown_wait",
 ]  # fmt: skip
 Basis = Literal["wave_time", "per_issue", "samples", "counter"]

@@ -30,6 +30,10 @@ Kernel = Annotated[str | None, typer.Option(help="Regular expression for the ker
 LeastBytes = Annotated[
     float | None, typer.Option(min=1, help="Bytes that one call must move: over-fetch is told against it.")
 ]
+Gpu = Annotated[
+    str | None,
+    typer.Option(help="The product that was recorded, where the file names none: its peak is compared with."),
+]
 Html = Annotated[Path | None, typer.Option(help="Write one self-contained page into this file.")]
 Out = Annotated[Path | None, typer.Option(help="Keep the recordings in this folder; default: profiles/<op>-<n> here.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output.")]
@@ -50,6 +54,7 @@ def parse(
     paths: Paths,
     kernel: Kernel = None,
     least_bytes: LeastBytes = None,
+    gpu: Gpu = None,
     html: Html = None,
     as_json: Json = False,
 ) -> None:
@@ -57,7 +62,7 @@ def parse(
     from ridgeline.agent.profiles import document
 
     recordings = document.recordings(paths)
-    kernels = document.kernels(recordings, kernel, least_bytes=least_bytes)
+    kernels = document.kernels(recordings, kernel, least_bytes=least_bytes, gpu=gpu)
     if html is not None:
         from ridgeline.agent.profiles.report import render
 

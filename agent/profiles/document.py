@@ -74,8 +74,10 @@ class TraceRow(Value):
     stall: int
     idle: int
     by_class: dict[str, float]
-    """Shares of wave time: by what was waited for (`mem_wait`) and, finer and not to be added to these, by the kind of
-    instruction that stalled (`wait_vm`)."""
+    """Shares of wave time by what was waited for (`mem_wait`): they add up to the trace's checksum."""
+    by_kind: dict[str, float]
+    """Shares of wave time by the kind of instruction that stalled (`wait_vm`): the stalls alone, not what they waited
+    for."""
     kinds: tuple[TracedKind, ...]
     checksum: float | None
     checksum_ok: bool | None
@@ -169,9 +171,10 @@ def kernel_row(kernel: KernelCalls) -> KernelRow:
 def trace_row(trace: ThreadTrace) -> TraceRow:
     """A thread trace as it is printed."""
     shares = {kind.kind: kind.stall / trace.wave_cycles for kind in trace.kinds if trace.wave_cycles}
-    shares |= {item.stall: item.share for item in trace.by_class}
-    same = {name: getattr(trace, name) for name in TraceRow.model_fields if name not in ("by_class", "validators")}
-    return TraceRow(**same, by_class=shares, validators=dict(trace.validators))
+    classes: dict[str, float] = {item.stall: item.share for item in trace.by_class}
+    changed = ("by_class", "by_kind", "validators")
+    same = {name: getattr(trace, name) for name in TraceRow.model_fields if name not in changed}
+    return TraceRow(**same, by_class=classes, by_kind=shares, validators=dict(trace.validators))
 
 
 def _by_name(metrics: Sequence[Named]) -> dict[str, float]:
@@ -202,18 +205,25 @@ def recordings(paths: Sequence[Path]) -> tuple[Recording, ...]:
 
 
 def kernels(
-    recordings: Sequence[Recording], kernel: str | None, *, every: bool = False, least_bytes: float | None = None
+    recordings: Sequence[Recording],
+    kernel: str | None,
+    *,
+    every: bool = False,
+    least_bytes: float | None = None,
+    gpu: str | None = None,
 ) -> tuple[JudgedKernel, ...]:
-    """Profiles with their class, the target first. Raises `UserError` where `kernel` matches none or is no regex.
+    """Profiles with their class, the target first.
 
-    `least_bytes`: what one call must move; how many times that it moved is then one of the numbers.
+    `least_bytes`: what one call must move; how many times that it moved is then one of the numbers. `gpu`: the product
+    that was recorded, where the recordings name none that is known.
+
+    Raises `UserError` where `kernel` matches none or is no regex, and for a product that is not known.
     """
     from ridgeline.sandbox.profiles.readers.profiles import PROFILES, profile
 
+    bandwidths = _bandwidths(recordings, gpu)
     try:
-        profiles = profile(
-            recordings, target=kernel, most=sys.maxsize if every else PROFILES, bandwidths=_bandwidths(recordings)
-        )
+        profiles = profile(recordings, target=kernel, most=sys.maxsize if every else PROFILES, bandwidths=bandwidths)
     except re.error as error:
         raise UserError(f"--kernel: {kernel!r} is no regular expression ({error}); escape its signs") from error
     if kernel is not None and not profiles:
@@ -242,15 +252,28 @@ def _tell_over_fetch(profile: KernelProfile, least_bytes: float) -> KernelProfil
     return profile.model_copy(update={"numbers": (*profile.numbers, times)})
 
 
-def _bandwidths(recordings: Sequence[Recording]) -> dict[str, Named]:
-    """The stated memory bandwidth in GB/s of each device that the recordings name and the knowledge base knows."""
+STEPPING = re.compile(r"_A\d+$")
+"""rocprof-compute writes MI300X_A1 for the MI300X."""
+
+
+def _bandwidths(recordings: Sequence[Recording], gpu: str | None) -> dict[str, Named]:
+    """The stated memory bandwidth in GB/s of each device, by its name in the recordings; of `gpu` where that says none.
+
+    Raises `UserError` for a `gpu` that the knowledge base does not know.
+    """
     from ridgeline.agent.roofline.roofline import products
 
+    devices = {recording.device or "" for recording in recordings if recording.vendor == "amd" or gpu is not None}
+    if not devices:
+        return {}
+    library = products()
+    if gpu is not None and library.find(gpu) is None:
+        raise UserError(f"--gpu: {library.spec(gpu, 'arch').note}")
     by_device: dict[str, Named] = {}
-    devices = {recording.device for recording in recordings if recording.device and recording.vendor == "amd"}
-    library = products() if devices else None
     for device in devices:
-        spec = library.spec(device, "hbm_bandwidth") if library is not None else None
+        names = (device, STEPPING.sub("", device), gpu or "")
+        product = next((name for name in names if name and library.find(name) is not None), None)
+        spec = library.spec(product, "hbm_bandwidth") if product is not None else None
         if spec is not None and spec.value is not None and spec.unit in GBPS:
             by_device[device] = Named(name=spec.place, value=spec.value * GBPS[spec.unit])
     return by_device

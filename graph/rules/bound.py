@@ -95,7 +95,7 @@ LATENCY: tuple[tuple[str, tuple[Stall, ...]], ...] = (
     ("shared", ("lds_wait", "lds_issue")),
     ("barrier", ("barrier",)),
     ("dependency", ("dependency", "matrix", "math_pipe", "valu")),
-    ("scalar_load", ("smem_wait",)),
+    ("scalar_load", ("smem_wait", "smem_issue")),
     ("scalar_or_shared", ("lgkm_wait", "mixed_wait")),
     ("tail", ("tail",)),
 )
@@ -281,7 +281,9 @@ def _latency(case: Case) -> BoundMatch:
     subclass = _waiting(case)
     if memory is None or compute is None:
         missing = "memory" if memory is None else "compute"
-        case.note(f"share of the {missing} peak unknown: no counter of it was recorded")
+        has_rate = memory is None and case.number("mem.gbps") is not None
+        why = "the product's bandwidth is not known" if has_rate else "no counter of it was recorded"
+        case.note(f"share of the {missing} peak unknown: {why}")
         return "mixed", subclass
     if memory[1] < case.limits.high and compute[1] < case.limits.high:
         return "latency_bound", subclass
@@ -320,7 +322,8 @@ def _flags(case: Case, bound: Bound) -> tuple[str, ...]:
         ("uncoalesced", _is_uncoalesced(case)),
         ("name_variant_mix", (case.number("launch.variants") or 1) > 1),
         ("few_calls", profile.grade in ("trace", "events") and profile.calls < limits.min_calls),
-        ("memory_unknown", bound == "mixed" and case.largest(MEMORY) is None),
+        ("memory_unknown", bound == "mixed" and case.largest(MEMORY) is None and case.number("mem.gbps") is None),
+        ("peak_unknown", bound == "mixed" and case.largest(MEMORY) is None and case.number("mem.gbps") is not None),
         ("compute_unknown", bound == "mixed" and case.largest(COMPUTE) is None),
         (
             "suspicious_bytes",
@@ -407,6 +410,7 @@ BY_FLAG = {
     "name_variant_mix": "one name, several launches: look at one shape alone",
     "few_calls": "record more calls, three at least",
     "memory_unknown": "record the bytes: waits on memory look the same whether it is full or only far away",
+    "peak_unknown": "bytes and time are there, the product's bandwidth is not: name the product with --gpu",
     "compute_unknown": "record how busy the matrix and vector pipes are",
 }
 

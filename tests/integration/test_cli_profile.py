@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from tests import text_project
+from tests.compute_folders import SYSINFO, make_workload
 from tests.standins_profilers import NCU, ROCPROFV3, counted, install, trace
 from tests.standins_smi import cards, h100, stand_in
 
@@ -180,7 +181,8 @@ def test_a_trace_and_a_thread_trace_of_one_kernel_are_joined(cli):
     )
     assert att["checksum_ok"] is True
     for kind, told in golden["by_class"].items():
-        assert att["by_class"][kind] == pytest.approx(told["stall_share_of_wave_time"], abs=1e-4), kind
+        assert att["by_kind"][kind] == pytest.approx(told["stall_share_of_wave_time"], abs=1e-4), kind
+    assert sum(att["by_class"].values()) == pytest.approx(att["checksum"], abs=1e-3), "one taxonomy"
 
 
 @pytest.fixture
@@ -409,3 +411,29 @@ def test_a_program_of_the_processor_that_fails_is_one_line(cli, on_processor, tm
     assert said.code == 2
     assert "profile.command: python3 -c import no_such_module: exit code 1" in said.complaint
     assert not any((tmp_path / "profiles").iterdir())
+
+
+COPY_BYTES = {"TCC_EA0_RDREQ_sum": 65536, "TCC_EA0_RDREQ_32B_sum": 0, "TCC_BUBBLE_sum": 0}
+COPY_BYTES |= {"TCC_EA0_WRREQ_sum": 65536, "TCC_EA0_WRREQ_64B_sum": 65536, "SQ_ACTIVE_INST_VALU": 90, "SQ_WAVES": 1024}
+COPY_BYTES |= {"GRBM_GUI_ACTIVE": 336_000}
+COPIES = ((0, 20_000), (20_000, 40_000), (40_000, 60_000))
+
+
+def test_bytes_and_time_of_rocprof_compute_meet_the_peak_of_the_product(cli, tmp_path):
+    """MI300X_A1 is rocprof-compute's name for the MI300X; a bare MI350 may be one of two."""
+    for model, options, share in (("MI300X_A1", (), 5300), ("MI350", (), None), ("MI350", ("--gpu", "MI350X"), 8000)):
+        sysinfo = {**SYSINFO, "gpu_model": model, "max_mclk": ""}
+        folder = make_workload(
+            tmp_path / f"{model}{len(options)}", counters=(COPY_BYTES,) * 3, times=COPIES, sysinfo=sysinfo
+        )
+        (judged,) = cli("profile", "parse", folder, *options, "--json").json["profiles"]
+        numbers = {number["name"]: number["value"] for number in judged["profile"]["numbers"]}
+        assert numbers["mem.gbps"] == pytest.approx(2 * 64 * 65536 / 20_000)
+        if share is None:
+            assert "mem.pct_of_peak" not in numbers
+            assert any("name the product with --gpu" in text for text in judged["bound"]["next"])
+        else:
+            assert numbers["mem.pct_of_peak"] == pytest.approx(numbers["mem.gbps"] / share)
+            assert judged["bound"]["bound"] == "latency_bound"
+    refused = cli("profile", "parse", folder, "--gpu", "MI3500X")
+    assert (refused.code, "--gpu: no document is about MI3500X; did you mean" in refused.complaint) == (2, True)

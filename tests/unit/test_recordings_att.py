@@ -2,6 +2,7 @@
 
 import pytest
 
+from ridgeline.agent.profiles.document import trace_row
 from ridgeline.sandbox.profiles.readers import att
 from ridgeline.sandbox.profiles.readers.files import RecordingError
 from tests.att_folders import CYCLES, KERNEL, ROWS, WAITED, change, make_trace, write
@@ -45,6 +46,10 @@ def test_every_cycle_of_the_waves_has_a_class(tmp_path):
     assert (trace.hits, trace.latency, trace.stall, trace.idle) == (28, 1960, 1640, 40)
     assert (trace.checksum, trace.checksum_ok, trace.clock_mhz) == (1.0, True, 2100.0)
     assert trace.waves_per_unit == 1.5
+    told = trace_row(trace)
+    assert sum(told.by_class.values()) == pytest.approx(1), "waits, and not the kinds of instructions beside them"
+    assert set(told.by_kind) & {"wait_vm", "mfma", "smem"}
+    assert not set(told.by_kind) & set(told.by_class) - {"barrier", "valu", "nop"}
     assert all(validators(recording).values())
     assert set(validators(recording)) == set(att.MEANING)
     assert recording.warnings == ()
@@ -223,7 +228,7 @@ def test_quotes_in_names_are_not_escaped_by_the_tool(tmp_path):
         ("s_nop 7", "nop", "nop"),
         ("s_sleep 1", "sleep", "sleep"),
         ("s_cbranch_scc1 65530", "branch", "branch"),
-        ("s_buffer_load_b128 s[0:3], s[4:7], 0x0", "smem", "salu"),
+        ("s_buffer_load_b128 s[0:3], s[4:7], 0x0", "smem", "smem_issue"),
         ("s_add_u32 s0, s1, s2", "salu", "salu"),
         ("buffer_load_dwordx4 v2, s[8:11], 0 offen sc0 lds", "vmem_lds_dma", "mem_issue"),
         ("buffer_load_dwordx4 v[2:5], v0, s[8:11], 0 offen", "vmem_load", "mem_issue"),

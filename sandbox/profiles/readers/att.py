@@ -772,7 +772,7 @@ _STALLS: dict[str, Stall] = {
     "mfma": "matrix",
     "valu": "valu",
     "salu": "salu",
-    "smem": "salu",
+    "smem": "smem_issue",
     "lds_read": "lds_issue",
     "lds_write": "lds_issue",
     "lds_other": "lds_issue",
