@@ -234,6 +234,11 @@ class RoundClosed(Value):
         return self.judged.verdict.reason == "replaced"
 
     @property
+    def set_aside(self) -> bool:
+        """Whether another measured change was taken in its place: nothing was found against its direction."""
+        return self.judged.verdict.reason in ("replaced", "outpaced")
+
+    @property
     def beside(self) -> int:
         """The first of the rounds that were tried side by side with it; its own number where it was tried alone."""
         return find_proposal(self.judged).beside or self.round

@@ -85,7 +85,7 @@ def was_disturbed(judged: Judged) -> bool:
 
 def _was_refuted(closed: RoundClosed) -> bool:
     """Whether a round settled that its direction does not help."""
-    if closed.accepted or closed.replaced:  # proven: a person took another one of it
+    if closed.accepted or closed.set_aside:
         return False
     return hypothesis_of(closed).lever != NO_DIRECTION and not was_disturbed(closed.judged)
 

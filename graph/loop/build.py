@@ -285,17 +285,21 @@ def after_revalidate(state: State, runtime: Runtime[Ports]) -> Literal["approve_
         return "approve_change"
     if not trial.verdict.accepted:
         return "rollback"
+    if any(decision.choice == "approve" and "-change-" in decision.key for decision in state["decisions"]):
+        return "accept"  # a person chose it before it was formatted
     gates = read_history(runtime.context).limits.approve
     return "approve_change" if "change" in gates or (gates and needs_person(trial.verdict)) else "accept"
 
 
-def after_approve_change(state: State) -> Literal["accept", "rollback", "apply"]:
-    """An edited change is measured like any other, and asked about again."""
+def after_approve_change(state: State) -> Literal["accept", "rollback", "apply", "format"]:
+    """An edited change is measured like any other, and asked about again; another candidate is yet to be formatted."""
     trial = state["trial"]
     if isinstance(trial, Drafted):
         return "apply"
     assert isinstance(trial, Judged)
-    return "accept" if trial.verdict.accepted else "rollback"
+    if not trial.verdict.accepted:
+        return "rollback"
+    return "accept" if trial.formatted else "format"
 
 
 def after_review(state: State) -> Literal["analyze", "check_stop"]:

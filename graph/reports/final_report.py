@@ -9,6 +9,7 @@ from ridgeline.graph.reports import figures
 from ridgeline.graph.reports.machine import against, noise_lines, nothing_to_gain
 from ridgeline.graph.reports.result import best_so_far, first_screen_markdown, readings, shapes_note, shapes_table
 from ridgeline.graph.reports.result import headline as said_of
+from ridgeline.graph.reports.rounds import CANDIDATE_COLUMNS, candidate_rows, is_beside_others
 from ridgeline.graph.reports.text import cell, command, interval, line, minute, table
 from ridgeline.graph.rules.audit import describe_settlement
 from ridgeline.graph.rules.cost import device_minutes
@@ -46,6 +47,7 @@ def render_final_report(history: History) -> str:
         effective=effective(history),
         ineffective=ineffective(history),
         predictions=predictions(history),
+        beside=describe_candidates(history),
         next_steps=next_steps(history),
         audit=audit(history),
         overfit=[f"round-{number}" for number in overfit_in_lineage(history)],
@@ -259,8 +261,18 @@ def effective(history: History) -> str:
     )
 
 
+def describe_candidates(history: History) -> str:
+    """Every round that was tried side by side with others, by question; empty where each was tried alone."""
+    rows = [row for closed in history.rounds if is_beside_others(closed) for row in candidate_rows([closed])]
+    if not rows:
+        return ""
+    firsts = [f"round-{closed.beside}" for closed in history.rounds if is_beside_others(closed)]
+    asked = [("" if at and firsts[at - 1] == first else first) for at, first in enumerate(firsts)]
+    return table(("Question", *CANDIDATE_COLUMNS), [(first, *row) for first, row in zip(asked, rows, strict=True)])
+
+
 def ineffective_rows(rounds: Sequence[RoundClosed]) -> list[tuple[str, str, str]]:
-    """Direction, version, failure reason of the rounds that were rolled back; what was proven and replaced is none."""
+    """Direction, version, failure reason of the rounds that were rolled back; what another change was taken in place of is none."""
     return [
         (
             cell(figures.hypothesis(closed).change),
@@ -268,7 +280,7 @@ def ineffective_rows(rounds: Sequence[RoundClosed]) -> list[tuple[str, str, str]
             f"{closed.judged.verdict.reason}: " + cell(closed.reflection.root_cause or closed.judged.verdict.sentence),
         )
         for closed in rounds
-        if not (closed.accepted or closed.replaced)
+        if not (closed.accepted or closed.set_aside)
     ]
 
 

@@ -7,7 +7,13 @@ from markupsafe import Markup
 
 from ridgeline.graph.record import RoundClosed
 from ridgeline.graph.reports import figures, final_report
-from ridgeline.graph.reports.final_report import comparison, decisions, environment_table, reproduce
+from ridgeline.graph.reports.final_report import (
+    comparison,
+    decisions,
+    describe_candidates,
+    environment_table,
+    reproduce,
+)
 from ridgeline.graph.reports.machine import against, ceiling_lines, noise_lines
 from ridgeline.graph.reports.markdown import diff, markdown, plain
 from ridgeline.graph.reports.plots import roofline_plot, trend_plot
@@ -113,6 +119,7 @@ def _parts(history: History) -> list[Part]:
         ("versus", "Original against best", markdown(final_report.versus_text(history))),
         ("roofline", "Roofline", _roofline(history)),
         ("kept", "What was kept", markdown(final_report.effective(history))),
+        *([("beside", "Tried side by side", markdown(beside))] if (beside := describe_candidates(history)) else []),
         ("lost", "What did not work", markdown(describe_losses(history))),
         ("predictions", "Predictions against measurements", markdown(describe_predictions(history))),
         ("audit", "Where the gain comes from", markdown(final_report.audit(history))),

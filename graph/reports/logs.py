@@ -114,7 +114,7 @@ def _round(opened: Opened, closed: RoundClosed) -> str:
     text = f"\n### round-{closed.round} - {line(hypothesis.change, 120)}\n\n" + "\n".join(
         f"- {n}: {t}" for n, t in fields
     )
-    if not (closed.accepted or closed.replaced):
+    if not (closed.accepted or closed.set_aside):
         text += f"\n- Ineffective direction: {ineffective} (round-{closed.round})"
     return text + "\n"
 

@@ -1,5 +1,6 @@
 """The folder of one round: summary, kernel snapshot, raw artifacts, plan and iteration report."""
 
+from collections.abc import Iterable
 from pathlib import PurePosixPath
 
 from ridgeline.graph.evidence import Benchmark, BenchmarkFailed, Profiled
@@ -166,7 +167,7 @@ def summary(history: History, closed: RoundClosed) -> str:
         repairs=[(line(item.evidence, 300), line(item.explanation, 300)) for item in drafted.repairs]
         if drafted
         else [],
-        validation=validation(history, closed),
+        validation=validation(history, closed) + _describe_others(history, closed),
         accepted=closed.accepted,
         decision="ACCEPTED" if closed.accepted else "ROLLED BACK",
         verdict=verdict,
@@ -181,6 +182,38 @@ def summary(history: History, closed: RoundClosed) -> str:
         lesson=line(reflection.lesson or reflection.dropped) or "nothing reusable",
         transfer=transfer_check(closed, contract).fields(),
     )
+
+
+CANDIDATE_COLUMNS = ("Candidate", "Change", "Verdict", "Gain over the same best version", "Pairs")
+"""Of the table of candidates that were tried side by side."""
+
+
+def is_beside_others(closed: RoundClosed) -> bool:
+    """Whether the planner named others to be tried with it."""
+    return find_proposal(closed.judged).beside is not None
+
+
+def candidate_rows(rounds: Iterable[RoundClosed]) -> list[tuple[str, ...]]:
+    """Each candidate with its numbers, as measured against the version that all of them began from."""
+    return [
+        (
+            f"round-{closed.round}",
+            cell(figures.hypothesis(closed).change),
+            "kept" if closed.accepted else closed.judged.verdict.reason,
+            interval(verdict.gain, verdict.lower, verdict.upper),
+            str(sum(max(len(shape.pairs) for shape in run.shapes) for run in figures.comparisons(closed))),
+        )
+        for closed in rounds
+        for verdict in (closed.judged.verdict,)
+    ]
+
+
+def _describe_others(history: History, closed: RoundClosed) -> str:
+    """The candidates that were tried side by side with this one, itself among them; empty where it was tried alone."""
+    if not is_beside_others(closed):
+        return ""
+    candidates = [other for other in history.rounds if other.beside == closed.beside]
+    return f"\n### Side by side\n\n{table(CANDIDATE_COLUMNS, candidate_rows(candidates))}\n"
 
 
 def describe_local_gate(applied: Applied) -> str:

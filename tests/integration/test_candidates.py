@@ -4,8 +4,13 @@ import math
 
 import pytest
 
+from ridgeline.agent.campaign.approvals import ApprovalFiles
+from ridgeline.agent.campaign.tape import Tape
+from ridgeline.agent.errors import Waiting
+from ridgeline.graph.approval import Decision
 from ridgeline.graph.record import RoundClosed
-from ridgeline.graph.reports import figures
+from ridgeline.graph.reports import figures, final_report
+from ridgeline.graph.reports.html import report_html
 from ridgeline.graph.rules.history import standing
 from ridgeline.graph.rules.result import compute_product
 from ridgeline.graph.stats.sequential import estimate_gain
@@ -134,3 +139,46 @@ def test_candidates_never_exceed_the_rounds_that_are_left(tmp_path):
     campaign = race(tmp_path, *[f"speed {110 + 10 * n}" for n in range(9)], max_rounds=4)
     assert [closed.beside for closed in campaign.history().rounds] == [2, 2, 2, 5]
     assert campaign.history().concluded.stop_reason.startswith("T3")
+
+
+@pytest.mark.feature("F093")
+def test_every_page_shows_all_candidates_with_their_numbers(tmp_path):
+    campaign = race(tmp_path, "speed 110", "speed 150", "no build", "speed 160")
+    rows = [
+        "| round-2 | step 2 | outpaced | +9.99% [",
+        "| round-3 | step 3 | kept | +49.90% [",
+        "| round-4 | step 4 | build_failed | ",
+    ]
+    for number in (2, 3, 4):
+        page = campaign.files.read(f"rounds/round-{number}/summary.md")
+        assert all(row in page for row in rows)
+        assert "Best version before this round: round-1." in page or number == 4
+    assert "### Side by side" not in campaign.files.read("rounds/round-5/summary.md")
+    report = campaign.files.read("final_report.md")
+    assert all(row.removeprefix("|") in report for row in rows)
+    html = report_html(campaign.history(), diffs={})
+    assert "Tried side by side" in html
+    assert "step 2" not in final_report.ineffective(campaign.history()), "nothing was found against it"
+
+
+def test_a_person_may_keep_another_candidate_than_the_fastest(tmp_path):
+    """The question at the gate shows all of them; an edit gets a number after all of theirs."""
+    limits = make_limits(target_peak_fraction=None, approve="change", max_rounds=3, candidates=3)
+    planner = SideBySide("speed 120", "speed 120 by another way", "speed 90")
+    campaign = make_campaign(tmp_path, planner=planner, limits=limits, tape=Tape(tmp_path / "tape.jsonl"))
+    files = ApprovalFiles(tmp_path)
+    with pytest.raises(Waiting):
+        campaign.drive()
+    (waiting,) = files.waiting()
+    request = waiting.request
+    assert {option.round: option.acceptable for option in request.options} == {2: True, 3: True, 4: False}
+    assert request.round == 2
+    assert request.edit.round == 5
+    faster = request.options[-1].round
+    slower = 5 - faster
+    answer = {"key": request.key, "choice": "approve", "round": slower, "by": "Ada", "at": "2026-11-22T09:00:00+00:00"}
+    files.decide(Decision.model_validate(answer))
+    campaign.drive()
+    verdicts = dict(zip((2, 3, 4), campaign.verdicts(), strict=True))
+    assert verdicts == {slower: "faster", faster: "outpaced", 4: "not_better"}
+    assert campaign.history().rounds[0].decisions[0].by == "Ada"
