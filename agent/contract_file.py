@@ -22,6 +22,7 @@ from ridgeline.graph.rules.shapes import is_grouped
 from ridgeline.graph.values import Value
 from ridgeline.knowledge.definitions import list_functions
 from ridgeline.knowledge.rewrite import code
+from ridgeline.sandbox.audit.shared import C_LIKE
 from ridgeline.sandbox.devices.values import device_kind
 from ridgeline.sandbox.judge.task_file import TaskError, load_task
 from ridgeline.sandbox.store.yaml_file import NotReadable, document, explain_errors, fields_of_lines, unknown_keys
@@ -82,6 +83,7 @@ def load(path: Path) -> LoadedContract:
     problems += _find_undefined_function(contract, file.parent)
     problems += [
         *_find_locked_editables(contract, file.parent),
+        *_find_unbuilt_sources(contract, file.parent),
         *_misused_columns(contract),
         *_absent_processors(contract),
         *_find_unfit_engine(contract),
@@ -188,6 +190,7 @@ def _find_unmatched_globs(contract: Contract, root: Path) -> Iterator[str]:
         ("editable", contract.editable),
         ("protected", contract.protected),
         ("flags_file", flags),
+        ("rebuild.files", contract.rebuild.files),
         ("workspace.src", contract.workspace.src),
         ("workspace.tests", contract.workspace.tests),
         ("workspace.bench", contract.workspace.bench),
@@ -209,6 +212,16 @@ def _find_locked_editables(contract: Contract, root: Path) -> Iterator[str]:
             files = [match.relative_to(root).as_posix() for match in _matches(root, glob) if match.is_file()]
             if files and all(matches(file, contract.protected) for file in files):
                 yield f"{field}: {glob!r} may be edited and is under `protected` too; take it out of one of them"
+
+
+def _find_unbuilt_sources(contract: Contract, root: Path) -> Iterator[str]:
+    """Sources of a compiler that a candidate may change, and that `rebuild.files` leaves out: no change would be seen."""
+    globs = contract.rebuild.files
+    for glob in contract.editable_globs if globs else ():
+        for match in _matches(root, glob):
+            name = match.relative_to(root).as_posix()
+            if match.suffix in C_LIKE and match.is_file() and not matches(name, globs):
+                yield f"rebuild.files: leaves out {name}, which a compiler reads and a candidate may change; add it"
 
 
 def _misused_columns(contract: Contract) -> Iterator[str]:

@@ -162,7 +162,11 @@ class Rebuild(Value):
     """Prerequisite 8: whether a changed source must be built, and how."""
 
     required: bool
+    """Whether anything is built at all."""
     command: Argv | None = None
+    files: Annotated[Globs, Field(exclude_if=lambda globs: not globs)] = ()
+    """All that the command reads, where a candidate may change other files too, for example `csrc/**` and `setup.py`: one
+    that changes none of them is not built again, and runs with what the same files gave before. Default: every change is built."""
 
     @model_validator(mode="after")
     def _says_how(self) -> Self:

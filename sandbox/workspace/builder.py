@@ -35,7 +35,7 @@ class ContractBuilder:
         self._commands = commands
 
     def build(self, commit: str) -> BuildResult:
-        """Build `commit` unless its tree is built already or nothing needs building; then exit is None.
+        """Build `commit` unless its tree, or what its build reads, is built already, or nothing needs it; then exit is None.
 
         A tree that somebody changed since it was built is checked out and built again.
         """
@@ -50,9 +50,13 @@ class ContractBuilder:
             if not self._commands.seals.holds(trees.tree(commit)):  # built by an earlier process: not known since
                 self._commands.seal(commit, everything=False)
             return BuildResult(ok=True, commit=commit, exit=None, tampered=trees.list_touched(commit))
-        return self._built(commit, rebuild.command)
+        inputs = trees.digest_inputs(commit)
+        if trees.adopt_build(commit, inputs, is_sound=self._commands.is_sound):
+            self._commands.seal(commit, everything=True)
+            return BuildResult(ok=True, commit=commit, exit=None, tampered=trees.list_touched(commit))
+        return self._built(commit, rebuild.command, inputs)
 
-    def _built(self, commit: str, command: Argv) -> BuildResult:
+    def _built(self, commit: str, command: Argv, inputs: str) -> BuildResult:
         commands = self._commands
         commands.seals.open(commands.trees.tree(commit))
         ran = commands.run_guarded(
@@ -63,7 +67,7 @@ class ContractBuilder:
             timeout_s=commands.contract.timeouts.build_s,
         )
         if ran.exit.ok:
-            commands.trees.mark_built(commit, touched=ran.tampered)
+            commands.trees.mark_built(commit, touched=ran.tampered, inputs=inputs)
             commands.seal(commit, everything=True)
         warnings = (*(f"{TOUCHED}{path}" for path in ran.tampered), *_warnings(ran.exit))
         return BuildResult(ok=ran.exit.ok, commit=commit, exit=ran.exit, warnings=warnings, tampered=ran.tampered)

@@ -50,6 +50,8 @@ class Stamp:
     """Where and on which machine it was made: a copied slot has dead links and another machine's builds."""
     touched: tuple[str, ...] = ()
     """Evaluation files that the build changed before they were restored."""
+    inputs: str = ""
+    """Digest of the files that the build reads, where the contract names them."""
 
 
 class Trees:
@@ -136,14 +138,57 @@ class Trees:
         slot = self._holding(commit)
         return slot is not None and self._stamp(slot).built
 
-    def mark_built(self, commit: str, *, touched: tuple[str, ...] = ()) -> None:
+    def mark_built(self, commit: str, *, touched: tuple[str, ...] = (), inputs: str = "") -> None:
         """Remember that the commit's build is in its slot, until the slot is used for another commit.
 
         `touched`: evaluation files that the build changed, and may have built from.
         """
         slot = self._holding(commit)
         if slot is not None:
-            self._write(slot, replace(self._stamp(slot), built=True, touched=touched))
+            self._write(slot, replace(self._stamp(slot), built=True, touched=touched, inputs=inputs))
+
+    def digest_inputs(self, commit: str) -> str:
+        """Digest of the files that the contract's build reads, at a commit; empty where the contract does not say."""
+        globs = self._workspace.contract.rebuild.files
+        if not globs or _real(commit) != commit:
+            return ""
+        files = self._workspace.files(commit)
+        lines = sorted(f"{entry.mode} {entry.oid} {path}" for path, entry in files.items() if matches(path, globs))
+        return hashlib.sha256("\n".join(lines).encode()).hexdigest()
+
+    def adopt_build(self, commit: str, inputs: str, *, is_sound: Callable[[str, Path], bool]) -> bool:
+        """Copy what a build of the same files left in another checkout into the commit's; whether there was one.
+
+        `is_sound`: whether a version, by its content, is in its folder what it was when it was built.
+        """
+        slot, mirror = self._holding(commit), self._workspace.repository()
+        if slot is None or not inputs or pointers.has_some(mirror):  # what is built inside a submodule is not seen
+            return False
+        self.tidy()
+        for name in SLOTS:
+            stamp = self._stamp(name)
+            if name == slot or stamp.inputs != inputs or not stamp.built or not self._stands(name):
+                continue
+            outputs = self._list_outputs(mirror, name) if is_sound(stamp.tree, self._folder(name)) else None
+            if outputs is None or any(_is_taken(self._dir / slot, path) for path in outputs):
+                continue
+            for path in outputs:
+                _copy_output(self._dir / name / path, self._dir / slot / path)
+            self.mark_built(commit, touched=stamp.touched, inputs=inputs)
+            return True
+        return False
+
+    def _list_outputs(self, mirror: Git, slot: str) -> tuple[str, ...] | None:
+        """What the build added to a checkout; None where it changed a committed file too, or an output cannot be moved."""
+        worktree = replace(mirror, git_dir=mirror.git_dir / "worktrees" / slot, work_tree=self._dir / slot)
+        if worktree.run("status", "--porcelain", "--untracked-files=no"):
+            return None
+        paths = tuple(os.fsdecode(path) for path in worktree.run("ls-files", "-z", "--others").split(b"\0") if path)
+        places = [self._dir / slot / path for path in paths]
+        movable = all(
+            place.is_file() and not (place.is_symlink() and place.readlink().is_absolute()) for place in places
+        )
+        return paths if movable else None
 
     def list_touched(self, commit: str) -> tuple[str, ...]:
         """Evaluation files that the build which stands in the commit's slot changed."""
@@ -287,6 +332,20 @@ class Trees:
         # a power failure may make it forget what it holds, but not that it no longer holds what it held before
         write_whole(self._dir / f"{slot}.stamp", json.dumps(asdict(stamp)).encode(), synced=not stamp.tree)
         self._stamps[slot] = stamp
+
+
+def _is_taken(top: Path, path: str) -> bool:
+    """Whether something stands at a path of a checkout already, or a link would lead elsewhere on the way to it."""
+    return os.path.lexists(top / path) or any((top / parent).is_symlink() for parent in _parents(path))
+
+
+def _copy_output(source: Path, target: Path) -> None:
+    """One file or link that a build made, with its times."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    if source.is_symlink():
+        target.symlink_to(source.readlink())
+    else:
+        _copy(str(source), str(target))
 
 
 def _real(commit: str) -> str:

@@ -128,6 +128,10 @@ class Commands:
         tree = self.trees.at(commit)
         return self._discard_broken(self.trees.tree(commit), tree)
 
+    def is_sound(self, content: str, tree: Path) -> bool:
+        """Whether a version, by its content, stands as it was when this process sealed it; else it is given up."""
+        return self.seals.holds(content) and not self._discard_broken(content, tree)
+
     def _discard_broken(self, content: str, tree: Path) -> tuple[str, ...]:
         broken = self.seals.broken(content, tree)
         if broken:

@@ -47,6 +47,67 @@ def test_a_commit_is_built_once_and_its_warnings_are_kept(room):
     assert len((here.trees.at(here.base) / "out/log").read_text().splitlines()) == 1
 
 
+CUDA = "// 100\n"
+MIXED = {
+    "kernel.sh": "#!/bin/sh\ncat lib/built/kernel.so; cat launch.py\n",
+    "csrc/k.cu": CUDA,
+    "launch.py": "blocks = 1\n",
+    "build.sh": "#!/bin/sh\ngrep -q broken csrc/k.cu && exit 1\nmkdir -p lib/built\ncp csrc/k.cu lib/built/kernel.so\n"
+    "ln -s kernel.so lib/built/kernel.so.1\necho >> lib/log\n",
+    ".gitignore": "lib/\n",
+}
+MIXED_CONTRACT = {
+    "kernel_source": ("csrc/k.cu", "launch.py"),
+    "rebuild": {"required": True, "command": ("./build.sh",), "files": ("csrc/**", "build.sh")},
+}
+
+
+@pytest.mark.feature("F015")
+def test_what_an_edit_touches_decides_whether_it_is_built(room):
+    here = room(MIXED, **MIXED_CONTRACT)
+    assert here.builder.build(here.base).exit is not None
+    host, device = here.candidate({"launch.py": "blocks = 2\n"}), here.candidate({"csrc/k.cu": "// 120\n"})
+    for commit, built, kernel, launch in (
+        (host, False, CUDA, "blocks = 2\n"),
+        (device, True, "// 120\n", "blocks = 1\n"),
+    ):
+        result = here.builder.build(commit)
+        folder = here.trees.at(commit)
+        assert (result.ok, result.exit is not None) == (True, built)
+        assert ((folder / "lib/built/kernel.so").read_text(), (folder / "launch.py").read_text()) == (kernel, launch)
+        assert (folder / "lib/built/kernel.so.1").readlink() == Path("kernel.so")
+        assert len((folder / "lib/log").read_text().splitlines()) == 1
+        assert here.commands.broken(commit) == ()
+    broken = here.builder.build(here.candidate({"csrc/k.cu": "// broken\n"}))
+    assert (broken.ok, broken.exit.returncode) == (False, 1)
+
+
+@pytest.mark.feature("F015")
+@pytest.mark.parametrize(
+    ("spoil", "edit"),
+    [
+        (lambda tree: (tree / "lib/built/kernel.so").write_text("// 999\n"), {"launch.py": "blocks = 2\n"}),
+        (lambda tree: None, {"launch.py": "blocks = 2\n", "csrc/new.h": "// one more\n"}),
+    ],
+)
+def test_a_build_is_taken_over_only_whole_and_only_for_the_same_files(room, spoil, edit):
+    contract = {**MIXED_CONTRACT, "editable": ("csrc/**", "launch.py")}
+    here = room(MIXED, **contract)
+    here.builder.build(here.base)
+    spoil(here.trees.at(here.base))
+    candidate = here.candidate(edit)
+    assert here.builder.build(candidate).exit is not None
+    assert (here.trees.at(candidate) / "lib/built/kernel.so").read_text() == CUDA
+
+
+@pytest.mark.feature("F015")
+@pytest.mark.parametrize("build", ["echo 'blocks = 9' > launch.py", "mkdir -p lib; ln -s $PWD/csrc lib/csrc"])
+def test_a_build_that_cannot_be_moved_is_made_anew(room, build):
+    here = room({**MIXED, "build.sh": f"#!/bin/sh\n{build}\n"}, **MIXED_CONTRACT)
+    here.builder.build(here.base)
+    assert here.builder.build(here.candidate({"launch.py": "blocks = 2\n"})).exit is not None
+
+
 def test_best_and_candidate_stand_built_side_by_side(room):
     here = room(**REBUILD)
     candidate = here.candidate({"kernel.sh": KERNEL + "# faster\n"})

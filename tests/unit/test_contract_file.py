@@ -63,6 +63,18 @@ def test_a_grouped_operator_without_a_test_of_an_empty_group_is_warned_about(tmp
     assert load(path).warnings == ()
 
 
+@pytest.mark.feature("F015")
+@pytest.mark.parametrize(
+    ("globs", "said"),
+    [
+        (["*.sh"], "rebuild.files: leaves out kernel.c, which a compiler reads and a candidate may change; add it"),
+        (["kernel.c", "csrc/**"], "rebuild.files: 'csrc/**' matches no file"),
+    ],
+)
+def test_what_a_build_reads_is_checked(tmp_path, globs, said):
+    assert said in problem(project(tmp_path, rebuild={"required": True, "command": "./test.sh", "files": globs}))
+
+
 def test_a_reference_project_that_is_not_there_is_told(tmp_path):
     said = problem(project(tmp_path, knowledge={"reference_project": "../nowhere"}))
     assert said.startswith("ridgeline.yaml: knowledge.reference_project: ")
