@@ -2,6 +2,7 @@
 
 import csv
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -291,6 +292,25 @@ int inverse(const int *x, int *y, int n) {
     assert done.code == 0, done.err
     assert "note: the original crashes, or takes 20 s, on n63: left out" in done.out
     assert labels(root) == ["n64"]
+
+
+def test_sizes_below_a_block_are_left_out_and_the_source_is_compiled_twice(cli, make_repository, monkeypatch, tmp_path):
+    text = """void block(unsigned char *out, int out_stride, short data[64]) {
+    for (int i = 0; i < 64; i++) out[(i / 8) * out_stride + i % 8] = (unsigned char)(data[i] >> 3);
+}
+"""
+    for name in ("cc", "gcc"):
+        wrapper = tmp_path / "bin" / name
+        wrapper.parent.mkdir(exist_ok=True)
+        wrapper.write_text(f'#!/bin/sh\necho "$@" >> {tmp_path}/compiled\nexec {shutil.which(name)} "$@"\n')
+        wrapper.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{os.environ['PATH']}")
+    root = make_repository({"block.c": text})
+    done = cli("init", root, "--function", "block")
+    assert done.code == 0, done.err
+    assert "note: the original does not keep to its arrays on out_stride1, out_stride7: left out" in done.out
+    compiled = (tmp_path / "compiled").read_text()
+    assert [compiled.count(f"/build/lib{name}.so") for name in ("original", "kernel")] == [1, 1]
 
 
 def test_a_task_instead_where_the_judge_can_call_it(cli, make_repository):

@@ -98,11 +98,11 @@ static int survey(const Build *original, uint64_t *rng) {
 }
 
 /* The double version agrees with the original on ordinary values, as far as rounding lets it: else it is none. */
-static int try_exact(const Build builds[3], uint64_t *rng) {
+static int try_exact(const Build *original, const Build *exact, uint64_t *rng) {
     for (int shape = 0; shape < COUNT(SHAPES); shape++) {
-        Case c = case_open(&SHAPES[shape], CENTRE, &builds[1], rng);
+        Case c = case_open(&SHAPES[shape], CENTRE, original, rng);
         case_fill(&c, ORDINARY, rng);
-        case_solve(&c, &builds[1], &builds[2]);
+        case_solve(&c, original, exact);
         for (int i = 0; i < ARRAY_COUNT; i++) {
             double squares = 0.0, off = 0.0;
             int64_t count = ARRAYS[i].elements(c.shape->sizes);
@@ -141,10 +141,11 @@ int main(int argc, char **argv) {
     if (argc == 2 && strcmp(argv[1], "--survey") == 0) {
         return survey(&original, &seed);
     }
-    Build builds[3] = {load(HERE "/build/libkernel.so", 1), original, load(HERE "/build/libexact.so", 0)};
+    Build exact = load(HERE "/build/libexact.so", 0);
     if (argc == 2 && strcmp(argv[1], "--try-exact") == 0) {
-        return try_exact(builds, &seed);
+        return try_exact(&original, &exact, &seed);
     }
+    Build builds[3] = {load(HERE "/build/libkernel.so", 1), original, exact};
     printf("seed %llu\n", (unsigned long long)seed);
     signal(SIGSEGV, on_fault);
     signal(SIGBUS, on_fault);
