@@ -10,7 +10,7 @@ from ridgeline.graph.evidence import Benchmark, BenchmarkFailed, Comparison, Mac
 from ridgeline.graph.limits import Limits
 from ridgeline.graph.loop.context import publish, read_history, wait_for_decision
 from ridgeline.graph.ports import Base, CandidateCommit, EditRefusal, Ports
-from ridgeline.graph.record import BaselineClosed, Calibrated, FirstKernel, Opened, Rooflined
+from ridgeline.graph.record import BaselineClosed, Calibrated, FirstKernel, Opened, Rooflined, Spec
 from ridgeline.graph.reports.approval import ask_about_target
 from ridgeline.graph.reports.files import write_first_message
 from ridgeline.graph.rules import calibration
@@ -71,7 +71,7 @@ def approve_target(state: State, runtime: Runtime[Ports]) -> Update:
     assert setting is not None
     if "target" not in request.limits.approve:
         return {}
-    question = ask_about_target(setting.target, request.limits, request.contract)
+    question = ask_about_target(setting.target, request.limits, request.contract, request.specs)
     decision = wait_for_decision(runtime.context, question)
     if decision.choice != "approve":
         raise TargetRefused(f"the target was rejected by {decision.by}: {decision.reason or 'no reason given'}")
@@ -86,13 +86,18 @@ def approve_target(state: State, runtime: Runtime[Ports]) -> Update:
     }
 
 
-def describe_confirmation(decided: tuple[Decision, ...]) -> str:
-    """Who confirmed the target, and what they changed."""
+def describe_confirmation(decided: tuple[Decision, ...], specs: tuple[Spec, ...] = ()) -> str:
+    """Who confirmed the target, what they changed, and which numbers they go on without."""
     if not decided:
         return "auto-confirmed"
     decision = decided[0]
     changes = ", ".join(f"{name}={value}" for name, value in (*decision.target, *decision.limits))
-    return f"confirmed by {decision.by}, {decision.at}" + (f"; adjusted: {changes}" if changes else "")
+    unknown = ", ".join(spec.metric for spec in specs if spec.value is None)
+    return (
+        f"confirmed by {decision.by}, {decision.at}"
+        + (f"; adjusted: {changes}" if changes else "")
+        + (f"; goes on without a source for: {unknown}" if unknown else "")
+    )
 
 
 # The branch, beside the user's checkout.
@@ -241,7 +246,7 @@ def recall(state: State, runtime: Runtime[Ports]) -> Update:
             branch=base.branch,
             contract_path=base.contract_path,
             repository=base.repository,
-            confirmation=describe_confirmation(decided),
+            confirmation=describe_confirmation(decided, state["request"].specs),
             tips=ports.files.tips(target.target_gpu, target.target_op, target.target_backend),
             version=request.version,
             decisions=decided,

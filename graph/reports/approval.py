@@ -7,6 +7,7 @@ from ridgeline.graph.approval import ApprovalRequest, Gate, Option, Section
 from ridgeline.graph.contract import Contract, Scoring
 from ridgeline.graph.evidence import Profiled
 from ridgeline.graph.limits import PRESETS, Limits
+from ridgeline.graph.record import Spec
 from ridgeline.graph.reports.readme import describe_constraints
 from ridgeline.graph.reports.rounds import profile_table
 from ridgeline.graph.reports.text import cell, interval, line, quantity, table
@@ -24,12 +25,21 @@ HOW_TO_ADJUST = (
     "`ridgeline approve CAMPAIGN --yes --target NAME=VALUE --set LIMIT=VALUE` approves it with other values: a parameter"
     " of the first table as `ridgeline run --target` takes it, and any limit. Metric and constraints stand in the contract."
 )
+WITHOUT_SOURCE = (
+    "Is it acceptable to go on without them? Approved, each stays UNKNOWN unless it can be measured here: it is noted as a"
+    " pitfall, the target that needs it is off, and no guess takes its place. Rejected, the campaign does not begin:"
+    " attach a document that states it (`ridgeline run --wiki DIR`)."
+)
 DIGITS = 12
 """Hexadecimal digits of the digest in a key."""
 
 
-def ask_about_target(target: Target, limits: Limits, contract: Contract) -> ApprovalRequest:
-    """Before a branch is made: what will be optimized, and how far the campaign may go; all of it may be changed."""
+def ask_about_target(target: Target, limits: Limits, contract: Contract, specs: Sequence[Spec] = ()) -> ApprovalRequest:
+    """Before a branch is made: what will be optimized, and how far the campaign may go; all of it may be changed.
+
+    `specs`: what documents state of the product. Of a number that none gives the person is asked whether it may be
+    done without.
+    """
     goal = target.performance_target
     rows = [
         *((name, cell(str(getattr(target, name)))) for name in ("target_op", "target_backend", "target_lang")),
@@ -63,9 +73,19 @@ def ask_about_target(target: Target, limits: Limits, contract: Contract) -> Appr
         Section(heading="Target", text=table(("Parameter", "Value"), rows)),
         Section(heading="Limits", text=table(("Limit", "Value"), [("preset", limits.preset), *shown])),
         Section(heading="Constraints", text="\n".join(f"- {item}" for item in describe_constraints(contract, limits))),
+        *_ask_about_unknown(specs),
         Section(heading="Change it", text=HOW_TO_ADJUST),
     )
     return _request("target", 0, target.campaign, limits, title=title, content=target, sections=sections)
+
+
+def _ask_about_unknown(specs: Sequence[Spec]) -> tuple[Section, ...]:
+    """Whether the campaign may go on without these numbers; nothing where every number has its source."""
+    unknown = [spec for spec in specs if spec.value is None]
+    if not unknown:
+        return ()
+    text = "\n".join((*(f"- {line(spec.text)}" for spec in unknown), "", WITHOUT_SOURCE))
+    return (Section(heading="Numbers without a source", text=text),)
 
 
 def describe_directions(scoring: Scoring) -> str:

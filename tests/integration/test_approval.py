@@ -1,5 +1,6 @@
 """Campaigns that wait for a person: the real graph, interrupts, files and ledger around a scripted world."""
 
+import json
 import shutil
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -13,7 +14,7 @@ from ridgeline.agent.campaign.tape import Tape
 from ridgeline.agent.errors import UserError, Waiting
 from ridgeline.graph.approval import ApprovalRequest, Decision
 from ridgeline.graph.errors import TargetRefused
-from ridgeline.graph.record import key
+from ridgeline.graph.record import Spec, key
 from ridgeline.graph.rules.stagnation import consecutive_rollbacks
 from ridgeline.graph.trial import Drafted, find
 from ridgeline.graph.values import FileEdit
@@ -383,3 +384,39 @@ def test_a_real_target_is_adjusted_from_the_command_line(cli, make_repository) -
     assert (manifest["git_branch"], manifest["max_iterations"]) == ("none", None)
     assert "max_rounds=1" in (folder / "logs" / "optimize.md").read_text()
     assert cli("resume", folder).code == 0
+
+
+STATED = Spec(metric="hbm_bandwidth", value=5.3, unit="TB/s", source="hardware/amd.md:L7")
+UNKNOWN = Spec(metric="fp4_dense", value=None, unit="TFLOPS", source="gpu-wiki not found")
+
+
+@pytest.mark.feature("F069")
+@pytest.mark.parametrize("specs", [(STATED,), (STATED, UNKNOWN)])
+def test_a_person_is_asked_whether_a_number_without_a_source_may_be_done_without(tmp_path: Path, specs) -> None:
+    made, files = campaign(tmp_path, "target"), ApprovalFiles(tmp_path)
+    made.request = made.request.model_copy(update={"specs": specs})
+    request = waits(made, files)
+    sections = {section.heading: section.text for section in request.sections}
+    assert ("Numbers without a source" in sections) == (UNKNOWN in specs)
+    if UNKNOWN in specs:
+        asked = sections["Numbers without a source"]
+        assert asked.startswith("- fp4_dense: UNKNOWN (gpu-wiki not found)\n\nIs it acceptable to go on without them?")
+        assert "hbm_bandwidth" not in asked
+    decide(files, request, "approve")
+    made.drive()
+    confirmation = made.history().opened.confirmation
+    assert confirmation.endswith("; goes on without a source for: fp4_dense") == (UNKNOWN in specs)
+    pitfalls = json.loads(made.files.read("memory/v0.json"))["pitfalls_and_fixes"]
+    assert [entry["error_message"] for entry in pitfalls if "fp4_dense" in entry["error_message"]] == (
+        ["fp4_dense: UNKNOWN (gpu-wiki not found)"] if UNKNOWN in specs else []
+    )
+
+
+@pytest.mark.feature("F069")
+def test_who_does_not_go_on_without_a_source_begins_nothing(tmp_path: Path) -> None:
+    made, files = campaign(tmp_path, "target"), ApprovalFiles(tmp_path)
+    made.request = made.request.model_copy(update={"specs": (UNKNOWN,)})
+    decide(files, waits(made, files), "reject", reason="I attach the data sheet first")
+    with pytest.raises(TargetRefused, match="I attach the data sheet first"):
+        made.drive()
+    assert made.ports.ledger.lines() == ()
