@@ -47,7 +47,10 @@ Reference = Annotated[
 ]
 Like = Annotated[
     str | None,
-    typer.Option("--like", help="Write the contract of a checkout of a known project: primus-turbo, flydsl."),
+    typer.Option(
+        "--like",
+        help="Write the contract of a checkout of a known project: primus-turbo, flydsl; or make a workspace: gpu-kernel-optimizer.",
+    ),
 ]
 Instruction = Annotated[str, typer.Option("--instruction", "-i", help="With --like: what to optimize, in your words.")]
 Static = Annotated[bool, typer.Option("--static", help="Only validate; run nothing.")]
@@ -127,12 +130,14 @@ def init(
 
 def _adopt(path: Path, like: str, instruction: str) -> None:
     """Write the contract of a checkout whose layout is known."""
+    from ridgeline.agent.scaffold.adapters import ROUTER
     from ridgeline.agent.scaffold.adapters import write as adopt
 
     adopted = adopt(path, like, instruction=instruction)
     for file in (adopted.contract, *adopted.files):
         console.say(f"{file}: written")
-    console.say(f"look at them, commit them, then `ridgeline check {quote(str(path))}`")
+    look = "committed; look at them" if like == ROUTER else "look at them, commit them"
+    console.say(f"{look}, then `ridgeline check {quote(str(path))}`")
 
 
 def _make_task(path: Path, kind: "Format", source: Path, *, entry: str | None, processor: bool, anyway: bool) -> None:

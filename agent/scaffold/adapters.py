@@ -3,6 +3,7 @@
 An adapter is one function that reads a checkout and returns the contract's fields; the loop knows none of them.
 """
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +12,8 @@ from typing import Any
 import yaml
 
 from ridgeline.agent.contract_file import FILE_NAME
-from ridgeline.agent.errors import UserError
+from ridgeline.agent.errors import UserError, UserErrors
+from ridgeline.agent.scaffold.contract import begin_repository
 from ridgeline.graph.rules.define import InstructionFields, arch_of, parse_instruction
 from ridgeline.sandbox.store.yaml_file import nearest
 
@@ -36,8 +38,10 @@ class Adopted:
 
 def write(folder: Path, like: str, *, instruction: str) -> Adopted:
     """Write the contract and what its commands need. Raises UserError for a project that is not laid out so."""
+    if like == ROUTER:
+        return make_router_workspace(folder, instruction)
     if like not in ADAPTERS:
-        raise UserError(f"--like: no project {like!r}; {nearest(like, ADAPTERS)}")
+        raise UserError(f"--like: no project {like!r}; {nearest(like, (*ADAPTERS, ROUTER))}")
     if not folder.is_dir():
         raise UserError(f"{folder}: no such folder; give the checkout of the project")
     target = folder / FILE_NAME
@@ -175,6 +179,139 @@ ADAPTERS: Mapping[str, Callable[[Path, InstructionFields], Prerequisites]] = {
     "primus-turbo": adopt_primus_turbo,
     "flydsl": adopt_flydsl,
 }
+
+
+# The router (design document 002): a workspace of its own around one kernel, from a platform, a framework and a demo.
+
+ROUTER = "gpu-kernel-optimizer"
+ROUTER_FIELD = re.compile(
+    r"\b(platform|framework|kernel_demo|gpu_wiki_path|reference_project|additional_notes)\s*[:=]\s*([^,;\n]+)",
+    re.IGNORECASE,
+)
+ROUTER_ASKS: Mapping[str, str] = {
+    "platform": "the GPU, for example MI300X or H100",
+    "framework": "Triton, FlyDSL, CuteDSL, HIP or CUDA",
+    "kernel_demo": "the path of the kernel that is there, which becomes kernel.py",
+}
+"""What the router asks for before anything else; of all its fields only the demo's path is looked at."""
+ROUTER_FILES = {
+    "case_kernel.py": "router_case.py",
+    "test_kernel.py": "router_test.py",
+    "bench_kernel.py": "router_bench.py",
+}
+REL_ERR = {"fp8": 0.05, "fp4": 0.05}
+"""Largest relative error by precision; 0.01 for every other."""
+IGNORED = ("__pycache__/", "*.pyc", "*.ncu-rep", "profiles/*/att/*.att", "profiles/*/att/*.out", "agent/workspace/")
+KERNEL_IMPORTS = re.compile(r"^\s*(?:import|from)\s+(?:triton|flydsl|cutlass|cuda)\b", re.MULTILINE)
+
+
+def make_router_workspace(folder: Path, instruction: str) -> Adopted:
+    """A new repository with the demo as kernel.py and reference.py, its test and benchmark, and the contract.
+
+    Raises UserError for what the instruction leaves open, a demo that is not there, and a folder that is not empty.
+    """
+    said = {name.lower(): value.strip() for name, value in ROUTER_FIELD.findall(instruction)}
+    asked = parse_instruction(instruction)
+    for name, words in (("platform", asked.products), ("framework", asked.backends)):
+        if name not in said and len(words) == 1:
+            said[name] = words[0]
+    if missing := [name for name in ROUTER_ASKS if name not in said]:
+        raise UserErrors(
+            [f"--instruction: {name}: is not given; say `{name}: ...`, {ROUTER_ASKS[name]}" for name in missing]
+        )
+    demo = Path(said["kernel_demo"]).expanduser()
+    if not demo.is_file():
+        raise UserError(f"--instruction: kernel_demo: {demo}: no such file; give the path of a kernel in Python")
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise UserError(
+            f"{folder}: exists already, and nothing in it is overwritten; name a folder that does not exist yet"
+        )
+    text = demo.read_text(encoding="utf-8", errors="replace")
+    fields = _list_router_fields(said, asked, demo, text)
+    limit = fields["correctness"]["threshold"]
+    files = {
+        "kernel.py": text,
+        "reference.py": text,
+        **{
+            path: (TEMPLATES / template).read_text(encoding="utf-8").replace("LIMIT = 0.01", f"LIMIT = {limit}")
+            for path, template in ROUTER_FILES.items()
+        },
+        "README.md": _write_router_readme(fields, said),
+        ".gitignore": "".join(f"{pattern}\n" for pattern in IGNORED),
+        FILE_NAME: f"# Written by `ridgeline init --like {ROUTER}`: look at every line, then `ridgeline check .`.\n"
+        + yaml.safe_dump(fields, sort_keys=False, width=1000),
+    }
+    folder.mkdir(parents=True, exist_ok=True)
+    for path, content in files.items():
+        (folder / path).write_text(content, encoding="utf-8")
+    begin_repository(folder, f"Workspace for {fields['target_op']}")
+    return Adopted(contract=folder / FILE_NAME, files=tuple(folder / path for path in files if path != FILE_NAME))
+
+
+def _list_router_fields(said: Mapping[str, str], asked: InstructionFields, demo: Path, text: str) -> dict[str, Any]:
+    """The contract's fields. Raises UserError for a framework that is none."""
+    backends = parse_instruction(said["framework"]).backends
+    if len(backends) != 1:
+        raise UserError(f"--instruction: framework: {said['framework']}: is none; say {ROUTER_ASKS['framework']}")
+    dtype = "".join(asked.precision) or "fp32"
+    knowledge: dict[str, Any] = {}
+    if said.get("gpu_wiki_path", "none") != "none":
+        knowledge["wiki"] = [str(Path(said["gpu_wiki_path"]).expanduser().absolute())]
+    if said.get("reference_project", "none") != "none":
+        knowledge["reference_project"] = str(Path(said["reference_project"]).expanduser().absolute())
+    fields = {
+        "target_op": asked.slug or re.sub(r"[^a-z0-9]+", "_", demo.stem.lower()).strip("_"),
+        "target_backend": backends[0],
+        "target_gpu": said["platform"],
+        "dtype": dtype,
+        "kernel_source": ["kernel.py"],
+        "protected": ["reference.py", *ROUTER_FILES],
+        "test_command": "python test_kernel.py",
+        "correctness": {"kind": "rel_err", "op": "<", "threshold": REL_ERR.get(dtype, 0.01)},
+        "benchmark_command": "python bench_kernel.py --csv {csv}",
+        "quick_command": "python bench_kernel.py --csv {csv} --shapes {shapes}",
+        "benchmark_output": {"columns": ["label", "Check", "latency_us", "Time (ms)"]},
+        "scoring": {"primary_metric": "latency_us", "higher_is_better": False, "time_ms": "Time (ms)"},
+        "execution_mode": "repo",
+        "rebuild": {"required": False},
+    }
+    if knowledge:
+        fields["knowledge"] = knowledge
+    if "torch" in text and not KERNEL_IMPORTS.search(text):
+        fields["start"] = "pytorch"
+    return fields
+
+
+def _write_router_readme(fields: Mapping[str, Any], said: Mapping[str, str]) -> str:
+    """The workspace's README in the router's sections; what is not known yet reads TBD."""
+    correct = fields["correctness"]
+    sections = {
+        "Target": [
+            f"platform: {fields['target_gpu']}",
+            f"arch: {arch_of(fields['target_gpu']) or 'TBD'}",
+            f"framework: {fields['target_backend']}",
+            f"dtype: {fields['dtype']}",
+            f"kernel type: {fields['target_op']}",
+        ],
+        "Execution": [f"execution_mode: {fields['execution_mode']}", "local_gpu: TBD"],
+        "Inputs": [
+            f"kernel_demo: {said['kernel_demo']}",
+            "reference: reference.py",
+            "shapes: those of `get_inputs()`",
+            f"correctness threshold: rel_err {correct['op']} {correct['threshold']}",
+        ],
+        "Hard Constraints": ["only kernel.py is changed; test, benchmark and reference are protected"],
+        "Additional Notes": [said.get("additional_notes", "none")],
+        "Stop Conditions": ["compute-bound target: TBD", "memory-bound target: TBD"],
+        "Files": [
+            "a campaign keeps memory/, plans/, profiles/, rounds/, logs/ and its own README, with specifications, roofline and "
+            "stop conditions, in `agent/workspace/<campaign>/`",
+        ],
+    }
+    head = f"# {fields['target_op']}\n\n`ridgeline run . --preset router` optimizes kernel.py.\n"
+    return head + "".join(
+        f"\n## {title}\n\n" + "".join(f"- {item}\n" for item in items) for title, items in sections.items()
+    )
 
 
 def _require(root: Path, path: str) -> None:

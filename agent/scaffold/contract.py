@@ -164,9 +164,14 @@ def compose(name: str, folders: Iterable[Path], destination: Path) -> Path:
     ignore = destination / ".gitignore"
     if not ignore.exists():
         ignore.write_text("build/\n", encoding="utf-8")
-    for arguments in (("init", "-q", "-b", "main"), ("add", "-A"), ("commit", "-q", "-m", f"Task {name} as shipped")):
-        _git(destination, *arguments)
+    begin_repository(destination, f"Task {name} as shipped")
     return destination
+
+
+def begin_repository(folder: Path, message: str) -> None:
+    """Make a folder a repository with one commit of all that it holds. Raises GitFailed."""
+    for arguments in (("init", "-q", "-b", "main"), ("add", "-A"), ("commit", "-q", "-m", message)):
+        _git(folder, *arguments)
 
 
 def _git(folder: Path, *arguments: str) -> None:

@@ -257,3 +257,77 @@ def test_the_fixed_command_of_flydsl_is_right_by_column_exit_code_and_csv(cli, t
             ]
             assert [row.config_class for row in run.rows][0].startswith("block_size=16")
             assert [round(row.metric("us_flydsl_ps"), 3) for row in run.rows] == [10.0, 14.0]
+
+
+DEMO = """
+def get_inputs():
+    import random
+    return [[random.random() for _ in range(64)]]
+
+def run(values):
+    return [2.0 * value for value in values]
+"""
+
+
+def _router(tmp_path, **said):
+    """The instruction with these fields, and a demo that is there."""
+    demo = tmp_path / "demo.py"
+    demo.write_text(DEMO)
+    fields = {"platform": "MI300X", "framework": "Triton", "kernel_demo": demo, **said}
+    return ", ".join(f"{name}: {value}" for name, value in fields.items() if value is not None)
+
+
+@pytest.mark.feature("F066", "F067")
+def test_the_routers_workspace_is_made_around_a_demo(cli, tmp_path, machine):
+    folder, elsewhere = tmp_path / "ws", tmp_path / "not there yet"
+    said = cli("init", folder, "--like", "gpu-kernel-optimizer", "-i", _router(tmp_path, reference_project=elsewhere))
+    assert said.code == 0, said.err
+    files = git(folder, "ls-files").split()
+    assert {"kernel.py", "reference.py", "test_kernel.py", "README.md", ".gitignore", "ridgeline.yaml"} <= set(files)
+    assert git(folder, "status", "--porcelain") == ""
+    assert (folder / "kernel.py").read_text() == (folder / "reference.py").read_text() == DEMO
+    assert "agent/workspace/" in (folder / ".gitignore").read_text().split()
+    readme = (folder / "README.md").read_text()
+    assert [line[3:] for line in readme.splitlines() if line.startswith("## ")][:5] == [
+        *("Target", "Execution", "Inputs", "Hard Constraints", "Additional Notes"),
+    ]
+    assert "- arch: gfx942" in readme
+    assert "- local_gpu: TBD" in readme
+    contract = yaml.safe_load((folder / "ridgeline.yaml").read_text())
+    assert (contract["target_backend"], contract["target_gpu"]) == ("TRITON", "MI300X")
+    assert contract["knowledge"] == {"reference_project": str(elsewhere)}, "of the paths only the demo's is looked at"
+
+    elsewhere.mkdir()
+    with wiring.measuring(load(folder)) as (ports, commit):
+        test = ports.checker.check(commit, purpose="test")
+        assert (test.kind, test.rel_err) == ("pass", 0.0)
+        run = ports.timer.benchmark(commit, level="quick", source="quick", shapes=(), repeat=0, purpose="test")
+        assert [(row.label, row.check) for row in run.rows] == [("demo", "PASS")]
+        wrong = FileEdit(path="kernel.py", text=DEMO.replace("2.0", "2.1"))
+        edit = ports.workspace.apply(round=2, parent=commit, edits=(wrong,), at="2026-11-23T10:00:00Z")
+        assert ports.checker.check(edit.commit, purpose="test").kind == "incorrect"
+
+
+@pytest.mark.feature("F066")
+def test_a_workspace_that_is_there_is_not_overwritten_and_a_missing_demo_is_an_error(cli, tmp_path):
+    folder = tmp_path / "ws"
+    said = cli("init", folder, "--like", "gpu-kernel-optimizer", "-i", _router(tmp_path, kernel_demo="nowhere.py"))
+    assert (said.code, "kernel_demo: nowhere.py: no such file" in said.complaint) == (2, True)
+    assert not folder.exists()
+    folder.mkdir()
+    (folder / "kernel.py").write_text("mine\n")
+    said = cli("init", folder, "--like", "gpu-kernel-optimizer", "-i", _router(tmp_path))
+    assert (said.code, "nothing in it is overwritten" in said.complaint) == (2, True)
+    assert [path.name for path in folder.iterdir()] == ["kernel.py"]
+    assert (folder / "kernel.py").read_text() == "mine\n"
+
+
+@pytest.mark.feature("F067")
+@pytest.mark.parametrize("left_out", [("platform",), ("framework",), ("kernel_demo",), ("platform", "kernel_demo")])
+def test_the_router_asks_for_each_required_input_that_is_missing(cli, tmp_path, left_out):
+    instruction = _router(tmp_path, **dict.fromkeys(left_out))
+    said = cli("init", tmp_path / "ws", "--like", "gpu-kernel-optimizer", "-i", instruction)
+    assert said.code == 2
+    for name in ("platform", "framework", "kernel_demo"):
+        assert (f"{name}: is not given" in said.err) == (name in left_out)
+    assert not (tmp_path / "ws").exists()
