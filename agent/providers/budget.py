@@ -5,7 +5,7 @@ from pathlib import Path
 
 from ridgeline.agent.errors import UserError
 from ridgeline.agent.providers.base import Ask, BudgetSpent, Client, Reply, StopAsked
-from ridgeline.agent.providers.choice import MAILBOX, Choice, Price
+from ridgeline.agent.providers.choice import AGENT, MAILBOX, Choice, Price
 from ridgeline.agent.providers.client import MILLION
 from ridgeline.agent.providers.mailbox import MailboxModel
 from ridgeline.agent.providers.tape import FILE, ModelTape, TapedModel
@@ -27,6 +27,10 @@ def client(choice: Choice, campaign: Path) -> Client:
     """The model itself. litellm is imported only for one that needs it."""
     if choice.name == MAILBOX:
         return MailboxModel(campaign)
+    if choice.name.startswith(AGENT):
+        from ridgeline.agent.providers.agents import AgentModel
+
+        return AgentModel(choice)
     from ridgeline.agent.providers.client import LitellmModel
 
     return LitellmModel(choice)
@@ -51,9 +55,7 @@ def forecast(choice: Choice, limits: Limits) -> tuple[str, ...]:
                 "--budget-usd: nobody knows what answers to a mailbox cost; leave it out or use --budget-tokens"
             )
         return ("model mailbox: the campaign stops with exit code 3 at every question, until it is answered",)
-    from ridgeline.agent.providers.client import LitellmModel
-
-    prices = LitellmModel(choice).prices
+    prices = _list_prices(choice)
     unknown = [name for name, price in prices if price is None]
     if unknown and limits.max_dollars is not None:
         raise UserError(
@@ -61,6 +63,17 @@ def forecast(choice: Choice, limits: Limits) -> tuple[str, ...]:
             " --budget-tokens, or say the price: RIDGELINE_MODEL_PRICE=IN,OUT in dollars per million tokens"
         )
     return (*(_describe_price(name, price) for name, price in prices), _rounds(prices[0][1], limits))
+
+
+def _list_prices(choice: Choice) -> tuple[tuple[str, Price | None], ...]:
+    """Every model that may be asked, with the most it costs. Raises KeyMissing where one cannot be asked."""
+    if choice.name.startswith(AGENT):
+        from ridgeline.agent.providers.agents import AgentModel
+
+        return ((AgentModel(choice).name, choice.price),)
+    from ridgeline.agent.providers.client import LitellmModel
+
+    return LitellmModel(choice).prices
 
 
 def _describe_price(name: str, price: Price | None) -> str:

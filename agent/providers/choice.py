@@ -10,6 +10,8 @@ from ridgeline.agent.providers.library import library
 from ridgeline.graph.values import Value
 
 MAILBOX = "mailbox"
+AGENT = "agent:"
+"""Begins the names of models that an installed coding agent answers for, for example `agent:claude`."""
 TIMEOUT_S = 300.0
 """One request. A long answer of a large model takes minutes."""
 TOTAL_S = 900.0
@@ -24,7 +26,7 @@ class Price(Value):
 
 
 class Choice(Value):
-    """A model by litellm's name `provider/model`, or `mailbox`."""
+    """A model by litellm's name `provider/model`, `agent:NAME` with or without `/model`, or `mailbox`."""
 
     name: str
     base_url: str = ""
@@ -65,9 +67,11 @@ def choose(
         raise UserError("--model mailbox: is answered through files; leave out --base-url and --fallback")
     if MAILBOX in fallbacks:
         raise UserError("--fallback mailbox: a mailbox stands alone; use --model mailbox")
+    if any(part.startswith(AGENT) for part in fallbacks) or (model_name.startswith(AGENT) and (base_url or fallbacks)):
+        raise UserError(f"--model {AGENT}NAME: stands alone; leave out --base-url and --fallback")
     return Choice(
         name=model_name,
-        base_url="" if model_name == MAILBOX else checked_url(url),
+        base_url="" if model_name == MAILBOX or model_name.startswith(AGENT) else checked_url(url),
         fallbacks=tuple(fallbacks),
         price=_price(environment.get("RIDGELINE_MODEL_PRICE", "")),
     )
@@ -76,7 +80,8 @@ def choose(
 def elsewhere(choice: Choice, environment: Mapping[str, str]) -> Choice:
     """The choice of a campaign that goes on: its server may listen at another address by now."""
     url = checked_url(environment.get("RIDGELINE_BASE_URL", ""))
-    return choice.model_copy(update={"base_url": url}) if url and choice.name != MAILBOX else choice
+    has_server = choice.name != MAILBOX and not choice.name.startswith(AGENT)
+    return choice.model_copy(update={"base_url": url}) if url and has_server else choice
 
 
 def checked_url(url: str) -> str:
