@@ -121,7 +121,14 @@ def _read_claude(output: CapturedOutput) -> AgentAnswer:
 
 def _codex_argv(folder: Path, model: str) -> tuple[str, ...]:
     words = ("exec", "--json", "--sandbox", "read-only", "--skip-git-repo-check", "--ephemeral", "--color", "never")
-    without = ("--ignore-user-config", "--ignore-rules", "-c", "features.shell_tool=false", "-c", 'web_search="disabled"')
+    without = (
+        "--ignore-user-config",
+        "--ignore-rules",
+        "-c",
+        "features.shell_tool=false",
+        "-c",
+        'web_search="disabled"',
+    )
     return (*words, *without, *(("--model", model) if model else ()), "-")
 
 
@@ -159,7 +166,16 @@ POLICY = '[[rule]]\ntoolName = "*"\ndecision = "deny"\npriority = 999\n'
 def _gemini_argv(folder: Path, model: str) -> tuple[str, ...]:
     policy = folder / "deny.toml"
     policy.write_text(POLICY, encoding="utf-8")
-    words = ("--output-format", "json", "--approval-mode", "plan", "--admin-policy", str(policy), "--extensions", "none")
+    words = (
+        "--output-format",
+        "json",
+        "--approval-mode",
+        "plan",
+        "--admin-policy",
+        str(policy),
+        "--extensions",
+        "none",
+    )
     return (*words, *(("--model", model) if model else ()))
 
 
@@ -256,7 +272,17 @@ COMMANDS = {
         program="opencode",
         argv=_opencode_argv,
         read=_read_opencode,
-        variables=("OPENCODE_", "OPENAI_", "ANTHROPIC_", "GEMINI_", "GOOGLE_", "AWS_", "AZURE_", "OPENROUTER_", "GROQ_"),
+        variables=(
+            "OPENCODE_",
+            "OPENAI_",
+            "ANTHROPIC_",
+            "GEMINI_",
+            "GOOGLE_",
+            "AWS_",
+            "AZURE_",
+            "OPENROUTER_",
+            "GROQ_",
+        ),
         settings={"OPENCODE_CONFIG_CONTENT": json.dumps(OPENCODE_CONFIG)},
         login="`opencode auth login`",
         takes_system=True,
@@ -293,7 +319,9 @@ class AgentModel:
     def most(self, ask: Ask) -> Cost:
         """An upper estimate with the agent's own instructions; dollars only by a price that a person gave."""
         input_tokens = self.count(_write_question(ask, system=SYSTEM)) + OWN_TOKENS
-        return Cost(tokens=input_tokens + ask.max_output_tokens, dollars=self._cost(input_tokens, ask.max_output_tokens))
+        return Cost(
+            tokens=input_tokens + ask.max_output_tokens, dollars=self._cost(input_tokens, ask.max_output_tokens)
+        )
 
     def ask(self, ask: Ask) -> Reply:
         """Raises KeyMissing, Unreachable and Unanswerable, each with one line."""
@@ -342,7 +370,9 @@ class AgentModel:
             ) from None
         if output.returncode != 0 or not answer.text.strip():
             last_words = redact(output.stderr[-2_000:]) or "its answer is empty"
-            raise Unanswerable(f"{who}: `{self._command.program}` left with exit code {output.returncode}: {last_words}")
+            raise Unanswerable(
+                f"{who}: `{self._command.program}` left with exit code {output.returncode}: {last_words}"
+            )
         return answer
 
     def _environment(self) -> dict[str, str]:
@@ -374,7 +404,11 @@ def _write_question(ask: Ask, *, system: str) -> str:
 
 def _write_message(message: Message) -> str:
     """One message; what the model itself said before stands between marks."""
-    return message.text if message.role != "assistant" else f"[You answered before:]\n{message.text}\n[End of that answer.]"
+    return (
+        message.text
+        if message.role != "assistant"
+        else f"[You answered before:]\n{message.text}\n[End of that answer.]"
+    )
 
 
 def _events(output: bytes) -> Iterator[dict[str, Any]]:

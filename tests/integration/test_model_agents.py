@@ -10,11 +10,11 @@ import pytest
 from ridgeline.agent.errors import UserError
 from ridgeline.agent.providers.agents import COMMANDS, AgentModel
 from ridgeline.agent.providers.base import Ask, KeyMissing, Message, Unanswerable, Unreachable
+from ridgeline.agent.providers.budget import forecast, open_model
 from ridgeline.agent.providers.choice import Choice, Price, choose
 from ridgeline.agent.providers.tape import RecordedModel
 from ridgeline.graph.values import Cost
-from tests.model_fakes import direction, directions
-from tests.text_project import files
+from tests.builders_campaign import make_limits
 
 STAND_IN = """#!{python} -IS
 import json, os, sys, time
@@ -195,25 +195,23 @@ def test_every_agent_has_a_stand_in_here():
     assert set(COMMANDS) == {"claude", "codex", "gemini", "opencode"}
 
 
-@pytest.mark.slow
-def test_a_campaign_asks_an_agent_and_is_replayed_without_it(install, cli, make_repository, monkeypatch, tmp_path):
-    plan = directions(direction(citations=["kernel.txt:1"]))
-    edit = "Faster.\n\nEDIT kernel.txt\n<<<<<<< SEARCH\nspeed 100\n=======\nspeed 130\n>>>>>>> REPLACE\n"
-    learnt = json.dumps({"attribution": "larger", "root_cause": "", "next_direction": "more", "lesson": None})
-    heard = install("claude", ['"attribution"', claude(learnt)], ["<<<<<<< SEARCH", claude(edit)], claude(plan))
+def test_what_an_agent_answered_is_on_the_tape_and_replayed_without_it(install, monkeypatch, tmp_path):
+    install("claude", claude(f"the key is {KEY}"))
     monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
-    limits = ("looks=1,2,3,4,5,6", "calibration_pairs=2", "blocks=2", "final_pairs=3")
-    quick = ("--max-rounds", "1", *(word for limit in limits for word in ("--set", limit)))
-    project = make_repository(files())
-    refused = cli("run", project, *quick, "--model", "agent:claude", "--budget-usd", "5")
-    assert (refused.code, "price of agent:claude is not known" in refused.complaint) == (2, True)
-    done = cli("run", project, *quick, "--model", "agent:claude", "--json")
-    assert done.code == 0, done.err
-    assert (done.json["accepted"], done.json["planner"]) == (1, "llm:agent:claude")
-    assert done.json["cost"]["tokens"] == 1109 * len(heard())
-    campaign = Path(done.json["dir"])
-    assert KEY.encode() not in b"".join(path.read_bytes() for path in campaign.rglob("*") if path.is_file())
+    campaign = tmp_path / "campaign"
+    campaign.mkdir()
+    model = open_model(Choice(name="agent:claude"), campaign=campaign, limits=make_limits())
+    reply = model.ask(QUESTION)
+    assert reply.text == "the key is [ANTHROPIC_API_KEY]"
+    assert KEY not in (campaign / "model_tape.jsonl").read_text()
     (tmp_path / "installed" / "bin" / "claude").unlink()
-    recorded = RecordedModel(campaign, name="agent:claude", tools=False)
-    for ask in recorded._tape.asks:
-        assert recorded.ask(ask).model == "agent:claude (claude-opus-4-5)"
+    assert model.ask(QUESTION) == reply
+    assert RecordedModel(campaign, name="agent:claude", tools=False).ask(QUESTION) == reply
+
+
+def test_a_budget_in_dollars_needs_a_price(install):
+    install("claude", claude())
+    with pytest.raises(UserError, match="the price of agent:claude is not known"):
+        forecast(Choice(name="agent:claude"), make_limits(max_dollars=5.0))
+    lines = forecast(Choice(name="agent:claude", price=Price(input=1.0, output=2.0)), make_limits(max_dollars=5.0))
+    assert lines[0] == "model agent:claude: at most 1 dollars per million tokens in, 2 out"
