@@ -25,7 +25,7 @@ from ridgeline.agent.extensions import registrations
 from ridgeline.graph.errors import CampaignError, DiskFull, WorldError
 
 GROUPS = (
-    "campaign", "answers", "views", "servers", "contract", "roofline", "profile", "isa", "bench", "judge", "formats", "suite", "machine",
+    "campaign", "answers", "views", "servers", "skill", "contract", "roofline", "profile", "isa", "bench", "judge", "formats", "suite", "machine",
     "memory", "knowledge",
 )  # fmt: skip
 """Modules beside this one, in the order of the help."""

@@ -78,11 +78,11 @@ NamedFolders = Annotated[
     list[Path] | None,
     typer.Argument(help="Folders whose campaigns may be named; default: this repository."),
 ]
-ReadOnly = Annotated[bool, typer.Option("--read-only", help="Offer neither `approve` nor `answer`.")]
+ReadOnly = Annotated[bool, typer.Option("--read-only", help="Offer nothing that writes, decides or runs a project's code.")]
 
 
 def mcp(folders: NamedFolders = None, read_only: ReadOnly = False) -> None:
-    """Serve status, queue, approve, answer, report and parse_bench_csv to a coding agent, on standard input and output.
+    """Serve campaigns, judge, bench and what else reads kernels to a coding agent, on standard input and output.
 
     The protocol is MCP; a client starts this command itself.
     """

@@ -75,6 +75,17 @@ class Roots:
                 return place.read_bytes()
         raise UserError(f"{name}: no such file in the campaign or the allowed folders")
 
+    def existing(self, name: str, field: str) -> Path:
+        """A file or folder in an allowed one. Raises UserError, the same for what is not there and what is elsewhere."""
+        place = next((place for place in self._places(name, self.folders) if place.exists()), None)
+        if place is None:
+            raise UserError(f"{field}: {plain(name, limit=200)}: no such file or folder in the allowed folders")
+        return place
+
+    def contains(self, place: Path) -> bool:
+        """Whether a path lies in an allowed folder, its links followed."""
+        return self._inside(_resolve_link(place))
+
     def _places(self, name: str, folders: Sequence[Path]) -> list[Path]:
         """What a name may mean; an absolute one means itself, wherever it is joined to."""
         return [place for folder in folders if self._inside(place := _resolve_link(folder / name))]
@@ -289,13 +300,13 @@ class Desk:
         from ridgeline.graph.reports.final_report import render_final_report as render
 
         campaign = self._roots.campaign(arguments.campaign)
-        return {"campaign": campaign.name, **_part(render(campaigns.history(campaign)), arguments.offset)}
+        return {"campaign": campaign.name, **part_of(render(campaigns.history(campaign)), arguments.offset)}
 
     def _part(self, page: Path, campaign: Path, offset: int) -> JsonObject:
-        return _part(self._roots.read_bytes(str(page), campaign).decode(errors="replace"), offset)
+        return part_of(self._roots.read_bytes(str(page), campaign).decode(errors="replace"), offset)
 
 
-def _part(text: str, offset: int) -> JsonObject:
+def part_of(text: str, offset: int) -> JsonObject:
     """So much of a long text, and where it goes on; None at its end. Keys are taken out before a cut can hide one."""
     text = without_keys(text)
     end = offset + PART

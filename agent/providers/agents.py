@@ -140,7 +140,7 @@ def _read_codex(output: CapturedOutput) -> AgentAnswer:
     text, tokens, failure, failed = "", 0, "", False
     tools: list[str] = []
     for event in _events(output.stdout):
-        item = event.get("item") if isinstance(event.get("item"), dict) else {}
+        item: dict[str, Any] = event.get("item") or {}
         match event.get("type"), item.get("type"):
             case "item.completed", "agent_message":
                 text = str(item.get("text") or "")
@@ -217,7 +217,7 @@ def _read_opencode(output: CapturedOutput) -> AgentAnswer:
     tools: list[str] = []
     tokens, dollars, reason = 0, 0.0, ""
     for event in _events(output.stdout):
-        part = event.get("part") if isinstance(event.get("part"), dict) else {}
+        part: dict[str, Any] = event.get("part") or {}
         match event.get("type"):
             case "text":
                 texts.append(str(part.get("text") or ""))
@@ -362,7 +362,7 @@ class AgentModel:
             answer = self._command.read(output)
         except AgentFailure as failure:
             raise Unanswerable(f"{who}: {redact(str(failure))}") from None
-        except (ValueError, TypeError, AttributeError):
+        except (ValueError, TypeError, AttributeError):  # of another shape than documented
             last_words = redact(output.stderr[-2_000:]) or redact(output.stdout[-2_000:].decode(errors="replace"))
             raise Unanswerable(
                 f"{who}: `{self._command.program}` left with exit code {output.returncode} and no answer:"

@@ -401,16 +401,18 @@ def _is_trusted(command: Command) -> bool:
 
 
 def launch_detached(
-    argv: Sequence[str], *, cwd: Path, log: Path, without: Sequence[str] = ()
+    argv: Sequence[str], *, cwd: Path, log: Path, output: Path | None = None, without: Sequence[str] = ()
 ) -> "subprocess.Popen[bytes]":
     """Start it in a session of its own, with this process's environment and both outputs at the end of `log`.
+
+    Where there is an `output`, standard output goes there instead.
 
     It is this program again, so it is told what this process was told, but for the variables named in `without`.
     Signals for the starter's terminal do not reach it. Raises ProgramMissing where it cannot be started, and OSError
     where the log cannot be written.
     """
     environment = {name: value for name, value in os.environ.items() if name not in without}
-    with log.open("ab") as out:
+    with log.open("ab") as err, (output or log).open("ab") as out:
         try:
             return subprocess.Popen(
                 tuple(argv),
@@ -418,7 +420,7 @@ def launch_detached(
                 env=environment,
                 stdin=subprocess.DEVNULL,
                 stdout=out,
-                stderr=subprocess.STDOUT,
+                stderr=err,
                 start_new_session=True,
             )
         except OSError as error:
