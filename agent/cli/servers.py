@@ -78,7 +78,9 @@ NamedFolders = Annotated[
     list[Path] | None,
     typer.Argument(help="Folders whose campaigns may be named; default: this repository."),
 ]
-ReadOnly = Annotated[bool, typer.Option("--read-only", help="Offer nothing that writes, decides or runs a project's code.")]
+ReadOnly = Annotated[
+    bool, typer.Option("--read-only", help="Offer nothing that writes, decides or runs a project's code.")
+]
 
 
 def mcp(folders: NamedFolders = None, read_only: ReadOnly = False) -> None:
