@@ -239,3 +239,11 @@ def test_a_model_ends_it_at_any_question(tmp_path, kind, first, killed):
         made.saver = saver()
         made.drive()
         assert len(made.history().rounds) == 1
+
+
+def test_a_killed_replay_asks_after_a_review_again_and_hears_what_its_recording_heard_before_it(tmp_path):
+    """Found by `make soak`: the campaign that was recorded asked once after that round, and was never killed."""
+    signals = tape_port("signals", StopFile(tmp_path), Tape(tmp_path / "tape.jsonl"))
+    before = signals.steering(3, later_events=0), signals.stop_requested(3)
+    replayed = tape_port("signals", None, Tape(tmp_path / "tape.jsonl", mode="replay"))
+    assert (replayed.steering(3, later_events=1), replayed.stop_requested(3, later_events=1)) == before

@@ -427,6 +427,8 @@ def kill_campaigns(folder: Path, *, kills: int, tasks: tuple[str, ...], seed: in
         wanted = kills * (number + 1) // len(tasks)
         while tally.kills.total() < wanted:
             bench.disturb(tally, next(disturbances))
+            if tally.kills.total() % 10 == 0:
+                print(f"{tally.kills.total()} kills, {len(tally.failures)} failed", flush=True)  # noqa: T201
         shutil.rmtree(folder / task)
         print(f"{task}: {bench.calls} calls at {len(bench.sites())} places; {tally.by_task[task]} kills", flush=True)  # noqa: T201
     return tally
