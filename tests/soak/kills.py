@@ -428,7 +428,8 @@ def kill_campaigns(folder: Path, *, kills: int, tasks: tuple[str, ...], seed: in
         while tally.kills.total() < wanted:
             bench.disturb(tally, next(disturbances))
             if tally.kills.total() % 10 == 0:
-                print(f"{tally.kills.total()} kills, {len(tally.failures)} failed", flush=True)  # noqa: T201
+                kinds = ", ".join(f"{number} {kind}" for kind, number in sorted(tally.kills.items()))
+                print(f"{tally.kills.total()} ({kinds}), {len(tally.failures)} failed", flush=True)  # noqa: T201
         shutil.rmtree(folder / task)
         print(f"{task}: {bench.calls} calls at {len(bench.sites())} places; {tally.by_task[task]} kills", flush=True)  # noqa: T201
     return tally
