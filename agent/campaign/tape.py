@@ -193,7 +193,7 @@ def _wrap_method(port: str, method: str, call: Callable[..., Any] | None, tape: 
         key = _key(port, method, args, kwargs)
         if tape.mode == "replay" and port == "signals" and not tape.is_answered(key):
             # the recording knows no repetitions, or was not stopped where this replay was killed and asks again
-            before_repeating = ({}, dict.fromkeys(kwargs, 0))
+            before_repeating: tuple[dict[str, Any], ...] = ({}, dict.fromkeys(kwargs, 0))
             keys = (_key(port, method, args, earlier) for earlier in before_repeating)
             key = next((earlier for earlier in keys if tape.is_answered(earlier)), key)
         adapter = _adapter(port, method)

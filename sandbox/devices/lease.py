@@ -58,9 +58,10 @@ def lease(device: str, *, wait_s: float, folder: Path | None = None) -> Iterator
     try:
         if not _wait_for_lock(handle, device, wait_s):
             what = f"{device} (campaign {folder.name})" if folder and device == "running" else device
+            waited = f" and did not give it back within {wait_s:g} s" if wait_s else ""
+            longer = ", or allow a longer wait with --max-wait MINUTES" if wait_s else ""
             raise DeviceBusy(
-                f"{what}: {_describe_holder(handle)} holds the lease and did not give it back within {wait_s:g} s;"
-                " wait for it, stop it, or allow a longer wait with --max-wait MINUTES"
+                f"{what}: {_describe_holder(handle)} holds the lease{waited}; wait for it or stop it{longer}"
             )
         since = time.strftime("%Y-%m-%d %H:%M:%S")
         os.pwrite(handle, f"{f'{os.getpid()} since {since}':<{HOLDER_BYTES - 1}}\n".encode(), 0)

@@ -193,10 +193,11 @@ def sync_tree(top: Path) -> None:
 
 
 def sync_folder(folder: Path | str) -> None:
-    """Make a new name in the folder durable, or what is in a file."""
+    """Make a new name in the folder durable, or what is in a file. Raises DiskFull."""
     handle = os.open(folder, os.O_RDONLY)
     try:
-        os.fsync(handle)
+        with full_disk_named(Path(folder)):
+            os.fsync(handle)
     finally:
         os.close(handle)
 

@@ -1,6 +1,10 @@
 """Whole campaigns through the command line, on a project whose benchmark is a shell script."""
 
+import contextlib
+import hashlib
 import json
+import multiprocessing
+import os
 import signal
 import subprocess
 import sys
@@ -10,6 +14,8 @@ from pathlib import Path
 import pytest
 
 from ridgeline.agent.campaign.progress import Outcome
+from ridgeline.agent.cli.application import run
+from ridgeline.sandbox.devices.lease import lease
 from tests.projects import files
 
 pytestmark = pytest.mark.slow
@@ -112,3 +118,51 @@ def test_an_interrupted_campaign_says_how_to_go_on_and_goes_on(cli, make_reposit
     resumed = cli("resume", campaign, "--json")
     assert resumed.code == 0, resumed.err
     assert resumed.json["status"] == "concluded"
+
+
+def test_two_starts_at_once_are_two_campaigns_and_of_two_resumes_one_goes_on(
+    cli, make_repository, tmp_path, monkeypatch
+):
+    (tmp_path / "run").mkdir(mode=0o700)
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path / "run"))
+    root = make_repository(files())
+    words = ["run", str(root), *QUICK, "--approve", "target"]
+    naming = f"start-{hashlib.sha256(os.fsencode(root)).hexdigest()[:16]}"
+    copies = multiprocessing.get_context("fork")  # of this process: it has imported everything
+    go = copies.Event()
+    starts = [copies.Process(target=lambda: go.wait() and sys.exit(run(words))) for _ in range(2)]
+    for start in starts:  # before the lease is held here: a copy would hold it, too
+        start.start()
+    with lease(naming, wait_s=0):  # until both are about to find a name
+        go.set()
+        for start in starts:
+            wait_until_open(start, f"{naming}.lock")
+    for start in starts:
+        start.join(100)
+        assert start.exitcode == 3
+    campaign, other = sorted(root.glob("agent/workspace/*"))
+    assert other.name == f"{campaign.name}_2"
+    assert [json.loads((place / "request.json").read_text())["request"]["campaign"] for place in (campaign, other)] == [
+        campaign.name,
+        other.name,
+    ]
+    with lease("running", wait_s=0, folder=campaign):
+        second = cli("resume", campaign)
+    assert second.code == 4
+    assert f"running (campaign {campaign.name}): process {os.getpid()} since 20" in second.complaint
+    assert second.complaint.endswith("holds the lease; wait for it or stop it")
+
+
+def wait_until_open(process, name):
+    """Wait until it has opened a file of that name."""
+    until = time.monotonic() + 60
+    while not any(path.name == name for path in open_files(process.pid)):
+        assert process.is_alive()
+        assert time.monotonic() < until
+        time.sleep(0.02)
+
+
+def open_files(number):
+    for descriptor in Path(f"/proc/{number}/fd").iterdir():
+        with contextlib.suppress(OSError):  # closed meanwhile
+            yield descriptor.readlink()

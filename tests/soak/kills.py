@@ -34,6 +34,7 @@ from ridgeline.agent.contract_file import load
 from ridgeline.agent.errors import UserError, Waiting
 from ridgeline.graph.errors import CampaignError, WorldError
 from ridgeline.sandbox.isolation.leftovers import GIT_PARTS, TEMPORARY, TWIN
+from ridgeline.sandbox.store.durable import UNWRITABLE, name_full_disk
 from tests.soak.recorded import Recorded, record
 
 ROOT = Path(__file__).parents[2]
@@ -185,6 +186,13 @@ class Session:
         except (UserError, Waiting, CampaignError, WorldError) as error:
             complain(str(error))
             code = error.exit_code
+        except OSError as error:  # as the command line tells it
+            if error.errno in UNWRITABLE:
+                complain(str(name_full_disk(Path(error.filename or "."), error.errno)))
+                code = 2
+            else:
+                traceback.print_exc()
+                code = 1
         except BaseException:  # noqa: BLE001 (what a user would see)
             traceback.print_exc()
             code = 1
