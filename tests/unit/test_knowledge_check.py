@@ -6,9 +6,8 @@ from ridgeline.knowledge.check import check
 from ridgeline.knowledge.library import Library
 from tests.knowledge_base import CARD, FILES, GEMM, SOURCES, write_base
 
-pytestmark = pytest.mark.feature("F068", "F070")
 
-
+@pytest.mark.feature("F068", "F070")
 def test_what_ships_is_whole():
     found = check(Library())
     assert [str(problem) for problem in found.problems] == []
@@ -16,6 +15,7 @@ def test_what_ships_is_whole():
     assert found.cards >= 60
 
 
+@pytest.mark.feature("F068")
 def test_a_right_base_has_no_problem(tmp_path):
     found = check(write_base(tmp_path))
     assert found.problems == ()
@@ -23,6 +23,7 @@ def test_a_right_base_has_no_problem(tmp_path):
     assert found.unused == ()
 
 
+@pytest.mark.feature("F068", "F070")
 @pytest.mark.parametrize(
     ("path", "old", "new", "what"),
     [
@@ -60,6 +61,7 @@ def test_a_planted_fault_is_found(tmp_path, path, old, new, what):
         assert problem.mend
 
 
+@pytest.mark.feature("F068")
 def test_a_fault_is_told_with_its_line(tmp_path):
     text = GEMM.replace(" [src: acme-sheet]", "")
     (problem,) = check(write_base(tmp_path, **{"ops/gemm/directions.md": text})).problems
@@ -84,6 +86,7 @@ def test_unused_sources_are_listed(tmp_path):
     assert check(write_base(tmp_path, **{"sources/more.yaml": more})).unused == ("acme-spare",)
 
 
+@pytest.mark.feature("F068")
 def test_a_wiki_is_under_the_same_rules(tmp_path):
     write_base(tmp_path / "wiki", **{"ops/gemm/directions.md": GEMM.replace(" [src: acme-sheet]", "")})
     wiki = tmp_path / "wiki"

@@ -13,8 +13,6 @@ RATE = f"- hbm_bandwidth: 4.0 TB/s <- knowledge/hardware/roadrunner-80.md:L{LINE
 HERE = "- copy bandwidth: 23.545 GB/s <- measured here: cpu_ceiling.c, gcc -O3, copy of 128 MiB"
 LEDGER = (MeasuredNumber(metric="copy bandwidth", value=23.5451, unit="GB/s"),)
 
-pytestmark = pytest.mark.feature("F068", "F070")
-
 
 @pytest.fixture
 def told(tmp_path):
@@ -30,10 +28,12 @@ def told(tmp_path):
     return ask
 
 
+@pytest.mark.feature("F068")
 def test_registered_numbers_are_believed(told):
     assert told() == []
 
 
+@pytest.mark.feature("F068")
 @pytest.mark.parametrize(
     "line",
     [
@@ -58,6 +58,7 @@ def test_what_is_no_claim_or_is_registered(told, line):
     assert told(line) == []
 
 
+@pytest.mark.feature("F068", "F070")
 @pytest.mark.parametrize(
     ("line", "what"),
     [
@@ -92,11 +93,13 @@ def test_a_planted_number_is_found(told, line, what):
     assert any(what in problem for problem in found), found
 
 
+@pytest.mark.feature("F068")
 def test_a_number_in_another_file_is_held_against_the_registered_ones(told):
     assert told("peak 1000 TFLOPS", name="plans/v1_plan.md") == []
     assert told("peak 1200 TFLOPS", name="plans/v1_plan.md") == ["1200 TFLOPS has no source"]
 
 
+@pytest.mark.feature("F068")
 @pytest.mark.parametrize(
     ("line", "bad"),
     [
@@ -113,11 +116,13 @@ def test_fields_of_the_memory(told, line, bad):
     assert bool(told(line, name="memory/v1.json")) is bad
 
 
+@pytest.mark.feature("F068")
 def test_a_measured_number_needs_the_ledger(told):
     (found,) = told(measured=())
     assert "the ledger does not hold it" in found
 
 
+@pytest.mark.feature("F068")
 def test_problems_name_file_line_and_mend(tmp_path):
     (problem,) = check_files({"README.md": "ok\npeak 5 TFLOPS\n"}, write_base(tmp_path)).problems
     assert (problem.path, problem.line) == ("README.md", 2)
