@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 import urllib.request
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -280,9 +281,15 @@ def test_no_status_file_takes_a_page_away(web, name, campaign, written):
 def address(campaign, socket_enabled, monkeypatch):
     """Of a server that listens, with a second for a request."""
     monkeypatch.setattr(server, "REQUEST_S", 1.0)
-    config = server.configure(application((campaign,), Access(token=TOKEN)))
+    with listening(application((campaign,), Access(token=TOKEN))) as place:
+        yield place
+
+
+@contextlib.contextmanager
+def listening(app) -> Iterator[tuple[str, int]]:
+    """The address at which the application is served, by connections as those of `ridgeline serve`."""
     listener = socket.create_server(("127.0.0.1", 0))
-    running = uvicorn.Server(config)
+    running = uvicorn.Server(server.configure(app))
     thread = threading.Thread(target=running.run, kwargs={"sockets": [listener]}, daemon=True)
     thread.start()
     yield listener.getsockname()
@@ -330,6 +337,23 @@ def test_a_request_that_is_never_complete_is_not_waited_for(address, start):
                 client.sendall(b"a")  # a byte now and then does not prolong it
                 time.sleep(0.1)
         assert time.monotonic() < until
+
+
+async def answer_at_length(scope, receive, send) -> None:
+    """Ten megabytes for `/long`, which no socket takes whole; a few bytes for anything else."""
+    if scope["type"] == "http":
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b"a" * (10_000_000 if scope["path"] == "/long" else 10)})
+
+
+def test_clients_that_read_nothing_of_their_answers_keep_nobody_out(socket_enabled, monkeypatch):
+    monkeypatch.setattr(server, "MOST_CONNECTIONS", 5)
+    with listening(answer_at_length) as address, contextlib.ExitStack() as clients:
+        for _ in range(8):
+            client = clients.enter_context(socket.create_connection(address, timeout=10))
+            client.sendall(GOOD.replace(b"/queue", b"/long"))
+            client.recv(1)  # it is being answered
+        assert ask_wire(address, GOOD).startswith(b"HTTP/1.1 200")
 
 
 def test_bytes_that_are_no_request_are_answered_and_hurt_nobody(address):
