@@ -18,8 +18,10 @@ from ridgeline.agent.campaign.state_files import (
     Manifest,
     check_blob,
     find_damage,
+    find_lost_lines,
     list_artifacts,
     read_history,
+    read_shown_end,
     write_manifest,
 )
 from ridgeline.agent.campaign.tape import find_bad_lines
@@ -90,6 +92,10 @@ def repair(campaign: Path, say: Callable[[str], None]) -> tuple[str, ...]:
             _write_request(campaign, history, tell)
         _drop_bad_answers(campaign, tell)
         tail_lost = tail_lost or (history is None and (campaign / TAPE).is_file())
+        tail_lost = tail_lost or (history is not None and bool(find_lost_lines(read_shown_end(campaign), history)))
+        if any(damage.file == MIRROR and not damage.mend for damage in find_damage(campaign)):
+            _set_aside(campaign / MIRROR, tell)
+            tell(f"{MIRROR}: the next resume makes it again from your repository")
         if tail_lost or not _is_database(campaign / CHECKPOINTS):
             _set_aside(campaign / CHECKPOINTS, tell)
         if tail_lost and (campaign / BASE).is_file() and (campaign / folders.REQUEST).is_file():
@@ -164,9 +170,10 @@ def _write_base(campaign: Path, opened: Opened, tell: Callable[[str], None]) -> 
     if not any(damage.file == BASE for damage in find_damage(campaign)):
         return
     _set_aside(campaign / BASE, tell)
+    mirror, begin = Git(git_dir=campaign / MIRROR), opened.upstream_commit
     base = Base(
-        commit=opened.base_commit,
-        tree=opened.base_tree,
+        commit=begin,
+        tree=opened.base_tree if begin == opened.base_commit else mirror.tree(begin),
         branch=opened.branch,
         repository=opened.repository,
         contract_path=opened.contract_path,

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal
@@ -125,6 +126,7 @@ def _find_wrong_kinds(campaign: Path) -> Iterator[Damage]:
 def _find_contents(campaign: Path) -> Iterator[Damage]:
     """Of files that lie where they should."""
     history: History | None = None
+    shown_end = read_shown_end(campaign)
     try:
         history = read_history(campaign)
     except (LedgerCorrupt, SchemaMismatch) as error:
@@ -141,13 +143,32 @@ def _find_contents(campaign: Path) -> Iterator[Damage]:
     yield from _find_tape(campaign)
     yield from _find_status(campaign)
     if history is not None:
+        if lost := find_lost_lines(shown_end, history):  # the next resume writes them again from the tape
+            yield Damage(file=folders.LEDGER, problem=lost, mend="", blocks=False)
         yield from _find_artifacts(campaign, history)
+        yield from _find_mirror(campaign, history)
         yield from _find_branch(campaign, history)
 
 
 def read_history(campaign: Path) -> History | None:
     """The ledger, folded; None while it has no line. Raises LedgerCorrupt, SchemaMismatch."""
     return fold_ledger(JsonlLedger(campaign / folders.LEDGER).lines())
+
+
+def read_shown_end(campaign: Path) -> tuple[int, bool]:
+    """The newest round that was rendered, and whether the end was: to be asked for before the ledger is read, which is
+    written first."""
+    numbers = (re.fullmatch(r"round-(\d{1,9})", path.parent.name) for path in campaign.glob("rounds/*/summary.md"))
+    newest_round = max((int(number[1]) for number in numbers if number), default=0)
+    return newest_round, (campaign / "final_report.md").exists()
+
+
+def find_lost_lines(shown_end: tuple[int, bool], history: History) -> str:
+    """What was rendered from lines that the ledger has no more, as one that was cut at a line; empty where nothing was."""
+    last_round = history.rounds[-1].round if history.rounds else 1
+    if shown_end[0] > last_round:
+        return f"ends with round {last_round}, and round {shown_end[0]} was closed"
+    return "has no end, and the campaign was concluded" if shown_end[1] and history.concluded is None else ""
 
 
 def was_opened(campaign: Path) -> bool:
@@ -272,6 +293,32 @@ def check_blob(path: Path, blob: Artifact) -> Literal["", "is missing", "was cha
         return "was changed"
 
 
+def _find_mirror(campaign: Path, history: History) -> Iterator[Damage]:
+    """The campaign's own repository, where it has lost versions that the campaign stands on. One that is gone altogether, or
+    has lost the commit it began with, is made again from the user's by the next resume."""
+    if history.concluded is not None or (campaign / "recording.json").exists():
+        return
+    mirror, root = Git(git_dir=campaign / MIRROR), _repository_of(campaign)
+    begin, best = history.opened.upstream_commit, find_best_commit(history)
+    lost = [commit for commit in dict.fromkeys((begin, best)) if not mirror.has(commit)]
+    user = Repository(root).git if root is not None else None
+    lost_too = next((commit for commit in (begin, *lost) if user is None or not user.has(commit)), None)
+    if lost and lost_too is not None:
+        mend = f"restore it from a copy, or fetch {lost_too[:12]} into your repository, which has it no more"
+        yield Damage(file=MIRROR, problem=f"has no commit {lost[0][:12]}", mend=mend)
+    elif begin not in lost and lost:
+        yield Damage(file=MIRROR, problem=f"has no commit {lost[0][:12]}", mend="")
+    elif lost and mirror.git_dir.is_dir():
+        mend = "the next resume makes it again from your repository"
+        yield Damage(file=MIRROR, problem=f"has no commit {lost[0][:12]}", mend=mend, blocks=False)
+
+
+def find_best_commit(history: History) -> str:
+    """The newest version on the campaign's branch."""
+    own_commits = [closed.commit for closed in history.rounds if closed.accepted and closed.commit is not None]
+    return own_commits[-1] if own_commits else history.opened.base_commit
+
+
 def _find_branch(campaign: Path, history: History) -> Iterator[Damage]:
     """The campaign's branch in the user's repository, where a person moved it to a commit of their own."""
     opened = history.opened
@@ -285,7 +332,8 @@ def _find_branch(campaign: Path, history: History) -> Iterator[Damage]:
         tip = user.tip(f"refs/heads/{opened.branch}")
     except (NotAGitRepository, GitFailed):
         return
-    if tip is not None and not mirror.has(tip):
+    own_commits = {opened.base_commit, opened.upstream_commit, *(closed.commit for closed in history.rounds)}
+    if tip is not None and tip not in own_commits and not mirror.has(tip):
         mend = (
             f"keep those commits with `git branch mine {tip[:12]}`, then"
             f" `git branch -f {opened.branch} {opened.base_commit[:12]}`; resuming brings it to the campaign's own commit"

@@ -5,6 +5,7 @@ from pathlib import Path
 from ridgeline.agent.campaign import folders
 from ridgeline.agent.campaign.approvals import describe_decision, find_open_page, find_unused_decision
 from ridgeline.agent.campaign.progress import Status
+from ridgeline.agent.campaign.state_files import find_lost_lines, read_shown_end
 from ridgeline.graph.errors import LedgerCorrupt
 from ridgeline.graph.rules.history import fold_ledger
 from ridgeline.graph.rules.result import claim_speedup, compute_result
@@ -52,12 +53,16 @@ class CampaignStatus(Value):
 
 def status_of(campaign: Path) -> CampaignStatus:
     """Read-only. A damaged ledger is reported in `problem`, never raised."""
+    shown_end = read_shown_end(campaign)
     written = folders.read_status(campaign)
     ledger = campaign / folders.LEDGER
     checked = verify(ledger)
     history = None
     try:
         history = fold_ledger(JsonlLedger(ledger).lines()) if checked.ok else None
+        if history is not None and (lost := find_lost_lines(shown_end, history)):
+            problem = f"{ledger}: {lost}; `ridgeline fsck {campaign.name} --repair` writes them again from the tape"
+            checked = Verification(ok=False, lines=checked.lines, problem=problem)
     except LedgerCorrupt as error:
         checked = Verification(ok=False, lines=error.line - 1, problem=str(error))
     rounds = history.rounds if history else ()

@@ -43,13 +43,15 @@ def status(campaign: Campaign = None, as_json: Json = False) -> None:
     from ridgeline.agent.campaign.status import status_of
 
     directory = folders.find(campaign)
-    view = status_of(directory)
     problem = ""
     try:
         require_whole(directory)
     except UserError as error:
         problem = str(error)
-        view = view.model_copy(update={"problem": problem})
+    if (directory / folders.LEDGER).is_dir():
+        raise UserError(problem)
+    view = status_of(directory)
+    view = view.model_copy(update={"problem": problem}) if problem else view
     if as_json:
         console.emit(view)
     else:

@@ -16,6 +16,7 @@ from ridgeline.graph.errors import ArtifactLost, FilesConflict
 from ridgeline.graph.ports import Artifacts
 from ridgeline.graph.values import Artifact
 from ridgeline.sandbox.store.durable import UnsyncedFiles, append_whole, lock_file, overwrite, write_whole
+from ridgeline.sandbox.store.json_file import NotJson, parse_json
 
 
 class ArtifactStore:
@@ -290,14 +291,26 @@ class Wishes:
 
     def _load(self) -> dict[str, Any]:
         """`masks`, `stops` and `rendered`; empty where there are none yet, or the file is not one of ours."""
+        wishes: dict[str, Any] = {"masks": {}, "stops": {}, "rendered": []}
         try:
-            wishes = json.loads((self._dir / WISHES).read_bytes())
-        except (FileNotFoundError, ValueError):
-            wishes = {}
-        return {"masks": {}, "stops": {}, "rendered": [], **wishes}
+            written = parse_json((self._dir / WISHES).read_bytes())
+        except (OSError, NotJson):
+            written = None
+        known = written if isinstance(written, dict) else {}
+        return {name: known[name] if _is_wish(name, known.get(name)) else none for name, none in wishes.items()}
 
     def _store(self, wishes: Mapping[str, object]) -> None:
         write_whole(self._dir / WISHES, json.dumps(wishes, indent=1).encode() + b"\n")
+
+
+def _is_wish(name: str, value: object) -> bool:
+    """Whether Ridgeline could have written that value into `steering.json`."""
+    if name == "rendered":
+        return isinstance(value, list) and all(isinstance(line, str) for line in value)
+    kind, form = (bool, r"\d{1,9}") if name == "masks" else (str, r".*")
+    return isinstance(value, dict) and all(
+        isinstance(entry, kind) and re.fullmatch(form, key, re.DOTALL) for key, entry in value.items()
+    )
 
 
 def _conditions(readme: str) -> list[str]:

@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from ridgeline.agent.campaign.state_files import list_artifacts, read_history
+from ridgeline.agent.campaign.state_files import find_best_commit, list_artifacts, read_history
 from ridgeline.agent.cli.application import run
+from ridgeline.graph.approval import Steering
+from ridgeline.sandbox.store.campaign_folder import Wishes
 from tests.drive_cli import scripted
 from tests.text_project import files
 
@@ -51,6 +53,8 @@ def campaign(campaigns, tmp_path):
     (campaign / "ledger.jsonl").write_bytes(b"".join(lines[:LINES]))
     (campaign / "final_report.md").unlink()
     (campaign / "checkpoints.sqlite").unlink()
+    for number in (3, 4):
+        shutil.rmtree(campaign / "rounds" / f"round-{number}", ignore_errors=True)
     return campaign
 
 
@@ -84,6 +88,17 @@ def turn_into(path: Path, *, folder: bool) -> None:
     path.mkdir() if folder else path.write_text("x")
 
 
+def best(campaign: Path) -> str:
+    """The commit of the best version."""
+    return find_best_commit(read_history(campaign))
+
+
+def unlink_object(campaign: Path, name: str) -> None:
+    """Remove one of the objects of the campaign's repository."""
+    objects = campaign / "mirror.git" / "objects"
+    (objects / name[:2] / name[2:]).unlink()
+
+
 DAMAGES = {
     "an empty ledger": (lambda c: (c / "ledger.jsonl").write_bytes(b""), "ledger.jsonl: is empty, but"),
     "not a number": (lambda c: replace_line(c / "ledger.jsonl", 4, b'{"x":NaN}'), "line 4: holds NaN"),
@@ -92,6 +107,7 @@ DAMAGES = {
     "no request": (lambda c: (c / "request.json").unlink(), "request.json: is missing"),
     "a changed source": (lambda c: blob(c, "kernel.txt").write_bytes(b"x"), "kernel.txt was changed"),
     "a lost change": (lambda c: blob(c, "candidate.diff").unlink(), "candidate.diff is missing"),
+    "a repository without the best version": (lambda c: unlink_object(c, best(c)), "mirror.git: has no commit"),
     "rounds are a file": (lambda c: turn_into(c / "rounds", folder=False), "rounds: is a file"),
     "the lock is a folder": (lambda c: turn_into(c / "running.lock", folder=True), "running.lock: is a folder"),
     "an answer that is none": (
@@ -162,6 +178,41 @@ def test_a_torn_last_line_is_told_before_it_is_cut_and_what_is_cut_is_kept(campa
     assert (checked["whole"], checked["ledger_lines"]) == (True, LINES)
     assert any("torn last line is cut off" in line for line in checked["repaired"])
     assert (campaign / "ledger.jsonl.torn").read_bytes() == b'{"seq":9,\n'
+
+
+def test_a_ledger_that_was_cut_at_a_line_is_no_whole_chain_and_is_written_again(campaigns, campaign, capsys):
+    assert tell(capsys, "resume", campaign)[0] == 0
+    lines = (campaign / "ledger.jsonl").read_bytes().splitlines(keepends=True)
+    said = {
+        len(lines) - 1: "has no end, and the campaign was concluded",
+        5: "ends with round 2, and round 3 was closed",
+    }
+    for line_count, words in said.items():
+        (campaign / "ledger.jsonl").write_bytes(b"".join(lines[:line_count]))
+        capsys.readouterr()
+        assert run(["status", str(campaign), "--json"]) == 0
+        shown = json.loads(capsys.readouterr().out)
+        assert (shown["chain_ok"], words in shown["problem"]) == (False, True), shown["problem"]
+        assert tell(capsys, "fsck", campaign)[0] == 2
+        assert tell(capsys, "fsck", campaign, "--repair") == (0, "")
+        assert (campaign / "ledger.jsonl").read_bytes() == whole_ledger(campaigns)
+
+
+def test_a_repository_that_is_broken_is_made_again_and_blames_no_branch(campaigns, campaign, capsys):
+    (campaign / "mirror.git" / "HEAD").unlink()
+    assert run(["fsck", str(campaign)]) == 2
+    assert "mirror.git: has no commit" in capsys.readouterr().out
+    assert tell(capsys, "status", campaign) == (0, "")
+    assert tell(capsys, "resume", campaign)[0] == 0
+    assert (campaign / "ledger.jsonl").read_bytes() == whole_ledger(campaigns)
+
+
+@pytest.mark.parametrize(
+    "written", [b"[3]", b'{"masks": [1]}', b'{"stops": {"a": 1}}', b'{"masks": {"x": true}}', b"\xff"]
+)
+def test_wishes_of_another_kind_are_none(campaign, written):
+    (campaign / "steering.json").write_bytes(written)
+    assert Wishes(campaign).read() == Steering()
 
 
 def test_views_are_written_again_and_a_whole_campaign_is_left_alone(campaign, capsys):
