@@ -3,7 +3,7 @@
 import gzip
 import re
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -15,11 +15,22 @@ _DIGITS = 16
 """Of a time in nanoseconds, before and after the shift: rows keep their places in a block."""
 
 
-def trace(path: Path, count: int, lines: Sequence[str] = ()) -> Path:
+Durations = Callable[[np.random.Generator, int], "np.ndarray"]
+"""Nanoseconds of so many calls."""
+DISTRIBUTIONS: Mapping[str, Durations] = {
+    "97 durations in steps of 40 ns": lambda draw, count: 4000 + 40 * draw.integers(0, 97, count),
+    "uniform in steps of 1 ns": lambda draw, count: draw.integers(4_000, 1_000_000, count),
+    "log-normal in steps of 1 ns": lambda draw, count: draw.lognormal(np.log(20_000), 1.0, count).astype(np.int64) + 1,
+}
+
+
+def trace(path: Path, count: int, lines: Sequence[str] = (), durations: Durations | None = None) -> Path:
     """A kernel trace of `count` rows: `lines`, header first, again and again with shifted times.
 
-    Without any, of 300 kernels and some 327 bytes a row, most of it names: 1.6 GB for 5 million.
+    Without any, of 300 kernels and some 327 bytes a row, most of it names: 1.6 GB for 5 million. `durations`: drawn for
+    every row, in place of those of the lines.
     """
+    draw = np.random.default_rng(7)
     head, *lines = lines or rows()
     block = np.frombuffer("".join(f"{line}\n" for line in lines).encode(), np.uint8)
     found = list(_TIMES.finditer(block.tobytes()))
@@ -30,6 +41,8 @@ def trace(path: Path, count: int, lines: Sequence[str] = ()) -> Path:
         stream.write(head.encode() + b"\n")
         for turn in range(-(-count // len(lines))):
             some = block.copy()
+            if durations is not None:
+                times[len(found) :] = starts + durations(draw, len(found))
             some[places] = _digits(times + turn * span)
             left = count - turn * len(lines)
             stream.write(some.tobytes() if left >= len(lines) else some[: found[left - 1].end() + 1].tobytes())

@@ -18,13 +18,23 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.bench.trace_inputs import counters, database, recorded, trace
+from tests.bench.trace_inputs import DISTRIBUTIONS, counters, database, recorded, trace
 
-READ = "import sys; from pathlib import Path; from ridgeline.sandbox.profiles.readers.detect import read; read(Path(sys.argv[1]))"
+READ = (
+    "import sys; from pathlib import Path; from ridgeline.sandbox.profiles.readers.detect import read_recordings; "
+    "read_recordings(Path(sys.argv[1]))"
+)
 PANDAS = (
     "import sys, pandas as p; t = p.read_csv(sys.argv[1]); t['ns'] = t.End_Timestamp - t.Start_Timestamp; "
     "g = t.groupby('Kernel_Name').ns.agg(['count', 'sum', 'mean', 'median']); g['share'] = g['sum'] / g['sum'].sum()"
 )
+DUCKDB = (
+    "import sys, duckdb; base = duckdb.connect(config={'threads': 2}); base.execute('set enable_progress_bar = false'); "
+    "base.execute('select Kernel_Name, count(*), sum(ns), avg(ns), median(ns), sum(ns) / sum(sum(ns)) over () from (select Kernel_Name, "
+    "End_Timestamp - Start_Timestamp ns from read_csv(?)) group by 1', [sys.argv[1]]).fetchall()"
+)
+OVER_DUCKDB = 1.5
+"""Most processor time that reading may take, of what one query of plain duckdb takes on the same file."""
 TURNS = 4
 TRACE, LONG_TRACE, COUNTERS, DATABASE = 5_000_000, 20_000_000, 72_000_000, 1_000_000
 MB = 1024.0
@@ -43,7 +53,7 @@ class Spent:
 
 
 def run() -> Iterator[dict[str, Any]]:
-    """5 M rows beside pandas, a rocpd database; then 20 M rows and 72 M counters where the disk allows."""
+    """5 M rows of three spreads beside duckdb and pandas, a rocpd database; then 20 M rows and 72 M counters where the disk allows."""
     with tempfile.TemporaryDirectory(prefix="ridgeline-bench-") as folder:
         bench = _Bench(Path(folder))
         yield {
@@ -51,6 +61,7 @@ def run() -> Iterator[dict[str, Any]]:
             "value": os.getloadavg()[0],
             "unit": "processes",
         }
+        yield from _beside_duckdb(bench)
         ours = yield from _beside_pandas(bench)
         spent = bench.made(database, "run_results.db", DATABASE)
         yield from _rows(f"rocpd, {DATABASE // 10**6} M dispatches", spent, seconds=5.0)
@@ -82,6 +93,18 @@ def _beside_pandas(bench: "_Bench") -> Iterator[dict[str, Any]]:
         yield from _compared(bench, path, "rows of a recorded trace")
     path.unlink()
     return ours
+
+
+def _beside_duckdb(bench: "_Bench") -> Iterator[dict[str, Any]]:
+    """How durations are spread: processor time against one query of plain duckdb, and the peak of memory."""
+    for what, durations in DISTRIBUTIONS.items():
+        path = trace(bench.room / "run_kernel_trace.csv", TRACE, durations=durations)
+        turns = [(bench.spent(READ, path), bench.spent(DUCKDB, path)) for _ in range(TURNS // 2)]
+        ours, theirs = (min(side, key=lambda one: one.cpu) for side in zip(*turns, strict=True))
+        yield _row(f"{what}: ours / plain duckdb, CPU", ours.cpu / theirs.cpu, "x", OVER_DUCKDB)
+        yield _row(f"{what}: CPU", ours.cpu, "s", None)
+        yield _row(f"{what}: peak memory", ours.peak_mb, "MB", 400)
+        path.unlink()
 
 
 def _compared(bench: "_Bench", path: Path, what: str) -> Generator[dict[str, Any], None, Mapping[str, Spent]]:

@@ -3,7 +3,8 @@
 import pytest
 
 from ridgeline.sandbox.profiles.readers.detect import read_recordings
-from tests.bench.trace_inputs import database, recorded, rows, trace
+from ridgeline.sandbox.profiles.readers.engine import open_engine
+from tests.bench.trace_inputs import DISTRIBUTIONS, database, recorded, rows, trace
 
 
 @pytest.mark.parametrize("count", [1, 9_999, 10_001, 23_000])
@@ -27,3 +28,13 @@ def test_turns_of_a_trace_follow_each_other(tmp_path, lines):
 def test_a_database_has_the_dispatches_that_were_asked_for(tmp_path):
     (recording,) = read_recordings(database(tmp_path / "run_results.db", 3000))
     assert (recording.rows, recording.format, len(recording.kernels)) == (3000, "rocpd", 300)
+
+
+def test_durations_are_spread_as_they_are_called(tmp_path):
+    spreads = []
+    for durations in DISTRIBUTIONS.values():
+        with open_engine(path := trace(tmp_path / "t.csv", 10_000, durations=durations)) as engine:
+            sql = f"select count(distinct End_Timestamp - Start_Timestamp) from '{path}'"
+            spreads += engine.rows(sql)[0]
+    assert spreads[0] == 97
+    assert min(spreads[1:]) > 5000

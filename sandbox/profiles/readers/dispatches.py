@@ -19,6 +19,13 @@ from ridgeline.sandbox.profiles.readers.engine import Engine
 from ridgeline.sandbox.profiles.readers.files import Head, RecordingError, is_ended
 from ridgeline.sandbox.profiles.readers.names import category, display
 
+BUCKET = "(50 * ln(ns))::integer"
+"""Number of the bucket of a duration: bounded in number where durations differ in single nanoseconds."""
+SQUARES = (
+    "coalesce(sum(ns * ns) filter (ns < 2147483648), 0) + coalesce(sum(ns::hugeint * ns) filter (ns >= 2147483648), 0)"
+)
+"""Exact; 128-bit products only where 64 bits do not hold them."""
+_TICKS = (10_000, 1000, 100, 40, 20, 10)
 LAUNCH = ("wg_x", "wg_y", "wg_z", "grid_x", "grid_y", "grid_z", "vgpr", "accum", "sgpr", "lds", "scratch")
 _IDS = "{'h': 'UBIGINT', 'agent': 'INT', 'queue': 'INT', 'kernel': 'INT', 'launch': 'INT'}"
 
@@ -76,17 +83,20 @@ class Dispatches:
 def count_dispatches(engine: Engine) -> Mapping[int, Counts]:
     """What `d` holds, by number. `RecordingError` when no row is left to count.
 
-    Leaves `times` (h, ns, n, latest): how often a number has each duration, and its latest start. ns: null where a
-    dispatch does not end after it starts.
+    Leaves `buckets` (h, b, n, total, least, most, squares, latest, t0, t1, ...): durations in steps of two per cent,
+    with exact sums, and how many are multiples of each tick. b: null where a dispatch does not end after it starts.
     """
+    ticks = ", ".join(f"count(*) filter ((ns + 1) % {tick} <= 2) t{at}" for at, tick in enumerate(_TICKS))
     engine.rows(
-        "create temp table times as select h, case when e > s then e - s end as ns, count(*) n, max(s) latest "
-        "from d group by all"
+        f"create temp table buckets as select h, {BUCKET} b, count(*) n, sum(ns) total, min(ns) least, max(ns) most, "
+        f"{SQUARES} squares, max(s) latest, {ticks} "
+        "from (select h, s, case when e > s then e - s end ns from d) group by all"
     )
     counts = {
         h: Counts(int(rows), int(usable or 0), latest_start)
         for h, rows, usable, latest_start in engine.rows(
-            "select h, sum(n), sum(n) filter (ns > 0), max(latest) filter (ns > 0) from times group by h"
+            "select h, sum(n), sum(n) filter (b is not null), max(latest) filter (b is not null) "
+            "from buckets group by h"
         )
     }
     if not counts:
@@ -490,7 +500,6 @@ def _count(ordered: "Numbers", times: "Numbers | None" = None) -> tuple["Numbers
 # Kernels of a recording, from the table of its dispatches: exact sums and medians, launches, shares, gaps.
 
 VARIANTS = 16
-_TICKS = (10_000, 1000, 100, 40, 20, 10)
 _ALIKE = 0.85
 """Share of durations that are multiples (within 1 ns of rounding) before a tick counts as the clock's."""
 _MANY = 20
@@ -520,8 +529,7 @@ class Sums:
 
 def recordings(dispatches: Dispatches, *, form: str, files: tuple[str, ...], static_lds: bool) -> tuple[Recording, ...]:
     """One recording for each GPU, most time first. `static_lds`: the source tells only the static part of LDS."""
-    engine = dispatches.engine
-    engine.rows("create temp table hist as select kernel, launch, ns, n from times join ids using (h) where ns > 0")
+    _find_ranks(dispatches.engine)
     names, launches = _sums(dispatches, "kernel"), _sums(dispatches, "launch")
     builder = _RecordingBuilder(dispatches, names, launches, course(dispatches), static_lds)
     ticks = _tick(dispatches)
@@ -529,25 +537,64 @@ def recordings(dispatches: Dispatches, *, form: str, files: tuple[str, ...], sta
     return tuple(sorted(by_gpu, key=lambda recording: -(recording.sum_ns or 0)))
 
 
+RANKS = {"p20": "(n + 4) // 5", "low": "(n + 1) // 2", "high": "n // 2 + 1", "p80": "(4 * n + 4) // 5"}
+"""Which of `n` sorted durations is wanted, counted from 1; the median is the mean of two."""
+
+
+def _find_ranks(engine: Engine) -> None:
+    """Writes `ranks` (which, id, rank, ns): the durations that are wanted, as exact as they were recorded.
+
+    Buckets tell in which of them a rank lies; only rows of those are looked at one by one.
+    """
+    wanted = " union all ".join(f"select *, '{name}' rank, {place} place from groups" for name, place in RANKS.items())
+    engine.rows(
+        "create temp table places as with counted as ("
+        "select 'kernel' as which, kernel id, b, sum(n) n from buckets join ids using (h) where b is not null group by all"
+        " union all "
+        "select 'launch', launch, b, sum(n) from buckets join ids using (h) where b is not null group by all), "
+        "ends as (select *, sum(n) over (partition by which, id order by b) cum from counted), "
+        "groups as (select which, id, sum(n)::bigint n from counted group by all), "
+        f"wanted as ({wanted}) "
+        "select wanted.which, wanted.id, rank, b, place - (cum - ends.n) as place from wanted join ends "
+        "on wanted.which = ends.which and wanted.id = ends.id and place <= cum and place > cum - ends.n"
+    )
+    engine.rows(
+        "create temp table fine as select h, b, ns, count(*) n from "
+        f"(select h, e - s as ns, {BUCKET} b from d where e > s) semi join (select distinct h, b from places join ids "
+        "on (which = 'kernel' and places.id = ids.kernel) or (which = 'launch' and places.id = ids.launch)) "
+        "using (h, b) group by all"
+    )
+    engine.rows(
+        "create temp table ranks as with measured as ("
+        "select 'kernel' as which, kernel id, b, ns, sum(n) n from fine join ids using (h) group by all union all "
+        "select 'launch', launch, b, ns, sum(n) from fine join ids using (h) group by all), "
+        "ends as (select *, sum(n) over (partition by which, id, b order by ns) cum from measured) "
+        "select which, id, rank, min(ns) ns from places join ends using (which, id, b) where cum >= place group by all"
+    )
+
+
 def _sums(dispatches: Dispatches, by: str) -> Mapping[int, Sums]:
+    """Sums by the number of a kernel or a launch."""
+    chosen = ", ".join(f"min(ns) filter (rank = '{name}')" for name in RANKS)
     rows = dispatches.engine.rows(
-        f"with j as (select {by} id, ns, sum(n) n from hist group by 1, 2), "
-        "c as (select id, ns, n, sum(n) over (partition by id order by ns) cum, "
-        "sum(n) over (partition by id) total from j) "
-        "select id, sum(n), sum(n * ns), min(ns), max(ns), min(ns) filter (2 * cum >= total), "
-        "min(ns) filter (2 * cum > total), sum(n * ns::hugeint * ns), min(ns) filter (5 * cum >= total), "
-        "min(ns) filter (5 * cum >= 4 * total) from c group by id"
+        f"with sums as (select {by} id, sum(n) calls, sum(total) total, min(least) least, max(most) most, "
+        "sum(squares) squares from buckets join ids using (h) where b is not null group by 1), "
+        f"chosen as (select id, {chosen} from ranks where which = ? group by 1) "
+        "select * from sums join chosen using (id)",
+        by,
     )
     return {
         number: Sums(int(calls), int(total), least, most, (low + high) / 2, int(squares), p20, p80)
-        for number, calls, total, least, most, low, high, squares, p20, p80 in rows
+        for number, calls, total, least, most, squares, p20, low, high, p80 in rows
     }
 
 
 def _tick(dispatches: Dispatches) -> tuple[Named, ...]:
     """The step in which the clock counts, where the durations show one."""
-    counted = ", ".join(f"sum(n) filter ((ns + 1) % {tick} <= 2)" for tick in _TICKS)
-    ((total, kinds, *alike),) = dispatches.engine.rows(f"select sum(n), count(distinct ns), {counted} from hist")
+    counted = ", ".join(f"sum(t{at})" for at in range(len(_TICKS)))
+    ((total, *alike),) = dispatches.engine.rows(f"select sum(n), {counted} from buckets where b is not null")
+    some = "select distinct e - s from d where e > s"
+    ((kinds,),) = dispatches.engine.rows(f"select count(*) from ({some} limit {_MANY // 2})")
     if total < _MANY or kinds < _MANY // 2:
         return ()
     tick = next((tick for tick, many in zip(_TICKS, alike, strict=True) if (many or 0) >= _ALIKE * total), None)
