@@ -31,7 +31,17 @@ SETTINGS_FILE, ROWS_FILE = "suite.json", "rows.jsonl"
 TASKS, REPOSITORIES, CAMPAIGNS = "tasks", "repositories", "campaigns"
 ANSWERS = "answers"
 """Name of an arm's setting: the folder with its answers."""
-COMMAND_OPTIONS = ("model", "planner", "base_url", "preset", "max_rounds", "budget_usd", "budget_tokens")
+COMMAND_OPTIONS = (
+    "model",
+    "planner",
+    "base_url",
+    "preset",
+    "max_rounds",
+    "max_minutes",
+    "budget_usd",
+    "budget_tokens",
+    "instruction",
+)
 """Settings of an arm that are options of `ridgeline run`; every other is a limit by name."""
 SLACK_S = 600.0
 """Beyond its minutes an attempt may validate, report and end; then it is ended."""
@@ -184,6 +194,15 @@ class Suite:
             made.rename(task)
         return task
 
+    def _run_settings(self, arm: Arm) -> dict[str, str]:
+        """The arm's own settings win over those of the suite."""
+        words: dict[str, str] = {}
+        if self.settings.max_rounds is not None:
+            words["max_rounds"] = str(self.settings.max_rounds)
+        if self.settings.minutes_each is not None:
+            words["max_minutes"] = f"{self.settings.minutes_each:g}"
+        return {**words, **arm.settings}
+
     def _copy_of(self, task: Path, arm: Arm, source: Source) -> Path:
         """The arm's own repository: campaigns commit on a branch of the same name."""
         repository = self.folder / REPOSITORIES / arm.name / source.name
@@ -210,7 +229,13 @@ class Suite:
         words = ["resume", str(campaign.resolve())]
         if not campaign.exists():
             repository = self._copy_of(task, arm, source)
-            words = ["run", str(repository), "--dir", str(campaign.resolve()), *_run_options(self.settings, arm)]
+            words = [
+                "run",
+                str(repository),
+                "--dir",
+                str(campaign.resolve()),
+                *list_run_options(self._run_settings(arm)),
+            ]
         limit_s = None if minutes is None else 60 * minutes + SLACK_S
         row = Row(problem=source.name, arm=arm.name, result="failed", detail=str(campaign))
         return read_outcome(row, self.command([*words, "--json"], limit_s))
@@ -224,15 +249,10 @@ def read_rows(folder: Path) -> Iterator[Row]:
             yield Row.model_validate_json(line)
 
 
-def _run_options(settings: SuiteSettings, arm: Arm) -> Iterator[str]:
-    """Words of `ridgeline run` for this arm; its own settings win over those of the suite."""
-    words: dict[str, str] = {}
-    if settings.max_rounds is not None:
-        words["max_rounds"] = str(settings.max_rounds)
-    if settings.minutes_each is not None:
-        words["max_minutes"] = f"{settings.minutes_each:g}"
-    for name, value in {**words, **arm.settings}.items():
-        if name in (*COMMAND_OPTIONS, "max_minutes"):
+def list_run_options(settings: Mapping[str, str]) -> Iterator[str]:
+    """Words of `ridgeline run` for settings by name: its options, and any limit."""
+    for name, value in settings.items():
+        if name in COMMAND_OPTIONS:
             yield from (f"--{name.replace('_', '-')}", value)
         else:
             yield from ("--set", f"{name}={value}")
@@ -251,7 +271,7 @@ def read_outcome(row: Row, ended: Ended) -> Row:
     """The row of a campaign, from what its command printed. Raises KeyboardInterrupt where it was interrupted."""
     if ended.code == INTERRUPTED:
         raise KeyboardInterrupt
-    fields = _read_object(ended.output)
+    fields = read_object(ended.output)
     if ended.code in WAITING_CODES:
         return row.model_copy(update={"result": "waiting"})
     if fields.get("status") != "concluded":
@@ -267,7 +287,7 @@ def read_judgment(row: Row, ended: Ended) -> Row:
     """The row of an answer, from what the judge printed. Raises KeyboardInterrupt where it was interrupted."""
     if ended.code == INTERRUPTED:
         raise KeyboardInterrupt
-    fields = _read_object(ended.output)
+    fields = read_object(ended.output)
     if "correct" not in fields:
         is_input = ended.code == 2
         why = fields.get("error") or f"exit code {ended.code}"
@@ -284,7 +304,8 @@ def read_judgment(row: Row, ended: Ended) -> Row:
     return row.model_copy(update=update)
 
 
-def _read_object(text: str) -> Mapping[str, Any]:
+def read_object(text: str) -> Mapping[str, Any]:
+    """The JSON object that a command printed; empty where it is none."""
     try:
         fields = json.loads(text)
     except ValueError:

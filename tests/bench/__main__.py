@@ -7,6 +7,7 @@ from pathlib import Path
 
 from tests.bench import (
     audit,
+    fleet,
     judge,
     knowledge,
     loop,
@@ -31,6 +32,7 @@ SUITES = {
     "traces": traces.run,
     "judge": judge.run,
     "audit": audit.run,
+    "fleet": fleet.run,
 }
 
 

@@ -1,0 +1,119 @@
+"""`fleet`: many campaigns on many machines."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ridgeline.agent import console
+from ridgeline.agent.errors import UserError, UserErrors
+
+if TYPE_CHECKING:
+    from ridgeline.agent.fleet.plan import FleetFile, Line
+
+HEADER = ("CAMPAIGN", "STATE", "SPEEDUP", "AT LEAST", "ROUNDS", "KEPT", "MINUTES", "USD", "MACHINE")
+FleetArgument = Annotated[
+    Path, typer.Argument(metavar="FILE", help="fleet.yaml: campaigns with contracts, needs and priorities.")
+]
+Out = Annotated[
+    Path, typer.Option(help="Folder of the fleet, on storage that all machines share. The same again goes on with it.")
+]
+Address = Annotated[
+    str | None, typer.Option(help="A Ray cluster (`auto`, HOST:6379, ray://HOST:10001); default: this machine.")
+]
+MaxParallel = Annotated[int | None, typer.Option(min=1, help="Campaigns at a time, beside what fits the machines.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output, logs on standard error.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the group."""
+    group = typer.Typer(help="Many campaigns on many machines, by Ray.", no_args_is_help=True)
+    group.command(name="run")(run)
+    group.command(name="table")(table)
+    app.add_typer(group, name="fleet")
+
+
+def run(
+    file: FleetArgument,
+    out: Out,
+    address: Address = None,
+    max_parallel: MaxParallel = None,
+    as_json: Json = False,
+) -> None:
+    """Run every campaign of the file; stopped or killed, the same command goes on from their ledgers."""
+    from ridgeline.agent.fleet.ray_engine import RayEngine
+    from ridgeline.agent.fleet.run import Fleet
+
+    asked = read_fleet(file)
+    if max_parallel is not None:
+        asked = asked.model_copy(update={"max_parallel": max_parallel})
+    engine = RayEngine(address, cpus=max_parallel if address is None else None)
+    try:
+        fleet = Fleet(
+            folder=out, file=asked, root=file.resolve().parent, engine=engine, progress=console.Progress(console.note)
+        )
+        _print_table(fleet.run(), as_json=as_json)
+    finally:
+        engine.close()
+
+
+def table(out: Annotated[Path, typer.Argument(help="Folder of a fleet.")], as_json: Json = False) -> None:
+    """The fleet as far as it is; `ridgeline serve FOLDER/campaigns` shows its campaigns live."""
+    from ridgeline.agent.fleet.plan import FleetFile, summarize_attempts
+    from ridgeline.agent.fleet.run import SETTINGS_FILE, list_running, read_attempts
+    from ridgeline.sandbox.store.json_file import read_model
+
+    if not (out / SETTINGS_FILE).is_file():
+        raise UserError(f"{out}: is no folder of a fleet; give the --out of `ridgeline fleet run`")
+    asked = read_model(out / SETTINGS_FILE, FleetFile)
+    _print_table(summarize_attempts(asked, read_attempts(out), list_running(out)), as_json=as_json)
+
+
+def read_fleet(file: Path) -> "FleetFile":
+    """The file, checked. Raises UserError with a line for each problem."""
+    from pydantic import ValidationError
+
+    from ridgeline.agent.fleet.plan import FleetFile
+    from ridgeline.sandbox.store.yaml_file import NotReadable, document, explain_errors, unknown_keys
+
+    if not file.is_file():
+        raise UserError(f"{file}: no such file; write one (docs/fleet.md)")
+    try:
+        fields = document(file, empty="write `campaigns:` (docs/fleet.md)")
+    except NotReadable as error:
+        raise UserError(str(error)) from None
+    problems = list(unknown_keys(fields, FleetFile))
+    try:
+        fleet = FleetFile.model_validate(fields)
+    except ValidationError as error:
+        named = {line.split(":")[0] for line in problems}
+        problems += [line for line in explain_errors(error) if line.split(":")[0] not in named]
+    if problems:
+        raise UserErrors([f"{file.name}: {line}" for line in problems])
+    return fleet
+
+
+def _print_table(lines: "tuple[Line, ...]", *, as_json: bool) -> None:
+    if as_json:
+        console.emit({"campaigns": [line.model_dump(mode="json") for line in lines]})
+        return
+    console.table(
+        HEADER,
+        [
+            (
+                line.name,
+                line.state,
+                "-" if line.speedup is None else f"{line.speedup:.3f}x",
+                "-" if line.speedup_lower is None else f"{line.speedup_lower:.3f}x",
+                str(line.rounds),
+                str(line.accepted),
+                f"{line.minutes:.1f}",
+                "?" if line.dollars is None else f"{line.dollars:.2f}",
+                line.node,
+            )
+            for line in lines
+        ],
+    )
+    for line in lines:
+        if line.detail:
+            console.say(f"{line.name}: {line.state}: {line.detail}")

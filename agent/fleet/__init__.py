@@ -1,0 +1,1 @@
+"""Many campaigns on many machines: which begins next and where it fits, on Ray."""

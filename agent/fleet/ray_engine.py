@@ -1,0 +1,97 @@
+"""Runs attempts on a Ray cluster: a task each, with the processors, cards and label that the campaign needs.
+
+Ray is an extra (`pip install 'ridgeline[fleet]'`). A task is one command; when its worker ends, the command ends with it.
+"""
+
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Any
+
+from ridgeline.agent.errors import UserError
+from ridgeline.agent.fleet.plan import Needs, Node
+from ridgeline.agent.suite.run import Ended
+from ridgeline.sandbox.isolation.confinement import death_signal_words
+
+ARCH_LABEL = "ray.io/accelerator-type"
+
+
+class AttemptLost(Exception):
+    """The worker or node of an attempt went away, or the cluster did: nothing is known of the attempt but its ledger."""
+
+
+def run_attempt(words: Sequence[str]) -> tuple[int, str, str]:
+    """On a worker: `ridgeline` with these words. Exit code, standard output, and the machine's name."""
+    argv = (*death_signal_words("KILL"), sys.executable, "-m", "ridgeline", *words)
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
+    environment.pop("OMP_NUM_THREADS", None)  # Ray sets it to the task's processors; contracts say their own threads
+    done = subprocess.run(
+        argv, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, env=environment, text=True, check=False
+    )
+    return done.returncode, done.stdout, os.uname().nodename
+
+
+class RayEngine:
+    """A cluster: that of an address, or one of this machine's that ends with this process."""
+
+    def __init__(self, address: str | None, *, cpus: int | None = None) -> None:
+        """Connect or start. Raises UserError where Ray is missing or nobody answers."""
+        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+        os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+        try:
+            ray = import_module("ray")
+        except ImportError:
+            raise UserError("fleet: Ray is not installed; pip install 'ridgeline[fleet]'") from None
+        self._ray = ray
+        try:
+            if address:
+                ray.init(address=address, log_to_driver=True, logging_level="ERROR")
+            else:
+                ray.init(num_cpus=cpus, include_dashboard=False, log_to_driver=True, logging_level="ERROR")
+        except Exception as error:  # noqa: BLE001 (Ray raises plain ones where a process of its own does not start in time)
+            said = " ".join(str(error).split())[:200]
+            raise UserError(
+                f"--address: {address or 'this machine'}: {said}; `ray start --head` starts a cluster"
+            ) from None
+        self._task = ray.remote(run_attempt)
+        self._names: dict[Any, str] = {}
+
+    def list_nodes(self) -> tuple[Node, ...]:
+        """Machines that are alive."""
+        return tuple(
+            Node(
+                id=str(node["NodeID"]),
+                cpus=float(node["Resources"].get("CPU", 0)),
+                gpus=float(node["Resources"].get("GPU", 0)),
+                arch=str(node.get("Labels", {}).get(ARCH_LABEL, "")),
+            )
+            for node in self._ray.nodes()
+            if node["Alive"]
+        )
+
+    def begin(self, name: str, words: Sequence[str], needs: Needs) -> None:
+        """Submit one attempt."""
+        selector = {ARCH_LABEL: needs.arch} if needs.arch else None
+        task = self._task.options(
+            num_cpus=needs.cpus, num_gpus=needs.gpus, label_selector=selector, max_retries=0, name=f"ridgeline {name}"
+        )
+        self._names[task.remote(list(words))] = name
+
+    def wait(self, seconds: float) -> list[tuple[str, Ended | AttemptLost, str]]:
+        """What has ended within this time: campaign, outcome, machine. Raises AttemptLost where the cluster is gone."""
+        ready, _ = self._ray.wait(list(self._names), num_returns=1, timeout=seconds)
+        ended: list[tuple[str, Ended | AttemptLost, str]] = []
+        for handle in ready:
+            name = self._names.pop(handle)
+            try:
+                code, output, node = self._ray.get(handle)
+                ended.append((name, Ended(code=code, output=output), node))
+            except self._ray.exceptions.RayError as error:
+                ended.append((name, AttemptLost(" ".join(str(error).split())[:200]), ""))
+        return ended
+
+    def close(self) -> None:
+        """Leave the cluster: what still runs for this process ends, and goes on from its ledger another time."""
+        self._ray.shutdown()

@@ -1,0 +1,143 @@
+"""A fleet's driver: begins, notes, begins again what was lost, stops at its limits. Ray is faked here, or skipped."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from ridgeline.agent.errors import UserError
+from ridgeline.agent.fleet.plan import Entry, FleetFile, Node
+from ridgeline.agent.fleet.ray_engine import AttemptLost
+from ridgeline.agent.fleet.run import Fleet, list_running, read_attempts
+from ridgeline.agent.suite.run import Ended
+
+TWO_SLOTS = (Node(id="n", cpus=2),)
+
+
+class Cluster:
+    """Two slots; each campaign answers what it was given, in turn, and takes one second."""
+
+    def __init__(self, answers: dict[str, list], nodes=TWO_SLOTS) -> None:
+        self.answers, self.nodes, self.now = answers, nodes, 0.0
+        self.asked: list[tuple[str, Sequence[str]]] = []
+        self.active: list[str] = []
+
+    def list_nodes(self):
+        return self.nodes
+
+    def begin(self, name, words, needs):
+        self.asked.append((name, words))
+        self.active.append(name)
+        assert len(self.active) <= sum(node.cpus for node in self.nodes)
+        if words[0] == "run":
+            folder = Path(words[words.index("--dir") + 1])
+            folder.mkdir(parents=True)
+            (folder / "ledger.jsonl").write_text("{}\n")
+
+    def wait(self, seconds):
+        self.now += 1
+        name = self.active.pop(0)
+        return [(name, self.answers[name].pop(0), "host")]
+
+
+def concluded(speedup=None, dollars=0.0):
+    fields = {
+        "status": "concluded",
+        "speedup": speedup,
+        "speedup_lower": speedup and speedup - 0.1,
+        "rounds": 3,
+        "accepted": 1,
+    }
+    return Ended(code=0, output=json.dumps({**fields, "cost": {"dollars": dollars}}))
+
+
+def fleet(tmp_path: Path, cluster: Cluster, *names: str, **fields) -> Fleet:
+    (tmp_path / "k").mkdir(exist_ok=True)
+    file = FleetFile(campaigns=tuple(Entry(name=name, contract="k") for name in names), **fields)
+    return Fleet(
+        folder=tmp_path / "fleet", file=file, root=tmp_path, engine=cluster, clock=lambda: cluster.now, look_s=0
+    )
+
+
+def test_lost_attempts_go_on_and_a_second_fleet_begins_nothing_that_concluded(tmp_path):
+    lost = AttemptLost("the node died")
+    cluster = Cluster(
+        {"a": [lost, concluded(2.0)], "b": [concluded()], "c": [Ended(code=3, output='{"status": "waiting"}')]}
+    )
+    lines = fleet(tmp_path, cluster, "a", "b", "c").run()
+    assert [(name, words[0]) for name, words in cluster.asked] == [
+        ("a", "run"),
+        ("b", "run"),
+        ("a", "resume"),
+        ("c", "run"),
+    ]
+    assert [(line.state, line.speedup, line.attempts) for line in lines] == [
+        ("concluded", 2.0, 2),
+        ("concluded", None, 1),
+        ("blocked", None, 1),
+    ]
+
+    with (tmp_path / "fleet" / "rows.jsonl").open("a") as rows:
+        rows.write('{"name": "a", "num')  # cut by a kill
+    again = Cluster({"c": [concluded(1.5)]})
+    lines = fleet(tmp_path, again, "a", "b", "c").run()
+    assert [(name, words[0]) for name, words in again.asked] == [("c", "resume")]
+    assert [line.state for line in lines] == ["concluded"] * 3
+    assert list_running(tmp_path / "fleet") == ()
+    assert len(list(read_attempts(tmp_path / "fleet"))) == 5
+
+
+def test_one_that_is_lost_again_and_again_is_left(tmp_path):
+    cluster = Cluster({"a": [AttemptLost("gone")] * 9})
+    (line,) = fleet(tmp_path, cluster, "a").run()
+    assert (line.attempts, line.state, line.detail) == (5, "waiting", "gone")
+
+
+def test_at_most_so_many_at_a_time_and_what_a_failure_said_stays(tmp_path):
+    cluster = Cluster({"a": [concluded()], "b": [Ended(code=2, output='{"error": "kernel.c: no such file"}')]})
+    lines = fleet(tmp_path, cluster, "a", "b", max_parallel=1).run()
+    assert (lines[1].state, lines[1].detail) == ("failed", "kernel.c: no such file")
+
+
+def test_the_fleet_s_minutes_stop_what_runs_and_begin_nothing_more(tmp_path):
+    cluster = Cluster({"a": [concluded()], "b": [concluded()], "c": []})
+    lines = fleet(tmp_path, cluster, "a", "b", "c", max_minutes=0.5 / 60).run()
+    assert [line.state for line in lines] == ["concluded", "concluded", "waiting"]
+    assert (tmp_path / "fleet" / "campaigns" / "b" / "stop.request").exists()
+
+
+def test_the_budget_is_one_for_all(tmp_path):
+    cluster = Cluster(
+        {"a": [concluded(dollars=3.0)], "b": [concluded(dollars=2.5)], "c": []}, nodes=(Node(id="n", cpus=1),)
+    )
+    lines = fleet(tmp_path, cluster, "a", "b", "c", budget_usd=5.0).run()
+    first, second = (words[words.index("--budget-usd") + 1] for _, words in cluster.asked)
+    assert (first, second) == ("5.0000", "2.0000")
+    assert lines[2].state == "waiting"
+
+
+def test_what_fits_no_machine_is_left(tmp_path):
+    cluster = Cluster({}, nodes=(Node(id="n", cpus=0.5),))
+    assert fleet(tmp_path, cluster, "a").run()[0].state == "waiting"
+
+
+def test_one_driver_a_fleet(tmp_path):
+    cluster = Cluster({"a": [concluded()]})
+    first, second = fleet(tmp_path, cluster, "a"), fleet(tmp_path, cluster, "a")
+    cluster.wait = lambda seconds: (running.append(list_running(tmp_path / "fleet")), second.run())
+    running = []
+    with pytest.raises(UserError, match="another `ridgeline fleet` works on it"):
+        first.run()
+    assert running == [("a",)]
+
+
+def test_what_cannot_be_read_is_one_line(cli, tmp_path):
+    file = tmp_path / "fleet.yaml"
+    file.write_text("campaigns:\n- {name: a/b, contract: k, neds: {gpus: 1}}\n")
+    refused = cli("fleet", "run", file, "--out", tmp_path / "out")
+    assert refused.code == 2
+    assert "campaigns.0.neds: unknown field; did you mean 'needs'?" in refused.err
+    assert "campaigns.0.name: 'a/b': use letters" in refused.err
+    assert not (tmp_path / "out").exists()
+    assert "is no folder of a fleet" in cli("fleet", "table", tmp_path).complaint
