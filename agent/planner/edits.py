@@ -1,4 +1,4 @@
-"""Edits out of a model's answer, applied exactly: search/replace blocks or whole small files, nothing fuzzy."""
+"""Edits out of a model's answer, applied exactly: search/replace blocks or whole files, nothing fuzzy."""
 
 import re
 from collections.abc import Mapping
@@ -12,8 +12,6 @@ from ridgeline.sandbox.audit.relaxed_math import find_new_option
 from ridgeline.sandbox.workspace.edits import refusal
 from ridgeline.sandbox.workspace.git import Entry
 
-WHOLE_LINES = 400
-"""A longer file is changed by blocks: a model that copies it again changes more than it was asked to."""
 BLOCKS = 60
 EXPLANATION = 700
 """Characters of the explanation that are kept."""
@@ -168,8 +166,6 @@ def _apply_block(block: Block, texts: Mapping[str, str]) -> str | Wrong:
     """The file's new text."""
     text = texts.get(block.path)
     if block.search is None:
-        if text is not None and text.count("\n") > WHOLE_LINES:
-            return Wrong(why=f"has more than {WHOLE_LINES} lines; change it with EDIT blocks")
         return _end_lines_like(block.replace, text or "\n")
     if text is None or not text.strip():
         return _new(block, text)

@@ -13,7 +13,7 @@ from ridgeline.agent.planner.checks import NO_DIRECTION, Checks, of_edits, of_pl
 from ridgeline.agent.planner.context import Context
 from ridgeline.agent.planner.conversation import ELIDED, Exchange, Question, Wrong, fence, talk
 from ridgeline.agent.planner.directions import Answer, CheckedDirections, Directions, check_directions, none_usable
-from ridgeline.agent.planner.edits import WHOLE_LINES, EditedFiles, apply_answer
+from ridgeline.agent.planner.edits import EditedFiles, apply_answer
 from ridgeline.agent.planner.history import unusable_streak
 from ridgeline.agent.planner.tools import (
     TEMPLATE,
@@ -105,18 +105,20 @@ class FrugalPlanner:
 
 # Which templates a planner's questions are made of: those that ship, or others that are tried against them.
 
-SYSTEM = "system.v1.md"
+SYSTEM = "system.v2.md"
 PROMPTS: dict[str, tuple[str, ...]] = {
     "propose": ("propose.v5.md", "terms.v4.md", "context.v3.md"),
-    "baseline": ("baseline.v1.md", "context.v3.md", "edits.v3.md"),
-    "draft": ("draft.v4.md", "context.v3.md", "edits.v3.md"),
-    "repair": ("repair.v4.md", "context.v3.md", "edits.v3.md"),
-    "split": ("split.v4.md", "context.v3.md", "edits.v3.md"),
+    "baseline": ("baseline.v2.md", "context.v3.md", "edits.v4.md"),
+    "draft": ("draft.v5.md", "context.v3.md", "edits.v4.md"),
+    "repair": ("repair.v5.md", "context.v3.md", "edits.v4.md"),
+    "split": ("split.v5.md", "context.v3.md", "edits.v4.md"),
     "review": ("review.v5.md", "terms.v4.md", "context.v3.md"),
     "reflect": ("reflect.v5.md", "judged.v4.md", "terms.v4.md"),
     "diagnose": ("diagnose.v5.md", "judged.v4.md", "terms.v4.md"),
 }
 """Question -> its template, then those that it includes: the ledger cites them all."""
+EARLIER_WHOLE_LINES = 400
+"""What wordings before `edits.v4` say of the longest file that is written whole; there is no such limit any more."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -351,7 +353,7 @@ class ModelPlanner:
         variables = {
             **self._context(briefing).drafting(about, texts, evidence=evidence),
             "number_lines": False,
-            "whole_lines": WHOLE_LINES,
+            "whole_lines": EARLIER_WHOLE_LINES,
             **more,
         }
         # the tools read the best version, so they help only where that is what is edited

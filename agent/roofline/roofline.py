@@ -159,8 +159,9 @@ if TYPE_CHECKING:
     from ridgeline.knowledge.specs import Products
     from ridgeline.knowledge.specs import Spec as Known
 
-OTHERS = ("sm_count", "cu_count", "l2_capacity", "mall_capacity", "smem_capacity", "lds_capacity")
-"""Registered beside peak and bandwidth where a document gives them; nobody is asked for the ones it does not."""
+OTHERS = ("sm_count", "cu_count", "l2_capacity", "mall_capacity", "smem_capacity", "lds_capacity", "int32_vector")
+"""Registered beside peak and bandwidth where a document gives them; nobody is asked for the ones it does not. The rate of integers
+bounds kernels that select, compare or compute addresses."""
 
 
 def products(wikis: tuple[Path, ...] = ()) -> "Products":

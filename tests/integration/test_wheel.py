@@ -110,6 +110,7 @@ def test_the_wheel_holds_one_package_and_nothing_that_serves_research(wheel):
     assert {name.split("/")[1] for name in names} == {"__init__.py", "__main__.py", "py.typed", *FOLDERS, "api.py"}
     research = ("/research/", "/campaigns/", "/answers/", "/recorded_tasks/", "/tests/", "agent/workspace/", ".pyc")
     assert [name for name in names if any(word in name for word in research)] == []
+    assert "ridgeline/agent/skills/ridgeline/SKILL.md" in names
     assert wheel.stat().st_size < MOST_BYTES
 
 

@@ -255,8 +255,8 @@ def test_an_overfit_round_is_never_praised_in_a_tip() -> None:
 @pytest.mark.feature("F079")
 @pytest.mark.parametrize(("author", "who"), [("", "opus"), ("Ada", "Ada")])
 def test_three_roles_have_three_ids_and_the_validator_is_never_who_wrote_the_change(author, who):
-    proposed = make_proposed(author=author, prompts=() if author else ("system.v1.md@1", "propose.v5.md@2"))
-    drafted = make_drafted(proposed=proposed, prompts=() if author else ("system.v1.md@1", "draft.v4.md@3"))
+    proposed = make_proposed(author=author, prompts=() if author else ("system.v2.md@1", "propose.v5.md@2"))
+    drafted = make_drafted(proposed=proposed, prompts=() if author else ("system.v2.md@1", "draft.v5.md@3"))
     applied = make_applied(drafted=drafted)
     for reason, did in (("build_failed", "read tree "), ("tampered", "and restored them")):
         judged = make_judged("rolled_back", reason, gain=None, trial=make_failed(reason, reached=applied))
@@ -267,4 +267,4 @@ def test_three_roles_have_three_ids_and_the_validator_is_never_who_wrote_the_cha
         assert validator.id == "validator:ridgeline-9.9"
         assert did in validator.did
         assert applied.tree[:12] in validator.did
-        assert ("propose.v5.md@2" in planner.did) == ("draft.v4.md@3" in implementer.did) == (not author)
+        assert ("propose.v5.md@2" in planner.did) == ("draft.v5.md@3" in implementer.did) == (not author)

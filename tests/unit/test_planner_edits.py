@@ -3,7 +3,7 @@
 import pytest
 
 from ridgeline.agent.planner.conversation import Wrong
-from ridgeline.agent.planner.edits import WHOLE_LINES, EditedFiles, apply_answer
+from ridgeline.agent.planner.edits import EditedFiles, apply_answer
 from tests.builders import make_contract
 
 KERNEL = "int a = 1;\nint b = 2;\nfor (;;) {\n    work();\n}\nint a = 1;\n"
@@ -72,7 +72,7 @@ def test_a_last_line_without_end_stays_without():
     assert text_of(block("kernel.c", "two", "2"), {"kernel.c": "one\ntwo"}) == {"kernel.c": "one\n2"}
 
 
-LONG = "\n".join(f"line{number};" for number in range(WHOLE_LINES + 2)) + "\n"
+LONG = "\n".join(f"line{number};" for number in range(402)) + "\n"
 
 
 @pytest.mark.parametrize(
@@ -96,10 +96,15 @@ def test_what_does_not_fit_is_refused_with_the_reason(answer, why):
     assert why in found.why
 
 
-def test_a_long_file_is_not_written_again_as_a_whole():
-    found = apply("FILE kernel.c\n```\nint x;\n```", {"kernel.c": LONG})
-    assert isinstance(found, Wrong)
-    assert "EDIT blocks" in found.why
+def test_a_long_file_may_be_written_again_as_a_whole_and_a_longer_one_beside_it():
+    rewritten = LONG.replace("line", "other")
+    assert text_of(f"FILE kernel.c\n```\n{rewritten}```", {"kernel.c": LONG}) == {"kernel.c": rewritten}
+    beside = f"FILE lib/second.h\n```\n{rewritten}```\n{block('kernel.c', 'line7;', 'use();')}"
+    texts = text_of(beside, {"kernel.c": LONG})
+    assert texts == {"kernel.c": LONG.replace("line7;", "use();"), "lib/second.h": rewritten}
+    refused = apply(f"FILE elsewhere/second.h\n```\n{rewritten}```", {"kernel.c": LONG})
+    assert isinstance(refused, Wrong)
+    assert "is not editable; the contract allows" in refused.why
 
 
 @pytest.mark.feature("F099")

@@ -72,7 +72,7 @@ def test_the_best_direction_that_passes_is_proposed_and_everything_is_accounted_
     assert found.dropped[0].startswith("swap-loops: bucket W2")
     assert found.cost == Cost(tokens=300, dollars=0.03)
     assert [name.split("@")[0] for name in found.prompts] == [
-        "system.v1.md",
+        "system.v2.md",
         "propose.v5.md",
         "terms.v4.md",
         "context.v3.md",
@@ -217,7 +217,7 @@ def test_a_draft_is_whole_new_texts():
         FileEdit(path="kernel.c", text=naive("matmul_c")["kernel.c"].replace("sum = 0.0f", "sum = 0")),
     )
     assert found.explanation == "Reads in order."
-    assert "edits.v3.md" in found.prompts[-1]
+    assert "edits.v4.md" in found.prompts[-1]
     assert "tile-64" in text_of(model.asks[0])
     assert model.asks[0].tools == ()
 

@@ -2,7 +2,9 @@
 
 import pytest
 
+from ridgeline.agent.planner.tools import of_other_dtype
 from ridgeline.agent.roofline.roofline import documented_specs, of_machine, peaks, products
+from ridgeline.graph.rules.roofline import peak_of
 from tests.builders import make_contract, make_machine
 
 KNOWN = products()
@@ -41,6 +43,14 @@ def test_a_product_without_a_document_is_unknown_and_no_sibling_stands_in():
 def test_a_masked_name_is_taken_from_the_contract_where_the_architecture_agrees():
     assert on("AMD Radeon Graphics", "gfx942", "amd", target_gpu="MI300X")["bf16_dense"].value == 1307.4
     assert on("AMD Radeon Graphics", "gfx90a", "amd", target_gpu="MI300X")["bf16_dense"].value is None
+
+
+def test_the_integer_rate_is_registered_where_a_document_gives_it_and_is_no_peak():
+    found = on("NVIDIA H100 80GB HBM3", dtype="fp32")
+    assert (found["int32_vector"].value, found["int32_vector"].unit) == (33.5, "TOPS")
+    assert peak_of(tuple(found.values())).metric == "fp32_vector"
+    assert "int32_vector" not in on("AMD Instinct MI300X", "gfx942", "amd")
+    assert not of_other_dtype("int32_vector", "fp32"), "a page of a top-k in fp32 shows it"
 
 
 def test_a_processor_is_measured_not_looked_up():
