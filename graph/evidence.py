@@ -94,6 +94,15 @@ class Ceilings(Value):
     """What was measured besides, and bounds nothing by itself."""
 
 
+class SizedCopy(Value):
+    """A copy of the very traffic of a shape: what a call that finds its data in a cache can be held against."""
+
+    traffic_bytes: int
+    """Bytes read plus bytes written."""
+    gbps: float
+    """GB/s counting both."""
+
+
 TOUCHED = "the build changed an evaluation file, which was restored: "
 """A warning that begins so names, after it, the file."""
 

@@ -33,7 +33,7 @@ Listed = Annotated[bool, typer.Option("--list-ops", help="Print every operator w
 Plot = Annotated[Path | None, typer.Option(help="Draw the roofline into this .png or .svg.")]
 Wiki = Annotated[list[Path] | None, typer.Option("--wiki", help="Another folder of documents; repeatable.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output, logs on standard error.")]
-HEADER = ("SHAPE", "GFLOP", "MB", "FLOP/BYTE", "BOUND", "FLOOR us", "NOW us", "OF CEILING")
+HEADER = ("SHAPE", "GFLOP", "MB", "FLOP/BYTE", "BOUND", "FLOOR us", "NOW us", "OF CEILING", "COPY GB/s", "OF COPY")
 
 STANDS = ("SHAPE", "FLOP/BYTE", "BOUND", "FLOOR us", "ORIGINAL us", "OF CEILING", "BEST us", "OF CEILING")
 
@@ -206,7 +206,7 @@ def _print_specs(specs: tuple[str, ...], note: str) -> None:
 
 
 def _cells(shape: "MeasuredShape") -> tuple[str, ...]:
-    """One measured shape: GFLOP, MB, FLOP/byte, bound, microseconds, share of the ceiling."""
+    """One measured shape: GFLOP, MB, FLOP/byte, bound, microseconds, share of the ceiling, a copy of its own size."""
     return (
         shape.label,
         _number(shape.flops, 1e9),
@@ -216,6 +216,8 @@ def _cells(shape: "MeasuredShape") -> tuple[str, ...]:
         _number(shape.floor_us),
         _number(shape.now_us),
         _share(shape.share),
+        _number(shape.copy_gbps),
+        _share(shape.of_copy),
     )
 
 

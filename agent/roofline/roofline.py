@@ -1,6 +1,6 @@
 """The roofline of a contract: its shapes on this machine, where the unmodified kernel stands, what is left to gain."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,7 +17,7 @@ from ridgeline.graph.record import ShapeRoof, Spec
 from ridgeline.graph.rules import goal as ends
 from ridgeline.graph.rules import operations as families
 from ridgeline.graph.rules.goal import GoalError, parse_goal
-from ridgeline.graph.rules.headroom import Device, Headroom, compute_headroom, describe_nothing_left
+from ridgeline.graph.rules.headroom import Device, Headroom, compute_headroom, describe_nothing_left, list_cached_shapes
 from ridgeline.graph.rules.operations import Amount, Family, SizeError, Types, Units, Wave, canonical, tiles, wave
 from ridgeline.graph.rules.roofline import (
     CACHES,
@@ -37,6 +37,7 @@ from ridgeline.graph.rules.roofline import (
 )
 from ridgeline.graph.target import Goal
 from ridgeline.graph.values import Value
+from ridgeline.sandbox.devices.machine import LocalDevice
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -48,6 +49,11 @@ class MeasuredShape(ShapeRoof):
     now_us: float | None
     share: float | None
     """Floor time / measured time."""
+    copy_gbps: float | None = None
+    """GB/s, bytes read plus written, of a copy of the shape's own traffic, timed beside it; None where the traffic is
+    larger than the caches, and the ceiling says as much."""
+    of_copy: float | None = None
+    """The shape's own traffic a second as a share of that."""
 
 
 class ContractRoofline(Value):
@@ -80,6 +86,8 @@ def measure(loaded: LoadedContract, limits: Limits, say: "Callable[[str], None]"
             raise unusable(loaded, run)
         device, note = confirm_ceilings(ports, loaded, limits, rows=run.rows, basis=(device, note))
     roofs = compute_shape_roofs(run.rows, loaded.contract.work, device.ceilings)
+    copies = time_copies(loaded, list_cached_shapes(roofs, device), say)
+    note = "; ".join(filter(None, (note, copies))) if isinstance(copies, str) else note
     headroom = compute_headroom(run.rows, loaded.contract, device)
     nothing, sentence = verdict(headroom, loaded.contract, limits)
     measured = ContractRoofline(
@@ -89,7 +97,7 @@ def measure(loaded: LoadedContract, limits: Limits, say: "Callable[[str], None]"
         ceilings=device.ceilings,
         note=note,
         bound=bound_of(roofs),
-        shapes=_display_shapes(run.rows, roofs, loaded.contract),
+        shapes=_display_shapes(run.rows, roofs, loaded.contract, {} if isinstance(copies, str) else copies),
         reach=headroom if isinstance(headroom, Headroom) else None,
         nothing_to_gain=nothing,
         said=sentence,
@@ -145,11 +153,45 @@ def _goal(contract: Contract) -> Goal | None:
         return None
 
 
-def _display_shapes(rows: Sequence[Row], roofs: Sequence[ShapeRoof], contract: Contract) -> tuple[MeasuredShape, ...]:
+MOST_COPIES = 4
+"""Sizes of which a copy is timed, smallest traffic first: those are farthest from the bandwidth of the memory."""
+
+
+def time_copies(
+    loaded: LoadedContract, shapes: Sequence[ShapeRoof], say: "Callable[[str], None]"
+) -> dict[str, float] | str:
+    """Label -> GB/s of a copy of the shape's own traffic; why there is none where it cannot be timed."""
+    sizes = sorted({round(roof.bytes) for roof in shapes if roof.bytes})[:MOST_COPIES]
+    if not sizes:
+        return {}
+    say(f"timing copies of {len(sizes)} sizes")
+    copies = LocalDevice(loaded.contract, root=loaded.root).copy_rates(sizes)
+    if isinstance(copies, str):
+        return f"copies of the shapes' own sizes were not timed: {copies}"
+    rates = dict(zip(sizes, (copy.gbps for copy in copies), strict=True))
+    return {roof.label: rates[size] for roof in shapes if roof.bytes and (size := round(roof.bytes)) in rates}
+
+
+def _display_shapes(
+    rows: Sequence[Row], roofs: Sequence[ShapeRoof], contract: Contract, copies: Mapping[str, float]
+) -> tuple[MeasuredShape, ...]:
     share, column = compute_shares(rows, roofs, contract.scoring), contract.scoring.time_ms
     times = {row.label: 1e3 * row.metric(column) for row in rows} if column else {}
+
+    def hold_against_copy(roof: ShapeRoof) -> float | None:
+        """The shape's rate beside the copy's."""
+        now_us, gbps = times.get(roof.label), copies.get(roof.label)
+        return roof.bytes / now_us / 1e3 / gbps if roof.bytes and now_us and gbps else None
+
     return tuple(
-        MeasuredShape(**roof.model_dump(), now_us=times.get(roof.label), share=share.get(roof.label)) for roof in roofs
+        MeasuredShape(
+            **roof.model_dump(),
+            now_us=times.get(roof.label),
+            share=share.get(roof.label),
+            copy_gbps=copies.get(roof.label),
+            of_copy=hold_against_copy(roof),
+        )
+        for roof in roofs
     )
 
 

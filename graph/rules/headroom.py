@@ -152,13 +152,18 @@ def _time_ms(row: Row, contract: Contract) -> float:
     return next((item.value for item in row.metrics if item.name == contract.scoring.time_ms), 0.0)
 
 
+def list_cached_shapes(roofs: Sequence[ShapeRoof], device: Device) -> list[ShapeRoof]:
+    """Shapes whose data may stay in a cache between calls: a copy of their own size says more than the bandwidth."""
+    capacity = cache_bytes(device.machine, device.specs)
+    limit = UNCACHED_BYTES if capacity is None else capacity
+    return [roof for roof in roofs if roof.bound != "compute" and roof.bytes is not None and roof.bytes <= limit]
+
+
 def _explain_cached(roofs: Sequence[ShapeRoof], device: Device) -> str:
     """A repeated call finds its data in a cache that holds it: memory bandwidth then bounds nothing."""
     capacity = cache_bytes(device.machine, device.specs)
     limit = UNCACHED_BYTES if capacity is None else capacity
-    labels = [
-        roof.label for roof in roofs if roof.bound != "compute" and roof.bytes is not None and roof.bytes <= limit
-    ]
+    labels = [roof.label for roof in list_cached_shapes(roofs, device)]
     if not labels:
         return ""
     where = "the largest cache" if capacity is not None else "a cache, whose size is not known"

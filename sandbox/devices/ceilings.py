@@ -8,17 +8,17 @@ import re
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from importlib.resources import as_file, files
 from pathlib import Path
 
-from pydantic import Field, ValidationError
+from pydantic import ConfigDict, Field, ValidationError
 
 from ridgeline.graph.contract import Contract
 from ridgeline.graph.errors import DiskFull, ProgramMissing
-from ridgeline.graph.evidence import Ceilings, Exit, Machine, Rate
+from ridgeline.graph.evidence import Ceilings, Exit, Machine, Rate, SizedCopy
 from ridgeline.graph.values import SCHEMA, Value
 from ridgeline.sandbox.devices.idle import unbound
 from ridgeline.sandbox.isolation.environment import select_variables
@@ -79,6 +79,13 @@ class CeilingResult(Value):
     skipped: dict[str, str]
 
 
+class _SizedCopies(Value):
+    """What the script prints of copies alone; the rest of its answer is not looked at."""
+
+    model_config = ConfigDict(extra="ignore")
+    copies: tuple[SizedCopy, ...] = Field(alias="copy")
+
+
 class CachedCeilings(Value):
     """One file of the cache."""
 
@@ -122,6 +129,21 @@ class GpuCeilings:
                 return self._ask(argv, machine, NAMES.get(dtype.lower(), dtype.lower()), fresh=fresh)
             except ProgramMissing as error:
                 return _no_ceilings(machine, str(error))
+
+    def copy_rates(self, traffic: Sequence[int]) -> tuple[SizedCopy, ...] | str:
+        """Copies of so many bytes, read plus written, on the idle card; or why there are none. Raises as `measure`."""
+        interpreter = interpreter_of(self.contract, self.root)
+        if interpreter is None:
+            return "no command of the contract begins with a Python whose torch could be asked"
+        with tempfile.TemporaryDirectory(prefix="ridgeline-") as name, self.hold_card() as bound:
+            script = Path(name) / SCRIPT
+            script.write_bytes(_source())
+            words = ("--copies", ",".join(map(str, traffic)))
+            try:
+                printed = _answer(self._run((*interpreter, "-B", str(script), *words), LIMIT_S, bound))
+                return printed if isinstance(printed, str) else _SizedCopies.model_validate(printed).copies
+            except (ProgramMissing, ValidationError) as error:
+                return str(error).splitlines()[0]
 
     def _ask(self, argv: tuple[str, ...], machine: Machine, dtype: str, *, fresh: bool) -> Ceilings:
         version = _answer(self._run((*argv, "--version"), ASKING_S, {}))

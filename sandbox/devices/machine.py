@@ -8,13 +8,13 @@ import os
 import platform
 import re
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from importlib.resources import as_file, files
 from pathlib import Path
 
 from ridgeline.graph.contract import Contract
 from ridgeline.graph.errors import DeviceLost, ProgramMissing
-from ridgeline.graph.evidence import Ceilings, Machine
+from ridgeline.graph.evidence import Ceilings, Machine, SizedCopy
 from ridgeline.graph.values import Value
 from ridgeline.sandbox.devices import amd, nvidia
 from ridgeline.sandbox.devices.ceilings import GpuCeilings, interpreter_of
@@ -90,6 +90,8 @@ def _caches(folder: Path) -> dict[tuple[int, str], int]:
 logger = logging.getLogger(__name__)
 
 LARGEST_BUFFER = 256 * 1024 * 1024
+PAGE = 4096
+"""Bytes: buffers of a copy are whole pages."""
 """Bytes; four times a very large L3 would not fit small machines."""
 SMALLEST_BUFFER = 64 * 1024 * 1024
 FLOAT_NAMES = frozenset({"fp32", "float", "float32", "f32"})
@@ -168,6 +170,22 @@ class LocalDevice:
                 card = GpuCeilings(contract=self._contract, hold_card=self._card, root=self._root, cache=folder)
                 self._ceilings[dtype] = card.measure(machine, dtype, fresh=fresh)
         return self._ceilings[dtype]
+
+    def copy_rates(self, traffic: Sequence[int]) -> tuple[SizedCopy, ...] | str:
+        """Copies of so many bytes, read plus written, each timed here; or why there are none."""
+        if self.machine().kind != "cpu":
+            return GpuCeilings(contract=self._contract, hold_card=self._card, root=self._root).copy_rates(traffic)
+        copies: list[SizedCopy] = []
+        for total in traffic:
+            buffer = max(PAGE, total // 2 // PAGE * PAGE)
+            try:
+                numbers = _run_ceiling(buffer, "float", self._wait_s)
+            except ProgramMissing as error:
+                return str(error)
+            if isinstance(numbers, str):
+                return numbers
+            copies.append(SizedCopy(traffic_bytes=2 * buffer, gbps=numbers["copy_gbps"]))
+        return tuple(copies)
 
     @contextlib.contextmanager
     def _card(self) -> Iterator[Mapping[str, str]]:

@@ -1,6 +1,7 @@
 """Peaks of the GPU that torch sees first: copy bandwidth, and matrix products of each data type.
 
 Usage: python gpu_ceiling.py [--first DTYPE] [--seconds S]
+       python gpu_ceiling.py --copies BYTES,BYTES   copies alone, each of so many bytes read plus written
        python gpu_ceiling.py --version      the torch that would measure, without loading it
 
 Needs the standard library and the torch of the interpreter that runs it. Prints one line of JSON and exits with 0, or
@@ -95,6 +96,18 @@ def copies(torch: Any, clock: Clock) -> list[dict[str, float]]:
         ms, spread = median_ms(torch, copying(torch, size), clock)
         rates.append({"mib": mib, "gbps": round(2 * size / ms / 1e6, 1), "spread": spread})
     return rates
+
+
+def sized_copies(torch: Any, traffic: list[int], clock: Clock) -> dict[str, Any]:
+    """A copy of each traffic in bytes, half of it read and half written."""
+    if not torch.cuda.is_available():
+        raise Cannot("torch sees no GPU")
+    rates = []
+    for total in traffic:
+        size = max(4, total // 8 * 4)
+        ms, _ = median_ms(torch, copying(torch, size), clock)
+        rates.append({"traffic_bytes": 2 * size, "gbps": round(2 * size / ms / 1e6, 3)})
+    return {"ok": True, "torch": torch.__version__, "factor": FACTOR, "copy": rates}
 
 
 def copying(torch: Any, size: int) -> Call:
@@ -236,7 +249,9 @@ def answer(options: argparse.Namespace) -> dict[str, Any]:
         return {"ok": False, "why": f"torch cannot be loaded: {line(error)}"}
     began = time.monotonic()
     try:
-        result = measure(torch, options.first, Clock(options.seconds))
+        clock = Clock(options.seconds)
+        sizes = [int(word) for word in options.copies.split(",") if word]
+        result = sized_copies(torch, sizes, clock) if sizes else measure(torch, options.first, clock)
     except (Cannot, RuntimeError, AssertionError) as error:  # torch without CUDA asserts
         return {"ok": False, "torch": torch.__version__, "why": line(error)}
     return {**result, "samples": SAMPLES, "seconds": round(time.monotonic() - began, 2)}
@@ -246,6 +261,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
     parser.add_argument("--first", choices=DTYPES, default="bf16", help="data type that is measured first")
     parser.add_argument("--seconds", type=float, default=15.0, help="begin nothing new after this")
+    parser.add_argument("--copies", default="", help="bytes of copies, read plus written, in a comma list")
     parser.add_argument("--version", action="store_true", help="only say which torch there is")
     document = answer(parser.parse_args())
     sys.stdout.write(json.dumps(document) + "\n")

@@ -255,3 +255,18 @@ def test_the_device_of_a_campaign_measures_on_its_own_card(site, monkeypatch, tm
     assert not again.ceilings("bf16", fresh=True).kept
     assert gate.asked == 2
     assert [path.parent.name for path in (tmp_path / "cache").rglob("*.json")] == ["ceilings"]
+
+
+@pytest.mark.feature("F089")
+def test_a_copy_of_the_very_size_of_a_traffic_is_timed_by_the_contracts_torch(site):
+    code, found = script("--copies", "65536,1000001")
+    assert code == 0
+    assert found["factor"] == "bytes read plus bytes written"
+    assert [copy["traffic_bytes"] for copy in found["copy"]] == [65536, 1_000_000], (
+        "whole elements, half of it each way"
+    )
+    assert all(copy["gbps"] > 0 for copy in found["copy"])
+    card = GpuCeilings(contract=contract(), hold_card=free)
+    rates = card.copy_rates((65536, 1_000_000))
+    assert [rate.traffic_bytes for rate in rates] == [65536, 1_000_000]
+    assert "no command" in GpuCeilings(contract=contract(python="./run"), hold_card=free).copy_rates((65536,))

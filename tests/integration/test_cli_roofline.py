@@ -167,6 +167,19 @@ def test_a_contract_is_measured_on_this_machine(cli, make_repository, tmp_path):
     assert any("is left" in warning for warning in checked["warnings"])
 
 
+@pytest.mark.slow
+@pytest.mark.feature("F089")
+def test_a_shape_that_fits_a_cache_is_held_against_a_copy_of_its_own_size(cli, make_repository):
+    folder = project(make_repository, dtype="fp32", work={"bytes": "65536"})
+    done = cli("roofline", folder, "--json")
+    assert done.code == 0, done.err
+    for shape in done.json["shapes"]:
+        assert shape["copy_gbps"] > 0
+        rate_gbps = 65536 / shape["now_us"] / 1e3
+        assert shape["of_copy"] == pytest.approx(rate_gbps / shape["copy_gbps"])
+    assert "bytes read plus bytes written" in done.json["ceilings"]["method"]
+
+
 class Ceiled:
     def machine(self):
         return make_machine()
