@@ -1,5 +1,6 @@
-"""kill -9 at random moments, then resume: the ledger of an uninterrupted run on the same recorded answers."""
+"""kill -9 at random system calls, then resume: the ledger of an uninterrupted run on the same recorded answers."""
 
+import ctypes
 import os
 import random
 import shutil
@@ -12,11 +13,12 @@ from pathlib import Path
 import psutil
 import pytest
 
+from tests.soak.kills import ALL, KILL_AFTER, KILL_BEFORE, TEAR, Control, make_preloaded, map_control
 from tests.text_project import files
 
 ROOT = Path(__file__).parents[2]
-KILLS = 20 if os.environ.get("RIDGELINE_SUITE") == "all" else 3
-"""Twenty take six minutes; `make adversarial` asks for them."""
+KILLS = 21 if os.environ.get("RIDGELINE_SUITE") == "all" else 3
+"""More are asked for by `make adversarial`, and hundreds by `make soak`."""
 
 
 def drive(*words: object, **variables: str) -> subprocess.Popen:
@@ -59,8 +61,9 @@ def campaign_of(repository: Path) -> Path | None:
 
 @pytest.fixture(scope="module", autouse=True)
 def _own_leases(tmp_path_factory):
-    """No campaign of another waits for one of these, or these for it."""
+    """No campaign of another waits for one of these, or these for it, nor for a machine at rest."""
     with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("RIDGELINE_QUIET_S", "0")
         patch.setenv("XDG_RUNTIME_DIR", str(tmp_path_factory.mktemp("run")))
         yield
 
@@ -93,34 +96,44 @@ def log(repository: Path) -> str:
     return subprocess.run(argv, cwd=repository, check=True, capture_output=True, text=True).stdout
 
 
+@pytest.fixture(scope="module")
+def preloaded(tmp_path_factory):
+    """Variables by which the calls of a campaign that change files are counted, and killed at."""
+    return make_preloaded(tmp_path_factory.mktemp("preloaded"))
+
+
+def play(preloaded, repository: Path, *words: object, at: int = 0, what: int = 0) -> Control:
+    """A session to its end, which comes at that call of the campaign or of its git; 0: by itself."""
+    control = map_control(Path(preloaded["SOAK_CONTROL"]))
+    ctypes.memset(ctypes.byref(control), 0, ctypes.sizeof(control))
+    control.root, control.at, control.what, control.scope = -1, at, what, ALL
+    control.place = os.fsencode(f"{repository}/")
+    process = drive(*words, **preloaded)
+    _, problem = process.communicate(timeout=300)
+    assert process.returncode == (-signal.SIGKILL if at else 0), problem
+    return control
+
+
 @pytest.mark.slow
 @pytest.mark.feature("F121")
-def test_random_kills_change_nothing(recorded, tmp_path):
+def test_random_kills_change_nothing(recorded, preloaded, tmp_path):
     _, original = recorded
     repository = replay(recorded, tmp_path / "whole")
-    began = time.monotonic()
-    finish(drive("start", repository, original))
-    took = time.monotonic() - began
+    calls = play(preloaded, repository, "start", repository, original).count
     whole = (campaign_of(repository) / "ledger.jsonl").read_bytes()
     assert whole == (original / "ledger.jsonl").read_bytes()
-    draw, kills, rounds = random.Random(7), 0, 0
-    while kills < KILLS:
-        rounds += 1
-        repository = replay(recorded, tmp_path / f"{rounds}")
-        process = drive("start", repository, original)
-        while kills < KILLS:
-            time.sleep(draw.uniform(0.25, took * 0.7))
-            if process.poll() is not None:
-                break
-            process.send_signal(signal.SIGKILL)
-            process.wait()
-            process.stderr.close()
-            kills += 1
+    draw = random.Random(7)
+    for number in range(KILLS // 3):
+        repository = replay(recorded, tmp_path / f"{number}")
+        words = ("start", repository, original)
+        for what in (KILL_BEFORE, TEAR, KILL_AFTER):  # in three quarters of the campaign, so that each meets it
+            control = play(preloaded, repository, *words, at=draw.randrange(1, calls // 4), what=what)
+            assert control.done, control.where
             campaign = campaign_of(repository)
-            process = drive("resume", campaign) if campaign else drive("start", repository, original)
-        finish(process)
+            words = ("resume", campaign) if campaign else words
+        finish(drive(*words))
         campaign = campaign_of(repository)
-        assert (campaign / "ledger.jsonl").read_bytes() == whole, f"after {kills} kills"
+        assert (campaign / "ledger.jsonl").read_bytes() == whole, f"campaign {number}"
         assert log(repository) == log(tmp_path / "whole" / "kernels")
         assert (campaign / "final_report.md").exists()
 

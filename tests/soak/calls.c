@@ -27,7 +27,7 @@ struct control { /* as in tests/soak/kills.py */
     int64_t then;          /* and everything is killed at this later one; 0 never */
     int64_t jump_s;        /* added to the wall clock from then on */
     int32_t what, scope, code;
-    int32_t root; /* process of the campaign */
+    int32_t root; /* process of the campaign; -1: the next that loads this */
     _Atomic int32_t done;
     int32_t logging;
     char place[400], log[400], where[700];
@@ -62,7 +62,9 @@ __attribute__((constructor)) static void begin(void) {
     void *shared = mmap(0, sizeof *control, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
     close(file);
     find_program();
-    if (shared != MAP_FAILED) control = shared;
+    if (shared == MAP_FAILED) return;
+    control = shared;
+    __sync_bool_compare_and_swap(&control->root, -1, getpid());
 }
 
 #define REAL(type, name, ...) \

@@ -81,6 +81,12 @@ class Control(ctypes.Structure):
     ]
 
 
+def map_control(file: Path) -> Control:
+    """What preloaded processes are told to do, and how many calls they have made."""
+    with file.open("r+b") as opened:
+        return Control.from_buffer(mmap.mmap(opened.fileno(), ctypes.sizeof(Control)))
+
+
 @dataclass(frozen=True, kw_only=True)
 class Disturbance:
     """One thing that happens to a campaign."""
@@ -134,9 +140,7 @@ class Session:
 
     def __init__(self, folder: Path) -> None:
         """`folder`: for the control file, what commands print, and git behind which the library is preloaded."""
-        file = Path(os.environ["SOAK_CONTROL"])
-        with file.open("r+b") as opened:
-            self.control = Control.from_buffer(mmap.mmap(opened.fileno(), ctypes.sizeof(Control)))
+        self.control = map_control(Path(os.environ["SOAK_CONTROL"]))
         self._said = folder / "said"
 
     def play(
@@ -447,6 +451,16 @@ def begin_preloaded(folder: Path) -> None:
     """Become this program again with `calls.c` preloaded, once. Needs a C compiler."""
     if "SOAK_CONTROL" in os.environ:
         return
+    environment = {**os.environ, **make_preloaded(folder)}
+    words = (sys.executable, "-m", "tests.soak", *sys.argv[1:])
+    alone = ("unshare", "--mount", "--ipc", "--pid", "--fork", "--kill-child", "--mount-proc")
+    if subprocess.run((*alone, "true"), check=False, capture_output=True).returncode == 0:
+        words = (*alone, "sh", "-c", 'mount -t tmpfs tmpfs /dev/shm && exec "$@"', "sh", *words)
+    os.execvpe(words[0], words, environment)
+
+
+def make_preloaded(folder: Path) -> dict[str, str]:
+    """Variables with which a program, and each git that it starts, has `calls.c` preloaded. Needs a C compiler."""
     folder.mkdir(parents=True, exist_ok=True)
     library, control, tools = folder / "calls.so", folder / "control", folder / "bin"
     subprocess.run(("cc", "-O1", "-shared", "-fPIC", "-o", library, SOURCE, "-ldl"), check=True)
@@ -456,14 +470,4 @@ def begin_preloaded(folder: Path) -> None:
     told = f"LD_PRELOAD={library} SOAK_CONTROL={control}"
     git.write_text(f'#!/bin/sh\n{told} exec {shutil.which("git")} "$@"\n')
     git.chmod(0o755)
-    environment = {
-        **os.environ,
-        "SOAK_CONTROL": str(control),
-        "LD_PRELOAD": str(library),
-        "PATH": f"{tools}:{os.environ['PATH']}",
-    }
-    words = (sys.executable, "-m", "tests.soak", *sys.argv[1:])
-    alone = ("unshare", "--mount", "--ipc", "--pid", "--fork", "--kill-child", "--mount-proc")
-    if subprocess.run((*alone, "true"), check=False, capture_output=True).returncode == 0:
-        words = (*alone, "sh", "-c", 'mount -t tmpfs tmpfs /dev/shm && exec "$@"', "sh", *words)
-    os.execvpe(words[0], words, environment)
+    return {"SOAK_CONTROL": str(control), "LD_PRELOAD": str(library), "PATH": f"{tools}:{os.environ['PATH']}"}
