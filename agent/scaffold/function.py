@@ -262,8 +262,10 @@ def _propose(signature: Signature) -> tuple[tuple[ShapePlan, ...], tuple[str, ..
     """What callers pass, else several classes of sizes, and odd ones that are tested only; where they come from."""
     called, whence = _find_called_shapes(signature)
     if signature.language in INTERPRETED:
-        usual = interpreted.default_shapes(signature.sizes)
-        return (*called, *usual), (*whence, _say_chosen(usual))
+        labels = {shape.label for shape in called}
+        usual = tuple(shape for shape in interpreted.default_shapes(signature.sizes) if shape.label not in labels)
+        theirs = tuple(shape.model_copy(update={"config_class": "called"}) for shape in called)
+        return (*theirs, *usual), (*whence, _say_chosen(usual))
     if not signature.sizes:
         return (ShapePlan(label="only", sizes={}),), ()
     fixed = {name: SMALL[name.lower()] for name in signature.sizes if name.lower() in SMALL}

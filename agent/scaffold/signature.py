@@ -1,6 +1,7 @@
 """What a function takes and gives, read from its source: C, C++, CUDA and HIP by their tokens and tree, Python by `ast`."""
 
 import ast
+import copy
 import doctest
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -686,14 +687,120 @@ def python_calls(text: str, name: str, place: str) -> list[CallSite]:
     except (SyntaxError, ValueError):
         return []
     bare = name.rpartition(".")[2]
+    functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+    of_module = [node for node in _list_own_nodes(tree) if isinstance(node, ast.Assign)]
     calls: list[CallSite] = []
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Call) and not node.keywords:
-            called = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
-            if called == bare:
-                arguments = ", ".join(ast.unparse(argument) for argument in node.args)
-                calls.append(CallSite(arguments=arguments, place=f"{place}:{node.lineno}" if "." in place else place))
+    for scope in (tree, *functions):
+        nodes = list(_list_own_nodes(scope))
+        assigned = [*of_module, *(node for node in nodes if isinstance(node, ast.Assign) and scope is not tree)]
+        for node in nodes:
+            if isinstance(node, ast.Call) and not node.keywords:
+                called = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+                if called == bare:
+                    values = {
+                        item.targets[0].id: item.value
+                        for item in assigned
+                        if isinstance(item.targets[0], ast.Name) and item.lineno < node.lineno
+                    }
+                    arguments = ", ".join(ast.unparse(_put_values(argument, values)) for argument in node.args)
+                    at = f"{place}:{node.lineno}" if "." in place else place
+                    calls.append(CallSite(arguments=arguments, place=at))
     return calls
+
+
+def _list_own_nodes(scope: ast.AST) -> Iterator[ast.AST]:
+    """What stands in a module or function, without the functions in it."""
+    for node in ast.iter_child_nodes(scope):
+        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield node
+            yield from _list_own_nodes(node)
+
+
+MOST_STEPS = 3
+"""Names that are followed from a call to where their value is made."""
+
+
+class _ValuePutter(ast.NodeTransformer):
+    """Puts the values of names in their places."""
+
+    def __init__(self, values: Mapping[str, ast.expr], steps: int) -> None:
+        self.values = values
+        self.steps = steps
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        value = self.values.get(node.id)
+        return node if value is None or self.steps == 0 else _put_values(value, self.values, self.steps - 1)
+
+
+def _put_values(expression: ast.expr, values: Mapping[str, ast.expr], steps: int = MOST_STEPS) -> ast.expr:
+    """The expression with the values of its names, as far as they are known."""
+    replaced = _ValuePutter(values, steps).visit(copy.deepcopy(expression))
+    assert isinstance(replaced, ast.expr)
+    return replaced
+
+
+MAKERS = {
+    **dict.fromkeys(("zeros", "ones", "empty", "rand", "randn", "reshape"), 9),
+    **dict.fromkeys(("full", "random", "standard_normal"), 1),
+    **dict.fromkeys(("normal", "uniform", "integers", "randint"), 0),
+}
+"""What makes arrays of sizes that it is told, and how many of its first arguments may be sizes."""
+LIBRARIES = {"np": "array", "numpy": "array", "torch": "tensor", "range": "wholes"}
+"""Kinds of values by the library that makes them."""
+
+
+def read_extents(value: ast.expr) -> tuple[int, ...]:
+    """Sizes of an array, list or text as the expression makes it; empty where it does not say."""
+    if isinstance(value, ast.Constant) and isinstance(value.value, str | bytes):
+        return (len(value.value),)
+    if isinstance(value, ast.List | ast.Tuple):
+        return (len(value.elts),)
+    if isinstance(value, ast.ListComp) and len(value.generators) == 1:
+        return read_extents(value.generators[0].iter)
+    if isinstance(value, ast.BinOp) and isinstance(value.op, ast.Mult):
+        extents, times = read_extents(value.left), _read_whole(value.right)
+        return (extents[0] * times,) if len(extents) == 1 and times else ()
+    if isinstance(value, ast.Call):
+        return _read_made(value)
+    return ()
+
+
+def _read_made(call: ast.Call) -> tuple[int, ...]:
+    """Sizes of what a call makes."""
+    called = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+    if called in ("list", "tuple", "sorted", "array", "asarray") and len(call.args) == 1:
+        return read_extents(call.args[0])
+    if called in ("range", "arange"):
+        told = call.args if len(call.args) == 1 else []
+    elif called in MAKERS:
+        told = [word.value for word in call.keywords if word.arg in ("size", "shape")] or call.args[: MAKERS[called]]
+    else:  # a conversion of what stands before the dot
+        return read_extents(call.func.value) if isinstance(call.func, ast.Attribute) else ()
+    whole = told[0].elts if told and isinstance(told[0], ast.Tuple | ast.List) else told
+    sizes = [size for item in whole if (size := _read_whole(item))]
+    return tuple(sizes) if len(sizes) == len(whole) else ()
+
+
+def _read_whole(value: ast.expr) -> int | None:
+    """A number above 0 that is written out, or a product of such."""
+    if isinstance(value, ast.BinOp) and isinstance(value.op, ast.Mult):
+        left, right = _read_whole(value.left), _read_whole(value.right)
+        return left * right if left and right else None
+    number = value.value if isinstance(value, ast.Constant) else None
+    return number if isinstance(number, int) and number > 0 else None
+
+
+def _kind_of_maker(value: ast.expr) -> str:
+    """Kind of values that an expression makes; empty where it does not say."""
+    if isinstance(value, ast.BinOp) and isinstance(value.op, ast.Mult):
+        try:
+            return _kind_of_value(ast.literal_eval(value.left))
+        except (ValueError, TypeError):
+            return ""
+    if not read_extents(value) or isinstance(value, ast.ListComp):
+        return ""
+    names = {node.id for node in ast.walk(value) if isinstance(node, ast.Name)}
+    return next((kind for name, kind in LIBRARIES.items() if name in names), "")
 
 
 class _PythonReading:
@@ -702,6 +809,7 @@ class _PythonReading:
     def __init__(self, function: ast.FunctionDef, calls: Sequence[CallSite]) -> None:
         self.function = function
         self.examples = [*filter(None, (_literals(call.arguments) for call in calls))]
+        self.calls = [(_parse_arguments(call.arguments), call.place) for call in calls]
         self.shapes = {
             node.value.value.id: [name.id for name in node.targets[0].elts if isinstance(name, ast.Name)]
             for node in ast.walk(function)
@@ -744,14 +852,31 @@ class _PythonReading:
             parameters=tuple(parameters),
             kernel=jitted,
             sizes=tuple(sizes) or ("n",),
+            called=tuple(self._called_shapes(parameters)),
             notes=(f"{', '.join(left)}: left at the default",) if left else (),
             gaps=tuple(gaps),
         )
+
+    def _called_shapes(self, parameters: Sequence[Parameter]) -> Iterator[CalledShape]:
+        """Calls that say how long each array is, all sizes alike."""
+        names = {name for parameter in parameters for name in parameter.extents}
+        for arguments, place in self.calls:
+            sizes: dict[str, int] = {}
+            fits = len(arguments) >= len(parameters)
+            for argument, parameter in zip(arguments, parameters, strict=False):
+                extents = read_extents(argument) if parameter.extents else ()
+                fits = fits and len(extents) == len(parameter.extents)
+                for name, size in zip(parameter.extents, extents, strict=False):
+                    fits = fits and sizes.setdefault(name, size) == size
+            if fits and names and set(sizes) == names:
+                yield CalledShape(sizes=sizes, place=place)
 
     def _parameter(self, place: int, argument: ast.arg, language: Language) -> Parameter:
         kind = _kind_of_annotation(argument.annotation) if argument.annotation else ""
         examples = [example[place] for example in self.examples if len(example) > place]
         kind = kind or next(filter(None, map(_kind_of_value, examples)), "")
+        made = [arguments[place] for arguments, _ in self.calls if len(arguments) > place]
+        kind = kind or next(filter(None, map(_kind_of_maker, made)), "")
         kind = kind or ("tensor" if language in ("torch", "triton") and not SIZE_NAME.fullmatch(argument.arg) else "")
         kind = kind or ("array" if argument.arg in self.shapes or argument.arg in self.matrices else "")
         literal = next((repr(value) for value in examples if isinstance(value, int | float)), None)
@@ -774,15 +899,20 @@ def _kind_of_annotation(annotation: ast.expr) -> str:
     return ANNOTATED.get(text, ANNOTATED.get(text.partition("[")[0], ""))
 
 
-def _literals(call: str) -> tuple[object, ...] | None:
-    """The arguments of a call as values; what is no literal is None there."""
+def _parse_arguments(call: str) -> Sequence[ast.expr]:
+    """The arguments of a call; none where that is no Python."""
     try:
         tree = ast.parse(f"f({call})", mode="eval").body
     except SyntaxError:
-        return None
+        return ()
     assert isinstance(tree, ast.Call)
+    return tree.args
+
+
+def _literals(call: str) -> tuple[object, ...]:
+    """The arguments of a call as values; what is no literal is None there."""
     values: list[object] = []
-    for argument in tree.args:
+    for argument in _parse_arguments(call):
         try:
             values.append(ast.literal_eval(argument))
         except (ValueError, TypeError):

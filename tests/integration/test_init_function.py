@@ -242,6 +242,26 @@ def test_a_python_function_of_a_package(cli, make_repository, tmp_path, monkeypa
     assert verdict(root).startswith("PASS")
 
 
+def test_what_python_callers_pass_is_timed(cli, make_repository, monkeypatch):
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}:/usr/bin:/bin")
+    weigh = """def weigh(rows, weights):
+    return sum(float(row) * weight for row, weight in zip(rows, weights))
+"""
+    use = """import numpy as np
+from weigh import weigh
+COUNT = 1000
+def main():
+    rows = np.ones(COUNT)
+    weights = np.full(4 * 250, 0.5).astype("float64")
+    print(weigh(rows, weights))
+    print(weigh(np.ones(500), np.ones(300)))
+"""
+    done = cli("init", make_repository({"weigh.py": weigh, "use.py": use}), "--function", "weigh")
+    assert done.code == 0, done.err
+    assert "timed: n1000, n16, n64, n256" in done.out
+    assert "note: n1000: use.py:7 calls it so" in done.out
+
+
 def test_check_names_the_places_that_only_a_person_can_fill(cli, make_repository):
     text = """
 typedef struct { float scale; unsigned char q[16]; void *owner; } block;
