@@ -20,7 +20,7 @@ app = typer.Typer(
 Paths = Annotated[
     list[Path],
     typer.Argument(
-        metavar="PATH...", help="Files or folders of rocprofv3, ncu, rocprof-compute, torch.", show_default=False
+        metavar="PATH...", help="Files or folders of rocprofv3, ncu, nsys, rocprof-compute, torch.", show_default=False
     ),
 ]
 PathA = Annotated[Path, typer.Argument(metavar="A", help="The earlier recording.", show_default=False)]

@@ -195,7 +195,7 @@ def recordings(paths: Sequence[Path]) -> tuple[Recording, ...]:
     for path in paths:
         if not path.exists():
             raise UserError(
-                f"{path}: no such file or folder; give a recording of rocprofv3, ncu, rocprof-compute or torch"
+                f"{path}: no such file or folder; give a recording of rocprofv3, ncu, nsys, rocprof-compute or torch"
             )
         try:
             rows.extend(read_recordings(path))

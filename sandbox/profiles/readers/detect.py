@@ -1,5 +1,6 @@
 """What a file or a folder of profiler output is, by its content, and all recordings in it: `read_recordings`."""
 
+import shlex
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
@@ -17,13 +18,19 @@ OTHERS = ("att", "pc_sampling", "rocprof_compute", "ncu")
 """Modules of this package with `sniff(path) -> bool` and `read_recording(path) -> Recording`, asked in this order."""
 WHOLE_FOLDERS = ("rocprof_compute",)
 """Of these, a folder is one recording with all that lies in it."""
-WHOLE_FILES = ("rocpd", "results_json", "torch_trace")
+WHOLE_FILES = ("rocpd", "results_json", "torch_trace", "nsys")
 """Modules with `sniff(path) -> bool` and `read_recordings(path) -> Recordings` that are asked next: a file each."""
 KNOWN = (
     "rocprofv3's kernel_trace, kernel_stats, counter_collection, agent_info and API traces (CSV), results.json, rocpd "
-    "databases, thread traces and PC samples; rocprof-compute folders; ncu's CSV pages; torch.profiler's traces; a "
-    "tar.gz of any of these"
+    "databases, thread traces and PC samples; rocprof-compute folders; ncu's CSV pages; nsys' SQLite exports; "
+    "torch.profiler's traces; a tar.gz of any of these"
 )
+REPORTS = {
+    ".ncu-rep": "ncu --import {0} --csv --page raw --print-units base > {1}.csv",
+    ".nsys-rep": "nsys export --type sqlite --output {1}.sqlite {0}",
+    ".qdrep": "nsys export --type sqlite --output {1}.sqlite {0}",
+}
+"""Reports that only their own tool can read, and the command that exports them into what is read here."""
 FILES = 200_000
 """More files than this in a folder are not a profile."""
 
@@ -41,6 +48,9 @@ def read_recordings(path: Path) -> Recordings:
 
 
 def _file(path: Path) -> Recordings:
+    if (command := REPORTS.get(path.suffix.lower())) is not None:
+        exported = command.format(shlex.quote(path.name), shlex.quote(path.stem))
+        raise RecordingError(path, f"only its own tool reads this; export it, and give what that writes: {exported}")
     reader = _reader(path)
     if reader is None:
         raise RecordingError(path, f"not a recording that is known here: {KNOWN}", line=1)
