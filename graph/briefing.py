@@ -107,8 +107,8 @@ class Proposal(Value):
     """What was looked up for it, in order."""
     others: Annotated[tuple["Proposal", ...], Field(exclude_if=lambda others: not others)] = ()
     """To be tried side by side with it, best first, where the briefing asks for several candidates."""
-    patch: Annotated[str, Field(exclude_if=lambda text: not text)] = ""
-    """Edits that came with it, as the planner wrote them; empty where they are yet to be asked for."""
+    beside: Annotated[tuple[Hypothesis, ...], Field(exclude_if=lambda beside: not beside)] = ()
+    """All that are tried side by side, this one among them, in their order; empty where it is tried alone."""
     prompts: tuple[str, ...] = ()
     cost: Cost = Cost()
 

@@ -42,7 +42,7 @@ OTHER_VARIABLES = frozenset(
 MAX_ROUNDS = 119
 """Rules 3.1: a number of rounds is below 120, or absent for no limit."""
 
-MODEL_CANDIDATES = 1
+MODEL_CANDIDATES = 3
 """Directions that a model is asked for at once, where nobody says how many."""
 
 GPU_BLOCKS = 24

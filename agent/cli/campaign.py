@@ -64,7 +64,7 @@ Hours = Annotated[float | None, typer.Option("--budget-hours", help="The same in
 Candidates = Annotated[
     int | None,
     typer.Option(
-        help="Directions tried side by side, each a round; at most one is kept. Default: 1.",
+        help="Directions tried side by side, each a round; at most one is kept. Default: 3 with a model, else 1.",
         min=1,
         max=8,
     ),

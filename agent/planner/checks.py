@@ -57,6 +57,8 @@ class Checks(Value):
     texts: tuple[tuple[str, str], ...] = ()
     """Path -> text of the files that an edit is made of."""
     contract: Contract | None = None
+    candidates: int = 1
+    """Candidates that one answer has edits for."""
 
 
 def of_planning(briefing: Briefing, paths: Sequence[str] = (), length: Length | None = None) -> Checks:
@@ -78,9 +80,9 @@ def of_planning(briefing: Briefing, paths: Sequence[str] = (), length: Length | 
     )
 
 
-def of_edits(texts: Mapping[str, str], contract: Contract) -> Checks:
+def of_edits(texts: Mapping[str, str], contract: Contract, *, candidates: int = 1) -> Checks:
     """Checks of edits of these texts."""
-    return Checks(kind="edits", texts=tuple(texts.items()), contract=contract)
+    return Checks(kind="edits", texts=tuple(texts.items()), contract=contract, candidates=candidates)
 
 
 def measured_names(briefing: Briefing) -> tuple[str, ...]:

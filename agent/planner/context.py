@@ -104,21 +104,39 @@ class Context:
                 share=0.02,
                 make=lambda tokens: past.describe_unmeasured(rounds, tokens=tokens, count=count),
             ),
+            Part(
+                name="outpaced",
+                share=0.03,
+                make=lambda tokens: past.describe_outpaced(rounds, tokens=tokens, count=count),
+            ),
             Part(name="recent", share=0.1, make=lambda tokens: past.recent(rounds, tokens=tokens, count=count)),
             Part(name="directions", share=0.03, make=self._directions),
             Part(name="tips", share=0.05, make=self._tips),
         )
 
-    def drafting(self, hypothesis: Hypothesis, texts: Mapping[str, str], *, evidence: str = "") -> dict[str, str]:
-        """For writing edits of `texts`; `evidence` is what a compiler or a checker said of them."""
+    def drafting(
+        self,
+        hypothesis: Hypothesis,
+        texts: Mapping[str, str],
+        *,
+        evidence: str = "",
+        beside: Sequence[Hypothesis] = (),
+    ) -> dict[str, str]:
+        """For writing edits of `texts`; `evidence` is what a compiler or a checker said of them.
+
+        `beside`: all hypotheses that edits are asked for at once.
+        """
+        tasks = [f"CANDIDATE {number}\n{self._describe_task(one)}" for number, one in enumerate(beside, start=1)]
+        task = "\n\n".join(tasks) or self._describe_task(hypothesis)
+        cited = tuple(source for one in beside or (hypothesis,) for source in one.sources)
         return self._compose(
             Part(name="target", share=0.1, make=self._target),
-            Part(name="hypothesis", share=0.1, make=lambda tokens: self._fit(self._describe_task(hypothesis), tokens)),
+            Part(name="hypothesis", share=0.1, make=lambda tokens: self._fit(task, tokens)),
             Part(name="evidence", share=0.15, make=lambda tokens: self._fit(evidence, tokens)),
             Part(
                 name="sources",
                 share=0.5,
-                make=lambda tokens: self._sources(texts, tokens, number=False, cited=hypothesis.sources),
+                make=lambda tokens: self._sources(texts, tokens, number=False, cited=cited),
             ),
             self._problem_part(number=False),
             Part(name="profile", share=0.05, make=self._profile),

@@ -18,7 +18,7 @@ from ridgeline.agent.planner.checks import (
     names,
 )
 from ridgeline.agent.planner.conversation import Wrong, clip_line, json_of
-from ridgeline.agent.planner.edits import apply_answer
+from ridgeline.agent.planner.edits import apply_candidate
 from ridgeline.agent.planner.history import explored_categories, was_disturbed
 from ridgeline.agent.planner.tools import resolver
 from ridgeline.graph.briefing import Briefing
@@ -450,7 +450,11 @@ def assess_answer(answer: str, checks: Checks, line: Line) -> AnswerCheck:
             return AnswerCheck(why=chosen.why) if isinstance(chosen, Wrong) else _list_dropped(chosen)
         case "edits":
             assert checks.contract is not None
-            return _explain_refusal(read_end(answer) or apply_answer(answer, dict(checks.texts), checks.contract))
+            texts, count = dict(checks.texts), checks.candidates
+            results = (apply_candidate(answer, texts, checks.contract, count, place) for place in range(count))
+            return _explain_refusal(
+                read_end(answer) or next((result for result in results if isinstance(result, Wrong)), None)
+            )
         case "review":
             return _explain_refusal(nothing_left(answer) or categories(answer))
         case "reflect":

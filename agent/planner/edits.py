@@ -18,6 +18,7 @@ EXPLANATION = 700
 NEAREST = 3
 """Candidates that are compared letter by letter when a block matches nowhere."""
 _HEADER = re.compile(r"^[\s#*>-]*(EDIT|FILE)\b[\s:*`]+([^\s`*:]+)[\s`*:]*$")
+_CANDIDATE = re.compile(r"^[#*\s]*CANDIDATE\s+(\d{1,2})\b[^\n]*$", re.M)
 _FENCE = re.compile(r"^[ \t]*(`{3,}|~{3,})(.*)$")
 _SEARCH = re.compile(r"^<{5,9} ?SEARCH\s*$")
 _MIDDLE = re.compile(r"^={5,9}\s*$")
@@ -63,6 +64,40 @@ def apply_answer(answer: str, sources: Mapping[str, str], contract: Contract) ->
     if option:
         return Wrong(why=f"{option} changes what NaN, infinity, subnormals and rounding give; this contract refuses it")
     return EditedFiles(edits=edits, explanation=explanation(answer_text))
+
+
+def apply_candidate(
+    answer: str, sources: Mapping[str, str], contract: Contract, count: int, place: int
+) -> EditedFiles | Wrong:
+    """Of an answer with the edits of `count` candidates, under a line `CANDIDATE N` each, those of the one at `place`.
+
+    A candidate that the answer leaves out has no edits. An answer without such lines is about the first.
+    """
+    if count == 1:
+        return apply_answer(answer, sources, contract)
+    parts = _split_candidates(without_thoughts(answer).replace("\r\n", "\n"), count)
+    if isinstance(parts, Wrong):
+        return parts
+    if place not in parts:
+        return EditedFiles(edits=(), explanation="")
+    result = apply_answer(parts[place], sources, contract)
+    return Wrong(why=f"candidate {place + 1}: {result.why}") if isinstance(result, Wrong) else result
+
+
+def _split_candidates(answer: str, count: int) -> dict[int, str] | Wrong:
+    """Place of a candidate, from 0 -> its part of the answer."""
+    pieces = _CANDIDATE.split(answer)
+    if len(pieces) == 1:
+        return {0: answer}
+    parts: dict[int, str] = {}
+    for number, text in zip(pieces[1::2], pieces[2::2], strict=True):
+        place = int(number) - 1
+        if not 0 <= place < count:
+            return Wrong(why=f"CANDIDATE {number}: the candidates are 1 to {count}")
+        if place in parts:
+            return Wrong(why=f"CANDIDATE {number} stands there twice")
+        parts[place] = text
+    return parts
 
 
 def explanation(answer: str) -> str:

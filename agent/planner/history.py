@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from itertools import groupby
 
-from ridgeline.agent.planner.checks import NO_DIRECTION
+from ridgeline.agent.planner.checks import NO_DIRECTION, is_same_direction
 from ridgeline.agent.planner.conversation import Count, bound_text, clip_line
 from ridgeline.agent.planner.measurements import changes, foreseen
 from ridgeline.graph.evidence import BenchmarkFailed
@@ -70,6 +70,17 @@ def describe_unmeasured(rounds: Sequence[RoundClosed], *, tokens: int, count: Co
     lines = [
         f"{hypothesis_of(closed).id} (round {closed.round}): {clip_line(hypothesis_of(closed).change, 100)}"
         for closed in disturbed_rounds
+    ]
+    return bound_text("\n".join(lines[:LOST]), tokens=tokens, count=count) if lines else ""
+
+
+def describe_outpaced(rounds: Sequence[RoundClosed], *, tokens: int, count: Count) -> str:
+    """Directions that were timed beside a faster one and not tried since: they may help on top of it."""
+    lines = [
+        f"{hypothesis_of(closed).id} (round {closed.round}): {clip_line(hypothesis_of(closed).change, 100)}{_gain(closed)}"
+        for place, closed in reversed(list(enumerate(rounds)))
+        if closed.judged.verdict.reason == "outpaced"
+        and not any(is_same_direction(hypothesis_of(closed), hypothesis_of(later)) for later in rounds[place + 1 :])
     ]
     return bound_text("\n".join(lines[:LOST]), tokens=tokens, count=count) if lines else ""
 

@@ -13,7 +13,7 @@ from ridgeline.agent.planner.checks import NO_DIRECTION, Checks, of_edits, of_pl
 from ridgeline.agent.planner.context import Context
 from ridgeline.agent.planner.conversation import ELIDED, Exchange, Question, Wrong, fence, talk
 from ridgeline.agent.planner.directions import Answer, CheckedDirections, Directions, check_directions, none_usable
-from ridgeline.agent.planner.edits import EditedFiles, apply_answer
+from ridgeline.agent.planner.edits import EditedFiles, apply_candidate
 from ridgeline.agent.planner.history import unusable_streak
 from ridgeline.agent.planner.tools import (
     TEMPLATE,
@@ -107,9 +107,10 @@ class FrugalPlanner:
 
 SYSTEM = "system.v2.md"
 PROMPTS: dict[str, tuple[str, ...]] = {
-    "propose": ("propose.v5.md", "terms.v4.md", "context.v3.md"),
+    "propose": ("propose.v6.md", "terms.v4.md", "context.v3.md"),
     "baseline": ("baseline.v2.md", "context.v3.md", "edits.v4.md"),
     "draft": ("draft.v5.md", "context.v3.md", "edits.v4.md"),
+    "drafts": ("drafts.v1.md", "context.v3.md", "edits.v4.md"),
     "repair": ("repair.v5.md", "context.v3.md", "edits.v4.md"),
     "split": ("split.v5.md", "context.v3.md", "edits.v4.md"),
     "review": ("review.v5.md", "terms.v4.md", "context.v3.md"),
@@ -147,7 +148,7 @@ MOST = 5
 """Directions that are asked for."""
 GIVE_UP = 3
 """Rounds in a row without a usable direction after which the campaign ends: more would only cost more."""
-BEFORE_EDITS = frozenset({"baseline", "propose", "draft", "review"})
+BEFORE_EDITS = frozenset({"baseline", "propose", "draft", "drafts", "review"})
 """Questions that show the best version's sources; the others show the candidate's."""
 TOOL_SHARE = 12
 """One tool's answer may fill this part of the context's budget."""
@@ -179,7 +180,7 @@ class ModelPlanner:
         self._wording = wording or Wording()
 
     def propose(self, briefing: Briefing) -> Proposal:
-        """The best direction that passes every check; after a bad answer a round that is about nothing."""
+        """The best directions that pass every check, as many as are tried; after a bad answer one about nothing."""
         if (streak := unusable_streak(briefing.rounds)) >= GIVE_UP:
             return Proposal(hypothesis=None, exhausted=f"{self._model.name} gave no usable answer {streak} rounds long")
         self._books.begin()
@@ -189,7 +190,7 @@ class ModelPlanner:
         question = self._add_checks(self._planning(briefing), lambda: of_planning(briefing, texts.paths, texts.length))
         exchange = talk(self._model, question, lambda text: check_directions(text, rules, unresolved))
         prompts = self._wording.identities("propose", tools=bool(question.tools))
-        proposal = _proposal(exchange, briefing.round)
+        proposal = _proposal(exchange, briefing.round, briefing.candidates)
         sources = proposal.hypothesis.sources if proposal.hypothesis else ()
         searches = self._books.list_searches(sources)
         return proposal.model_copy(update={"prompts": prompts, "searches": searches})
@@ -207,7 +208,22 @@ class ModelPlanner:
         about = proposal.hypothesis
         if about is None or about.lever == NO_DIRECTION:
             return Draft(edits=(), refusal=" ".join(about.evidence) if about else "there is no hypothesis")
-        return self._edits("draft", briefing, about, texts=measurements.overlaid(briefing, ()), sweep=about.sweep)
+        texts = measurements.overlaid(briefing, ())
+        if self._model.name == MAILBOX and len(proposal.beside) > 1:
+            return self._draft_beside(briefing, about, proposal.beside, texts)
+        return self._edits("draft", briefing, about, texts=texts, sweep=about.sweep)
+
+    def _draft_beside(
+        self, briefing: Briefing, about: Hypothesis, beside: tuple[Hypothesis, ...], texts: Mapping[str, str]
+    ) -> Draft:
+        """Out of one answer with the edits of all candidates, since each question to a mailbox waits for somebody.
+
+        Every candidate asks the same question, so that it is put once; the first one bears what it cost.
+        """
+        place = beside.index(about)
+        first_round = briefing.model_copy(update={"round": briefing.round - place})
+        draft = self._edits("drafts", first_round, beside[0], texts=texts, beside=beside, place=place)
+        return draft if place == 0 else draft.model_copy(update={"cost": Cost()})
 
     def repair(self, briefing: Briefing, broken: Broken | Built, attempt: int) -> Draft:
         """Edits that mend the candidate, its hypothesis unchanged; made against the best version."""
@@ -299,7 +315,8 @@ class ModelPlanner:
             **self._context(briefing).planning(without_tools=not tools),
             "metric": briefing.target.primary_metric,
             "example": f"{briefing.sources[0].path if briefing.sources else 'path'}:1",
-            "most": MOST,
+            "most": max(MOST, briefing.candidates),
+            "candidates": briefing.candidates,
             "tools": bool(tools),
             "tool_calls": self._limits.tool_calls,
             "number_lines": True,
@@ -346,22 +363,30 @@ class ModelPlanner:
         *,
         texts: Mapping[str, str],
         evidence: str = "",
+        beside: tuple[Hypothesis, ...] = (),
+        place: int = 0,
         **more: Any,
     ) -> Draft:
-        """Ask for edits of `texts`; give them as edits of the best version."""
+        """Ask for edits of `texts`; give them as edits of the best version.
+
+        `beside`: all candidates that one answer is about; `place`: the one whose edits are wanted.
+        """
         contract = briefing.contract
         variables = {
-            **self._context(briefing).drafting(about, texts, evidence=evidence),
+            **self._context(briefing).drafting(about, texts, evidence=evidence, beside=beside),
             "number_lines": False,
             "whole_lines": EARLIER_WHOLE_LINES,
+            **({"candidates": len(beside)} if beside else {}),
             **more,
         }
         # the tools read the best version, so they help only where that is what is edited
         tools = self._tools() if name in ("baseline", "draft") and ELIDED in variables["sources"] else ()
         question = self._add_tools(self._question(name, briefing, {**variables, "tools": bool(tools)}), briefing, tools)
-        question = self._add_checks(question, lambda: of_edits(texts, contract))
+        question = self._add_checks(question, lambda: of_edits(texts, contract, candidates=len(beside) or 1))
         exchange: Exchange[EditedFiles | str] = talk(
-            self._model, question, lambda text: answers.read_end(text) or apply_answer(text, texts, contract)
+            self._model,
+            question,
+            lambda text: answers.read_end(text) or apply_candidate(text, texts, contract, len(beside) or 1, place),
         )
         prompts = self._wording.identities(name, tools=bool(tools))
         if isinstance(exchange.value, Wrong):
@@ -370,6 +395,8 @@ class ModelPlanner:
         if isinstance(exchange.value, str):
             why = f"nothing is left: {exchange.value}"
             return Draft(edits=(), refusal=why, exhausted=exchange.value, prompts=prompts, cost=exchange.cost)
+        if beside and not exchange.value.edits:
+            return Draft(edits=(), refusal="the answer has no edits for it", prompts=prompts, cost=exchange.cost)
         changed = {edit.path: edit.text for edit in exchange.value.edits if edit.text is not None}
         edits = measurements.against_best(briefing, {**texts, **changed})
         if not edits:
@@ -379,8 +406,8 @@ class ModelPlanner:
         )
 
 
-def _proposal(exchange: Exchange[CheckedDirections], round: int) -> Proposal:
-    """A refusal is a round of its own, so that it is on record with what it cost."""
+def _proposal(exchange: Exchange[CheckedDirections], round: int, candidates: int) -> Proposal:
+    """The best directions, at most `candidates`. A refusal is a round of its own, so that it is on record with its cost."""
     chosen = exchange.value
     if isinstance(chosen, Wrong):
         why = f"no usable direction in two answers; the last: {chosen.why}"
@@ -388,11 +415,20 @@ def _proposal(exchange: Exchange[CheckedDirections], round: int) -> Proposal:
     dropped = (*exchange.complaints, *chosen.dropped)
     if not chosen.hypotheses:
         return Proposal(hypothesis=None, dropped=dropped, exhausted=chosen.exhausted, cost=exchange.cost)
-    best, *alternatives = chosen.hypotheses
+    best, *others = chosen.hypotheses[:candidates]
+    alternatives = chosen.hypotheses[1 + len(others) :]
+    beside = (best, *others) if others else ()
     ranked = tuple(
         f"{alternative.id}: {alternative.change}{_describe_expectation(alternative)}" for alternative in alternatives
     )
-    return Proposal(hypothesis=best, ranked=ranked, dropped=dropped, cost=exchange.cost)
+    return Proposal(
+        hypothesis=best,
+        ranked=ranked,
+        dropped=dropped,
+        others=tuple(Proposal(hypothesis=other, beside=beside) for other in others),
+        beside=beside,
+        cost=exchange.cost,
+    )
 
 
 def _describe_expectation(about: Hypothesis) -> str:
