@@ -24,6 +24,8 @@ from ridgeline.sandbox.isolation.process import launch_detached
 RIDGELINE = (sys.executable, "-P", "-m", "ridgeline")  # -P: a folder of somebody is no place to import from
 WAIT_S = 5.0
 """So long a client waits at most before it is told the job's name instead of the result."""
+END_S = 10.0
+"""So long each command is waited for that was asked to end."""
 LOG_LINES = 12
 """Last lines of what a running command says that a client is shown."""
 LOG_BYTES = 8_000
@@ -75,7 +77,9 @@ class Job:
 class Jobs:
     """All that this server started."""
 
-    def __init__(self) -> None:
+    def __init__(self, command: Sequence[str] = RIDGELINE, *, wait_s: float = WAIT_S) -> None:
+        self._command = tuple(command)
+        self._wait_s = wait_s
         self._folder: Path | None = None
         self._jobs: dict[str, Job] = {}
 
@@ -89,12 +93,12 @@ class Jobs:
             self._folder = Path(tempfile.mkdtemp(prefix="ridgeline-"))
         name = f"{words[0]}-{len(self._jobs) + 1}"
         output, log = self._folder / f"{name}.json", self._folder / f"{name}.log"
-        argv = (*RIDGELINE, *words, "--json")
+        argv = (*self._command, *words, "--json")
         process = launch_detached(argv, cwd=cwd, log=log, output=output, without=("RIDGELINE_TOKEN",))
         job = Job(name, process, output, log, ends_with_server, about or {})
         self._jobs[name] = job
         with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(WAIT_S)
+            process.wait(self._wait_s)
         return job.describe()
 
     def find(self, name: str) -> Job:
@@ -106,9 +110,12 @@ class Jobs:
 
     def close(self) -> None:
         """End what nobody will ask for any more; campaigns go on."""
-        for job in self._jobs.values():
-            if job.ends_with_server:
-                job.end()
+        abandoned = [job for job in self._jobs.values() if job.ends_with_server]
+        for job in abandoned:
+            job.end()
+        for job in abandoned:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                job.process.wait(END_S)
         if self._folder is not None:
             shutil.rmtree(self._folder, ignore_errors=True)
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,9 @@ pytest.importorskip("mcp")
 from ridgeline.agent.campaign.approvals import ApprovalFiles
 from ridgeline.agent.errors import UserError
 from ridgeline.agent.mcp import desk
+from ridgeline.agent.mcp.commands import Commands
 from ridgeline.agent.mcp.desk import Desk, Roots
+from ridgeline.agent.mcp.jobs import MOST_JOBS, Jobs
 from ridgeline.agent.mcp.server import offers, outcome
 from ridgeline.agent.providers.base import Ask, Message
 from ridgeline.agent.providers.mailbox import Mailbox
@@ -58,11 +61,19 @@ def campaign(root) -> Path:
 
 
 @pytest.fixture
-def call(root):
+def jobs():
+    all_jobs = Jobs()
+    yield all_jobs
+    all_jobs.close()
+
+
+@pytest.fixture
+def call(root, jobs):
     """`call("status", campaign=...)` -> what the tool told; an error is the text that the client gets."""
 
     def ask(tool: str, *, read_only: bool = False, **arguments):
-        said = outcome(offers(Desk(Roots([root])), read_only=read_only), tool, arguments)
+        roots = Roots([root])
+        said = outcome(offers(Desk(roots), Commands(roots, jobs), read_only=read_only), tool, arguments)
         text = said.content[0].text
         if said.is_error:
             assert "\n" not in text
@@ -258,9 +269,46 @@ def test_the_report_comes_in_parts_and_without_keys(call, campaign, monkeypatch)
 def test_who_may_only_read_cannot_write(call, campaign):
     ask_a_person(campaign)
     said = call("approve", read_only=True, campaign=NAME, key=KEY, choice="approve", by="Ada")
-    assert said == "approve: no such tool; known: status, parse_bench_csv, queue, report"
+    assert said == "approve: no such tool; known: status, parse_bench_csv, queue, report, audit, knowledge, job"
 
 
 def test_a_folder_that_is_none_is_refused(tmp_path):
     with pytest.raises(UserError, match="no such folder"):
         Roots([tmp_path / "nowhere"])
+
+
+def test_a_job_runs_until_it_is_ended_or_the_server_is(tmp_path):
+    jobs = Jobs((sys.executable, "-IS", "-c", "import time; time.sleep(600)"), wait_s=0.0)
+    about = {"campaign": "x"}
+    said = jobs.start(["bench"], cwd=tmp_path, about=about)
+    assert (said["state"], said["campaign"], said["job"]) == ("running", "x", "bench-1")
+    ended = jobs.find("bench-1")
+    ended.end()
+    ended.process.wait(60)
+    with pytest.raises(UserError, match="bench-1: ended with exit code -15 and no result"):
+        ended.describe()
+    for _ in range(MOST_JOBS):
+        jobs.start(["bench"], cwd=tmp_path)
+    with pytest.raises(UserError, match="jobs are running"):
+        jobs.start(["bench"], cwd=tmp_path)
+    with pytest.raises(UserError, match="started no such job; known: bench-1"):
+        jobs.find("run-9")
+    abandoned = jobs.find("bench-2")
+    jobs.close()
+    assert abandoned.process.wait(60) == -15
+
+
+def test_a_campaign_outlives_the_server_and_a_long_result_comes_in_parts(tmp_path):
+    long = "import sys, time; time.sleep(600 * ('run' in sys.argv)); print('[' + '1,' * 30000 + '1]')"
+    jobs = Jobs((sys.executable, "-IS", "-c", long), wait_s=60.0)
+    said = jobs.start(["audit"], cwd=tmp_path)
+    assert (said["state"], said["exit_code"], said["next_offset"]) == ("ended", 0, desk.PART)
+    rest = jobs.find("audit-1").describe(said["next_offset"])
+    assert json.loads(said["text"] + rest["text"]) == [1] * 30001
+    campaigns = Jobs((sys.executable, "-IS", "-c", long), wait_s=0.0)
+    campaigns.start(["run"], cwd=tmp_path, ends_with_server=False)
+    job = campaigns.find("run-1")
+    campaigns.close()
+    assert job.running
+    job.end()
+    assert job.process.wait(60) == -15
