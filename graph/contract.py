@@ -43,6 +43,11 @@ Backend = Literal["TRITON", "CK", "HIPBLASLT", "TURBO", "FLYDSL", "HIP", "CUDA",
 Mode = Literal["repo", "workspace"]
 
 
+def takes_csv(argv: tuple[str, ...]) -> bool:
+    """Whether a command is told where to write its CSV."""
+    return any("{csv}" in word for word in argv)
+
+
 class BenchmarkOutput(Value):
     """Prerequisite 5: what the benchmark writes. The header is frozen at the baseline; drift raises."""
 
@@ -78,18 +83,26 @@ class BenchmarkOutput(Value):
 
 
 class ProjectOutput(Value):
-    """What `benchmark_command` writes, where a project's own benchmark has other columns than the quick one."""
+    """What a program of the project writes, where it has other columns than `benchmark_output`.
+
+    That is `benchmark_command`, and any command without `{csv}`, which writes `file`.
+    """
 
     columns: tuple[str, ...] = Field(min_length=2)
     """Its CSV header, in order, byte for byte. Columns of `benchmark_output` that it has are read; others count as left out."""
     label: str
     """A row's label in `benchmark_output`, made of its columns: `M{M}_N{N}_K{K}`. Of rows with one label the first counts."""
-    check: str = "Check"
+    check: str | None = "Check"
+    """Null where no column says it: then the rule of `correctness` does, for its column in each row."""
+    time_us: Annotated[str | None, Field(exclude_if=lambda column: column is None)] = None
+    """Column of microseconds, which `scoring.time_ms` of `benchmark_output` is made of."""
+    file: Annotated[str | None, Field(exclude_if=lambda file: file is None)] = None
+    """What a command that takes no `{csv}` writes, from the contract's folder; not committed, and removed before each run."""
 
     @model_validator(mode="after")
     def _names_its_columns(self) -> Self:
-        for name in (*re.findall(r"\{([^{}]*)\}", self.label), self.check):
-            if name not in self.columns:
+        for name in (*re.findall(r"\{([^{}]*)\}", self.label), self.check, self.time_us):
+            if name is not None and name not in self.columns:
                 raise ValueError(f"column {name!r} is not among columns; add it or correct the name")
         return self
 
@@ -393,9 +406,27 @@ class Contract(Value):
             if name and name not in self.benchmark_output.columns and not self.scoring.combined:
                 raise ValueError(f"scoring: column {name!r} is not in benchmark_output.columns; correct one of them")
         for field in ("benchmark_command", "quick_command"):
-            if not any("{csv}" in word for word in getattr(self, field)):
-                raise ValueError(f"{field}: has no {{csv}}; say where the benchmark must write its CSV")
+            if not takes_csv(getattr(self, field)) and self.fixed_file is None:
+                raise ValueError(
+                    f"{field}: has no {{csv}}; say where the benchmark must write its CSV, or what it writes as it is"
+                    " under project_output: file"
+                )
+        output, rule = self.project_output, self.correctness
+        if output is not None and output.check is None and (rule.kind != "column" or rule.column not in output.columns):
+            raise ValueError(
+                "project_output.check: is null; then correctness needs kind: column, and one of those columns"
+            )
         return self
+
+    @property
+    def fixed_file(self) -> str | None:
+        """The CSV that commands without `{csv}` write, from the contract's folder."""
+        return self.project_output.file if self.project_output else None
+
+    def read_as(self, field: str) -> ProjectOutput | None:
+        """How the CSV of that command is read; None where it has the columns of `benchmark_output`."""
+        fixed = field == "quick_command" and not takes_csv(self.quick_command)
+        return self.project_output if fixed or field == "benchmark_command" else None
 
     @property
     def judged(self) -> bool:

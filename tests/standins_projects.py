@@ -95,6 +95,31 @@ if "no csv" not in text:
 '''
 
 
+FLYDSL_CONTRACT = """
+contract: 1
+target_op: paged_attention
+target_backend: FLYDSL
+target_gpu: MI300X
+kernel_source: kernels/pa_decode.py
+protected: tests/**
+test_command: &fixed python tests/kernels/test_pa.py
+benchmark_command: *fixed
+quick_command: *fixed
+correctness: {kind: column, column: err_flydsl_ps, op: "==", threshold: 0}
+project_output:
+  file: pa_results.csv
+  columns: [block_size, mtp, head_size, err_flydsl_ps, us_flydsl_ps]
+  label: block_size{block_size}_mtp{mtp}_head_size{head_size}
+  check: null
+  time_us: us_flydsl_ps
+benchmark_output:
+  columns: [label, block_size, mtp, head_size, Check, err_flydsl_ps, us_flydsl_ps, Time (ms)]
+scoring: {primary_metric: us_flydsl_ps, higher_is_better: false, time_ms: Time (ms)}
+execution_mode: repo
+rebuild: {required: false}
+"""
+
+
 def kernel(speed: float, *, right: bool = True) -> str:
     """Source of the GEMM kernel."""
     return f'"""Blockwise FP8 GEMM."""\n\nSPEED = {speed}\nRIGHT = {right}\n'

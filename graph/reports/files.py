@@ -206,7 +206,9 @@ def quick_script(history: History, *, worktree: str) -> str:
     """The script; without a baseline its list of shapes is empty and it refuses to run (exit 2)."""
     contract = history.contract
     shapes = history.baseline.representative if history.baseline else ()
-    columns = contract.benchmark_output.columns
+    own, output, rule = contract.read_as("quick_command"), contract.benchmark_output, contract.correctness
+    columns = own.columns if own else output.columns
+    by_rule = own is not None and own.check is None
     return render(
         "quick_test_bench.v1.py",
         campaign=repr(history.opened.target.campaign),
@@ -217,8 +219,9 @@ def quick_script(history: History, *, worktree: str) -> str:
         build=_list_words(contract.rebuild.command or ()),
         header=repr(",".join(columns)),
         digest=schema_sha256(columns),
-        label=repr(contract.benchmark_output.label),
-        check=repr(contract.benchmark_output.check),
+        label=repr(own.label if own else f"{{{output.label}}}"),
+        check=repr((rule.column, rule.op, rule.threshold) if by_rule else (own.check if own else output.check)),
+        file=repr(own.file if own else None),
         timeout=contract.timeouts.benchmark_s,
         build_timeout=contract.timeouts.build_s,
     )

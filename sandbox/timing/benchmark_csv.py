@@ -5,7 +5,6 @@ import csv
 import io
 import math
 import re
-import secrets
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -19,9 +18,9 @@ from ridgeline.graph.values import Named, Value
 from ridgeline.sandbox.devices.gate import LeasedCard
 from ridgeline.sandbox.devices.tools import CardWatch, smi_of
 from ridgeline.sandbox.devices.values import Conditions
-from ridgeline.sandbox.isolation.directory_pool import fresh_folder, read_left
 from ridgeline.sandbox.isolation.environment import select_variables
 from ridgeline.sandbox.timing.observation import CoreWatch
+from ridgeline.sandbox.workspace.checker import obeys
 from ridgeline.sandbox.workspace.commands import Commands, fill, pinned_core, pinned_to, summarize_exit
 
 # Reads the CSV of a benchmark against the header that was frozen at the baseline; whatever is off is named.
@@ -60,7 +59,7 @@ def read_rows(
         return cells
     label = contract.benchmark_output.label
     if project is not None:
-        cells = translate(cells, project, contract.benchmark_output)
+        cells = translate(cells, project, contract)
     if problem := _wrong_labels([row[label] for row in cells], requested, exact):
         return problem
     rows: list[Row] = []
@@ -74,16 +73,27 @@ def read_rows(
     return tuple(rows)
 
 
-def translate(rows: Sequence[Cells], project: ProjectOutput, output: BenchmarkOutput) -> list[Cells]:
+def translate(rows: Sequence[Cells], project: ProjectOutput, contract: Contract) -> list[Cells]:
     """Rows of a project's own benchmark in the contract's columns, one for each label; what it does not say is left out."""
     by_label: dict[str, Cells] = {}
+    output, time_ms = contract.benchmark_output, contract.scoring.time_ms
     for row in rows:
         name = "".join(
             row[part] if position % 2 else part for position, part in enumerate(re.split(r"[{}]", project.label))
         )
         cells = {column: row.get(column, ABSENT) for column in output.columns}
-        by_label.setdefault(name, {**cells, output.label: name, output.check: row[project.check]})
+        if project.time_us and time_ms:
+            time_us = _number(row[project.time_us])
+            cells[time_ms] = row[project.time_us] if time_us is None else f"{time_us / 1000:.9g}"
+        by_label.setdefault(name, {**cells, output.label: name, output.check: _read_check(row, project, contract)})
     return list(by_label.values())
+
+
+def _read_check(row: Cells, project: ProjectOutput, contract: Contract) -> str:
+    """What the row's own column says; where it has none, the contract's rule of correctness."""
+    if project.check is not None:
+        return row[project.check]
+    return "PASS" if obeys(contract.correctness, row[contract.correctness.column or ""]) else "FAIL"
 
 
 def rows_of(times: Sequence[SizeTime], contract: Contract) -> tuple[Row, ...] | Problem:
@@ -297,25 +307,27 @@ class Stopwatch:
     """How long to wait for others who hold the device, in seconds."""
 
     def run(self, field: str, argv: Argv, *, values: Mapping[str, str], commits: tuple[str, ...], cwd: Path) -> Run:
-        """One process with `{csv}` in a new folder outside every tree, so that no older file can be read for its own.
+        """One process, of whose CSV nothing was there before, so that no older file can be read for its own.
 
         Raises `DeviceBusy` when the lease does not come, `ProgramMissing` when the command does not exist.
         """
         contract = self.commands.contract
         core = CoreWatch(pinned_core() if contract.threads == 1 else None)
-        with fresh_folder() as folder:
-            path = folder / f"{secrets.token_hex(8)}.csv"  # the folder may serve again, the name never
-            with self.commands.device(wait_s=self.wait_s) as bound, self._watching(bound) as card:
-                ran = _watch(self.commands, core).run_guarded(
-                    field,
-                    fill(argv, {"csv": str(path), **values}),
-                    commits=commits,
-                    cwd=cwd,
-                    timeout_s=contract.timeouts.benchmark_s,
-                    timed=True,
-                )
-            data = read_left(path)
-        return Run(exit=ran.exit, data=data, tampered=ran.tampered, conditions=_gather_conditions(core, card))
+        with (
+            self.commands.place_csv(argv, commit=commits[0], cwd=cwd) as path,
+            self.commands.device(wait_s=self.wait_s) as bound,
+            self._watching(bound) as card,
+        ):
+            ran = _watch(self.commands, core).run_guarded(
+                field,
+                fill(argv, {"csv": str(path), **values}),
+                commits=commits,
+                cwd=cwd,
+                timeout_s=contract.timeouts.benchmark_s,
+                timed=True,
+                csv=path,
+            )
+        return Run(exit=ran.exit, data=ran.csv, tampered=ran.tampered, conditions=_gather_conditions(core, card))
 
     def ask(self, question: Callable[[], T], *, commits: tuple[str, ...]) -> "JudgeAnswer[T]":
         """Ask the judge, which works in this process: under the lease, pinned and watched as a timed command is.

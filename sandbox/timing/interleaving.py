@@ -398,7 +398,8 @@ class WholeProcesses:
         if failure := run.find_failure(commit, who=who):
             return failure
         exact = any("{shapes}" in word for word in self.contract.quick_command)
-        rows = read_rows(run.data, self.contract, requested=question.shapes, exact=exact)
+        project = self.contract.read_as("quick_command")
+        rows = read_rows(run.data, self.contract, requested=question.shapes, exact=exact, project=project)
         if isinstance(rows, Problem):
             return unusable(rows, commit, who=who, seconds=run.exit.seconds)
         if wrong := [row.label for row in rows if row.check != "PASS"]:

@@ -304,8 +304,7 @@ class ContractTimer:
             return failure
         exact = any("{shapes}" in word for word in command)
         contract = self._commands.contract
-        project = contract.project_output if field == "benchmark_command" else None
-        rows = read_rows(run.data, contract, requested=shapes, exact=exact, project=project)
+        rows = read_rows(run.data, contract, requested=shapes, exact=exact, project=contract.read_as(field))
         if isinstance(rows, Problem):
             return _explain(unusable(rows, commit, who=field, seconds=run.exit.seconds), run.exit.output)
         if not run.exit.ok and all(row.check == "PASS" for row in rows):

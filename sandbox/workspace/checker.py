@@ -6,20 +6,18 @@ import io
 import math
 import operator
 import re
-import secrets
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Literal
 
-from ridgeline.graph.contract import Argv, Correctness
+from ridgeline.graph.contract import Argv, Correctness, takes_csv
 from ridgeline.graph.evidence import Exit, PrintedLine, TestOutput, TestResult
 from ridgeline.graph.finding import KeyTerm, Simulation
 from ridgeline.graph.judgment import JudgeFailed, Judgment
 from ridgeline.graph.ports import Judge
 from ridgeline.sandbox.audit.simulation import simulate
 from ridgeline.sandbox.devices.ceilings import interpreter_of
-from ridgeline.sandbox.isolation.directory_pool import fresh_folder, read_left
 from ridgeline.sandbox.workspace.builder import BuildBroken, ContractBuilder
 from ridgeline.sandbox.workspace.commands import Commands, GuardedRun, environment_of, fill, summarize_exit, tail
 from ridgeline.sandbox.workspace.globs import matches
@@ -79,15 +77,12 @@ class ContractChecker:
             tree = self._builder.ensure_built(commit)
         except BuildBroken as error:
             return _unbuilt(commit, error)
-        with fresh_folder() as folder:
-            path = folder / f"{secrets.token_hex(8)}.csv"  # the folder may serve again, the name never
-            with self._card():
-                ran = self._commands.run_guarded(
-                    field, fill(command, {"csv": str(path)}), commits=(commit,), cwd=tree, timeout_s=timeout_s
-                )
-            expects_csv = any("{csv}" in word for word in command)
-            data = read_left(path)
-        kind, detail = self._judge(ran, data, expects_csv)
+        with self._commands.place_csv(command, commit=commit, cwd=tree) as path, self._card():
+            ran = self._commands.run_guarded(
+                field, fill(command, {"csv": str(path)}), commits=(commit,), cwd=tree, timeout_s=timeout_s, csv=path
+            )
+        data = ran.csv
+        kind, detail = self._judge(ran, data, takes_csv(command))
         result = _result(kind, commit, detail, ran.exit.seconds)
         if kind in ("pass", "incorrect"):
             rel_err = read_rel_err(self._commands.contract.correctness, csv_data=data, output=ran.exit.output)
@@ -182,8 +177,7 @@ def wrong(rule: Correctness, *, csv_data: bytes | None, output: str) -> str | No
     column = rule.column or rule.kind
     cells = _in_csv(csv_data, column) if csv_data is not None else _in_output(output, column)
     for place, cell in cells:
-        value = _value(cell)
-        if math.isnan(value) or not COMPARE[op](value, threshold):
+        if not obeys(rule, cell):
             return f"{place}: {column} = {cell}, needed {op} {threshold:g}"
     return None
 
@@ -209,6 +203,13 @@ def read_rel_err(rule: Correctness, *, csv_data: bytes | None, output: str) -> f
 def _error_of_snr(snr_db: float) -> float:
     """||out - ref|| / ||ref|| from 10 log10(||ref||^2 / ||out - ref||^2)."""
     return math.pow(10.0, -snr_db / 20.0)
+
+
+def obeys(rule: Correctness, cell: str) -> bool:
+    """Whether one value is within the rule's bound."""
+    op, threshold = _bound(rule)
+    value = _value(cell)
+    return not math.isnan(value) and COMPARE[op](value, threshold)
 
 
 def _bound(rule: Correctness) -> tuple[str, float]:

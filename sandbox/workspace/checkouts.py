@@ -94,6 +94,10 @@ class Trees:
             return self.tree(_real(commit))
         return self._workspace.repository().line("rev-parse", "--verify", "--quiet", f"{_real(commit)}:{folder}")
 
+    def is_committed(self, commit: str, path: str) -> bool:
+        """Whether a version has that file, from the contract's folder."""
+        return path in self._workspace.files(_real(commit))
+
     def top(self, commit: str) -> Path:
         """The whole checkout of that commit. Raises NoSuchBase for an unknown one."""
         self.at(commit)

@@ -3,19 +3,21 @@
 import contextlib
 import os
 import re
+import secrets
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ridgeline.graph.contract import OURSELVES, Contract
+from ridgeline.graph.contract import OURSELVES, Contract, takes_csv
+from ridgeline.graph.errors import WorldError
 from ridgeline.graph.evidence import Exit
 from ridgeline.graph.ports import Judge
 from ridgeline.sandbox.devices.gate import CardGate, LeasedCard
 from ridgeline.sandbox.devices.idle import unbound
 from ridgeline.sandbox.devices.lease import lease
 from ridgeline.sandbox.devices.values import Kind, device_kind
-from ridgeline.sandbox.isolation.directory_pool import list_lent
+from ridgeline.sandbox.isolation.directory_pool import fresh_folder, list_lent, read_left, remove_tree
 from ridgeline.sandbox.isolation.environment import select_variables
 from ridgeline.sandbox.isolation.process import HangWatchdog, run
 from ridgeline.sandbox.isolation.rooms import Room
@@ -41,6 +43,8 @@ class GuardedRun:
     exit: Exit
     tampered: tuple[str, ...]
     """Evaluation files that are not the committed ones; sources and binaries that are not those that were built."""
+    csv: bytes | None = None
+    """What it left where it was to write its CSV; None where nothing is."""
 
 
 @dataclass(kw_only=True)
@@ -88,6 +92,7 @@ class Commands:
         timeout_s: float,
         timed: bool = False,
         profiler: bool = False,
+        csv: Path | None = None,
     ) -> GuardedRun:
         """Run the contract's command `field` with the evaluation files of all `commits` restored before it.
 
@@ -99,7 +104,27 @@ class Commands:
             ended = self.plain(
                 field, argv, cwd=cwd, timeout_s=timeout_s, timed=timed, profiler=profiler, commits=commits
             )
-        return GuardedRun(exit=ended, tampered=guard.tampered)
+            data = read_left(csv) if csv else None  # here: what a run adds to its checkout is taken away from it
+        return GuardedRun(exit=ended, tampered=guard.tampered, csv=data)
+
+    @contextlib.contextmanager
+    def place_csv(self, argv: tuple[str, ...], *, commit: str, cwd: Path) -> Iterator[Path]:
+        """Where a command writes its CSV, free of what an earlier run left; nothing is there after the block.
+
+        A new name in a new folder, or what a command without `{csv}` writes. Raises WorldError where that is committed.
+        """
+        fixed = None if takes_csv(argv) else self.contract.fixed_file
+        if fixed is None:
+            with fresh_folder() as folder:
+                yield folder / f"{secrets.token_hex(8)}.csv"  # the folder may serve again, the name never
+            return
+        if self.trees.is_committed(commit, fixed):
+            raise WorldError(
+                f"project_output.file: {fixed} is committed; take it out of git: a run must be seen to write it"
+            )
+        remove_tree(cwd / fixed)
+        yield cwd / fixed
+        remove_tree(cwd / fixed)
 
     @contextlib.contextmanager
     def guard(self, commits: tuple[str, ...]) -> Iterator["Guard"]:

@@ -12,10 +12,11 @@ import yaml
 
 from ridgeline.agent.campaign import wiring
 from ridgeline.agent.contract_file import load
+from ridgeline.graph.errors import WorldError
 from ridgeline.graph.trial import WRAPS
 from ridgeline.graph.values import FileEdit
 from tests.repositories import git, make_repository
-from tests.standins_projects import KERNEL, SENTENCE, flydsl, kernel, primus_turbo, write_pytest
+from tests.standins_projects import FLYDSL_CONTRACT, KERNEL, SENTENCE, flydsl, kernel, primus_turbo, write_pytest
 from tests.standins_smi import stand_in
 from tests.world import ScriptedPlanner
 
@@ -331,3 +332,51 @@ def test_the_router_asks_for_each_required_input_that_is_missing(cli, tmp_path, 
     for name in ("platform", "framework", "kernel_demo"):
         assert (f"{name}: is not given" in said.err) == (name in left_out)
     assert not (tmp_path / "ws").exists()
+
+
+@pytest.mark.feature("F100")
+@pytest.mark.parametrize(
+    ("text", "kind", "detail", "reason"),
+    [
+        ("SPEED = 100\n", "pass", "", None),
+        ("SPEED = 100  # wrong\n", "incorrect", "row 1: err_flydsl_ps = 0.25, needed == 0", None),
+        ("SPEED = 100  # crashes\n", "crash", "exit code 1", "no_csv"),
+        ("SPEED = 100  # no csv\n", "crash", "wrote no CSV", "no_csv"),
+        ("SPEED = 100  # no error column\n", "crash", "no column 'err_flydsl_ps'", "schema_drift"),
+    ],
+)
+def test_a_program_without_arguments_label_or_check_is_described_as_it_is(
+    tmp_path, machine, text, kind, detail, reason
+):
+    root = make_repository(tmp_path / "flydsl", {**flydsl(text), "ridgeline.yaml": FLYDSL_CONTRACT})
+    (root / "pa_results.csv").write_text("of a run by hand: not committed, and no result of anything\n")
+    with wiring.measuring(load(root)) as (ports, commit):
+        test = ports.checker.check(commit, purpose="test")
+        assert test.kind == kind, test.detail
+        assert detail in test.detail
+        asked = {"level": "quick", "source": "quick", "repeat": 0, "purpose": "test"}
+        run = ports.timer.benchmark(commit, shapes=("block_size64_mtp0_head_size128",), **asked)
+        if reason:
+            assert run.reason == reason
+            return
+        (row,) = run.rows
+        assert (row.label, row.check) == ("block_size64_mtp0_head_size128", "PASS" if kind == "pass" else "FAIL")
+        assert (row.metric("us_flydsl_ps"), row.metric("Time (ms)")) == (14.0, 0.014)
+        assert row.config_class.startswith("block_size=64")
+        if kind == "pass":
+            labels = ("block_size16_mtp0_head_size128", "block_size64_mtp0_head_size128")
+            pair = {"first_pair": 0, "pairs": 1, "blocks": 1, "purpose": "test"}
+            compared = ports.timer.compare(best=commit, candidate=commit, shapes=labels, **pair)
+            # its rows were read; whether the machine was quiet meanwhile is no matter
+            assert getattr(compared, "reason", "unstable") == "unstable"
+
+
+@pytest.mark.feature("F100")
+def test_a_fixed_file_that_is_committed_is_refused(tmp_path, machine):
+    files = {**flydsl(), "ridgeline.yaml": FLYDSL_CONTRACT, "pa_results.csv": "err_flydsl_ps\n0\n"}
+    root = make_repository(tmp_path / "flydsl", files)
+    with (
+        wiring.measuring(load(root)) as (ports, commit),
+        pytest.raises(WorldError, match="pa_results.csv is committed"),
+    ):
+        ports.checker.check(commit, purpose="test")

@@ -234,6 +234,28 @@ def test_quick_script_never_hides_a_failure(
     assert words in done.stderr
 
 
+@pytest.mark.feature("F010", "F100")
+@pytest.mark.parametrize(("wrong", "code"), [("0", 0), ("0.25", 1)])
+def test_quick_script_reads_a_program_without_arguments_label_or_check(tmp_path: Path, wrong: str, code: int) -> None:
+    (tmp_path / "bench.py").write_text(
+        f"open('own.csv', 'w').write('n,error,us\\n1,{wrong},10\\n2,0,20\\n3,0.5,30\\n')\n"
+    )
+    (tmp_path / "own.csv").write_text("of an earlier run\n")
+    columns = ("n", "error", "us")
+    contract = make_contract(
+        quick_command=(sys.executable, "bench.py"),
+        correctness={"kind": "column", "column": "error"},
+        project_output={"columns": columns, "label": "n{n}", "check": None, "file": "own.csv"},
+    )
+    history = make_history(
+        opened=make_opened(contract=contract, contract_path="ridgeline.yaml"),
+        baseline=make_baseline(representative=("n1", "n2")),
+    )
+    done = launch(script(tmp_path, history, str(tmp_path)))
+    assert (done.returncode, done.stderr) == (code, "")
+    assert done.stdout.splitlines()[0] == "n,error,us"
+
+
 @pytest.mark.feature("F010")
 def test_quick_script_names_a_missing_tree_or_program(tmp_path: Path, project: tuple[Path, History]) -> None:
     _, history = project
