@@ -77,3 +77,17 @@ def test_a_report_names_the_command_that_exports_it(tmp_path, name, command):
     with pytest.raises(RecordingError) as refused:
         read_recordings(tmp_path / name)
     assert str(refused.value).endswith(command)
+
+
+def test_its_statistics_tell_medians_and_calls(tmp_path):
+    path = tmp_path / "run_cuda_gpu_kern_sum.csv"
+    path.write_text(
+        "Time (%),Total Time (ns),Instances,Avg (ns),Med (ns),Min (ns),Max (ns),StdDev (ns),Name\n"
+        '75.0,3000,3,1000.0,900.0,800,1300,264.6,"void tile<float>(float*, int)"\n'
+        "25.0,1000,2,500.0,500.0,400,600,141.4,other\n"
+    )
+    (one,) = read_recordings(path)
+    assert (one.format, one.tool, one.vendor, one.sum_ns) == ("nsys_stats", "nsys", "nvidia", 4000)
+    tile, other = one.kernels
+    assert (tile.display, tile.calls, tile.median_ns, tile.min_ns, tile.max_ns) == ("tile<float>", 3, 900, 800, 1300)
+    assert (other.calls, other.share, one.warnings) == (2, 0.25, ())

@@ -22,7 +22,7 @@ WHOLE_FILES = ("rocpd", "results_json", "torch_trace", "nsys")
 """Modules with `sniff(path) -> bool` and `read_recordings(path) -> Recordings` that are asked next: a file each."""
 KNOWN = (
     "rocprofv3's kernel_trace, kernel_stats, counter_collection, agent_info and API traces (CSV), results.json, rocpd "
-    "databases, thread traces and PC samples; rocprof-compute folders; ncu's CSV pages; nsys' SQLite exports; "
+    "databases, thread traces and PC samples; rocprof-compute folders; ncu's CSV pages; nsys' SQLite exports and kernel sums; "
     "torch.profiler's traces; a tar.gz of any of these"
 )
 REPORTS = {

@@ -41,8 +41,8 @@ ALIASES: Mapping[str, tuple[str, ...]] = {
     "workgroup": ("workgroup_size",),
     "counter": ("counter_name",),
     "value": ("counter_value",),
-    "calls": ("calls",),
-    "total": ("totaldurationns",),
+    "calls": ("calls", "instances"),
+    "total": ("totaldurationns", "total time (ns)"),
 }
 """Our name of a column, and the names that tool versions gave it, in lower case."""
 
