@@ -81,7 +81,7 @@ HARDWARE = {
 THREADS = 1024
 """The most in a block, on every architecture here."""
 TENSOR_COLUMNS = 512
-"""Of tensor memory per SM (sm_100): a block that allocates all is alone on its SM."""
+"""Of tensor memory per SM (sm_100; NVIDIA's Tilus guide): a block that allocates all is alone on its SM."""
 SGPR_FREE = 100
 """More SGPRs than these leave room for 7 waves of a SIMD (gfx9)."""
 SGPR_WAVES = 7
