@@ -182,3 +182,25 @@ def test_a_person_may_keep_another_candidate_than_the_fastest(tmp_path):
     verdicts = dict(zip((2, 3, 4), campaign.verdicts(), strict=True))
     assert verdicts == {slower: "faster", faster: "outpaced", 4: "not_better"}
     assert campaign.history().rounds[0].decisions[0].by == "Ada"
+
+
+class PlanReader(SideBySide):
+    """Keeps the plan that stands when an edit of it is asked for."""
+
+    files, plans = None, {}
+
+    def draft(self, briefing, proposal):
+        name = f"plans/v{briefing.round - 1}_plan.md"
+        self.plans[name] = self.files.read(name)
+        return super().draft(briefing, proposal)
+
+
+@pytest.mark.feature("F032")
+def test_each_candidates_plan_is_there_before_its_edit_and_stays_as_it_was(tmp_path):
+    planner = PlanReader("speed 110", "speed 150", "speed 112")
+    limits = make_limits(target_peak_fraction=None, max_restarts=0, candidates=3)
+    campaign = make_campaign(tmp_path, planner=planner, limits=limits)
+    planner.files, planner.plans = campaign.files, {}
+    campaign.drive()
+    assert len(planner.plans) == 3
+    assert planner.plans == {name: campaign.files.read(name) for name in planner.plans}
