@@ -2,6 +2,7 @@
 
 import re
 import resource
+import shutil
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -234,7 +235,8 @@ def _sample(
     with tempfile.TemporaryDirectory(prefix="ridgeline-perf-") as folder:
         data = f"{folder}/perf.data"
         try:
-            recording = ("perf", "record", "-q", "-F", str(PERF_HZ), "-o", data, "--", *command)
+            program = shutil.which(command[0], path=environment.get("PATH")) or command[0]  # perf looks elsewhere first
+            recording = ("perf", "record", "-q", "-F", str(PERF_HZ), "-o", data, "--", program, *command[1:])
             sampled = run(recording, cwd=copy, timeout_s=PERF_S, env=environment)
         except ProgramMissing:
             return (), ("perf is not installed: no samples say where the time goes",)
