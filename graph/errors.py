@@ -8,6 +8,7 @@ MEND = "`ridgeline fsck CAMPAIGN` says what is whole, with --repair it mends wha
 OPTIONAL_PACKAGES: Mapping[str, str] = {
     "inspect_ai": "inspect-ai>=0.3.285,<0.4",
     "litellm": "litellm>=1.105,<1.106",
+    "ray": "ray>=2.50",
     "torch": "torch>=2.6",
     "triton": "triton>=3.6",
 }

@@ -327,8 +327,8 @@ def _find_branch(campaign: Path, history: History) -> Iterator[Damage]:
         return
     try:
         user = Repository(root).git
-        if not user.has(opened.upstream_commit):
-            return
+        if not (user.has(opened.upstream_commit) and mirror.has(opened.upstream_commit)):
+            return  # with a broken repository of its own nobody knows what the campaign made
         tip = user.tip(f"refs/heads/{opened.branch}")
     except (NotAGitRepository, GitFailed):
         return

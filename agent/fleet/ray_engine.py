@@ -1,6 +1,6 @@
 """Runs attempts on a Ray cluster: a task each, with the processors, cards and label that the campaign needs.
 
-Ray is an extra (`pip install 'ridgeline[fleet]'`). A task is one command; when its worker ends, the command ends with it.
+Ray is an optional package. A task is one command; when its worker ends, the command ends with it.
 """
 
 import os
@@ -13,6 +13,7 @@ from typing import Any
 from ridgeline.agent.errors import UserError
 from ridgeline.agent.fleet.plan import Needs, Node
 from ridgeline.agent.suite.run import Ended
+from ridgeline.graph.errors import install_command
 from ridgeline.sandbox.isolation.confinement import death_signal_words
 
 ARCH_LABEL = "ray.io/accelerator-type"
@@ -43,7 +44,7 @@ class RayEngine:
         try:
             ray = import_module("ray")
         except ImportError:
-            raise UserError("fleet: Ray is not installed; pip install 'ridgeline[fleet]'") from None
+            raise UserError(f"fleet: Ray is not installed; {install_command('ray')}") from None
         self._ray = ray
         try:
             if address:
