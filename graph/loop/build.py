@@ -179,7 +179,9 @@ def where_to_begin(
     due = next_calibration(history)
     if due == "canary":
         return "canary"  # killed after a round was closed, before what that round makes due
-    return "calibrate" if due == "calibration" and not history.limits.calibration_late else "check_stop"
+    if due != "calibration" or (history.limits.calibration_late and not history.calibrations):
+        return "check_stop"  # the first one may wait for the first candidate, one that an alarm asks for does not
+    return "calibrate"
 
 
 def after_baseline(state: State, runtime: Runtime[Ports]) -> Literal["calibrate", "check_stop"]:

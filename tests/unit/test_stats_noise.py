@@ -2,10 +2,12 @@
 
 import math
 import statistics
+from types import SimpleNamespace
 
 import pytest
 
 from ridgeline.graph.evidence import Comparison, MixedEvidence
+from ridgeline.graph.loop import build
 from ridgeline.graph.record import Calibrated
 from ridgeline.graph.rules import calibration
 from ridgeline.graph.rules.history import noise as noise_on_record
@@ -181,6 +183,26 @@ REMEMBERED = QUIET.model_copy(update={"seconds": 0.0})
 )
 def test_when_identical_versions_are_timed(known, due):
     assert calibration.next_calibration(known) == due
+
+
+@pytest.mark.parametrize("late", [True, False])
+@pytest.mark.parametrize(
+    ("runs", "place"),
+    [
+        ((), {True: "check_stop", False: "calibrate"}),
+        ((calibrated(QUIET),), {True: "check_stop", False: "check_stop"}),
+        (
+            (calibrated(QUIET), calibrated(QUIET, after_round=9, fresh=False, alarm="!")),
+            {True: "calibrate", False: "calibrate"},
+        ),
+    ],
+)
+def test_killed_after_an_alarm_the_calibration_is_made_before_anything_else(monkeypatch, runs, place, late):
+    """Found by `make soak`: only the very first calibration may wait for a candidate."""
+    known = history(*runs, calibration_late=late).model_copy(update={"roofline": "measured"})
+    monkeypatch.setattr(build, "fold_ledger", lambda lines: known)
+    runtime = SimpleNamespace(context=SimpleNamespace(ledger=SimpleNamespace(lines=list)))
+    assert build.where_to_begin({}, runtime) == place[late]
 
 
 def test_a_round_that_a_stop_ended_is_followed_by_no_canary():
