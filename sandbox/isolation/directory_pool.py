@@ -21,6 +21,9 @@ _idle: dict[Shape, dict[Path, Signs]] = defaultdict(dict)
 _lent: set[Path] = set()
 
 
+os.register_at_fork(after_in_child=_idle.clear)  # they are the other process's, which lends them out again
+
+
 @contextlib.contextmanager
 def fresh_folder(*inside: str) -> Iterator[Path]:
     """A folder of this user's own that holds nothing but the empty folders `inside`; what is put there goes with it."""

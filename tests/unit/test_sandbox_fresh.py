@@ -1,3 +1,4 @@
+import multiprocessing
 from pathlib import Path
 
 import pytest
@@ -94,3 +95,22 @@ def test_an_error_inside_passes_and_the_folder_serves_again():
 def test_nobody_else_may_look():
     with fresh_folder("home") as folder:
         assert folder.stat().st_mode & 0o077 == 0
+
+
+def test_a_copy_of_this_process_lends_out_none_of_its_folders():
+    """Two copies of one process would have worked in the same folder."""
+    with fresh_folder() as folder:
+        pass
+    ours, theirs = multiprocessing.Pipe()
+
+    def tell() -> None:
+        with fresh_folder() as own:
+            theirs.send(own)
+
+    copy = multiprocessing.get_context("fork").Process(target=tell)
+    copy.start()
+    assert ours.poll(30)
+    assert ours.recv() != folder
+    copy.join()
+    with fresh_folder() as again:
+        assert again == folder
