@@ -67,7 +67,7 @@ class FleetFile(Value):
     max_minutes: Annotated[float, Field(gt=0)] | None = None
     """Nothing begins later; what runs then is asked to stop."""
     budget_usd: Annotated[float, Field(gt=0)] | None = None
-    """Of all campaigns together. Nothing begins once it is spent, and each may spend what is left when it begins."""
+    """Of all campaigns together: each may spend an equal share, so that no order and no loss of a machine exceeds it."""
     settings: dict[str, str | int | float | bool] = {}
     """Of every campaign that does not say otherwise."""
 
@@ -80,7 +80,11 @@ class FleetFile(Value):
 
     def settings_of(self, entry: Entry) -> dict[str, str]:
         """The campaign's settings, its own before the fleet's."""
-        return {name: _to_text(value) for name, value in {**self.settings, **entry.settings}.items()}
+        settings = {name: _to_text(value) for name, value in {**self.settings, **entry.settings}.items()}
+        if self.budget_usd is not None:
+            share = self.budget_usd / len(self.campaigns)
+            settings["budget_usd"] = f"{min(share, float(settings.get('budget_usd', share))):.4f}"
+        return settings
 
 
 def _to_text(value: object) -> str:

@@ -113,7 +113,7 @@ class Fleet:
 
     def _begin(self, waiting: list[Entry]) -> None:
         """As many as fit now."""
-        while waiting and not self._stopped and len(self.running) < self.file.max_parallel and self._may_spend():
+        while waiting and not self._stopped and len(self.running) < self.file.max_parallel:
             choice = choose_next(
                 waiting, self.running, self.engine.list_nodes(), seconds=self._group_seconds(), passed=self._passed
             )
@@ -135,12 +135,8 @@ class Fleet:
         if (campaign / "ledger.jsonl").exists():
             return ["resume", str(campaign), "--json"]
         campaign.parent.mkdir(parents=True, exist_ok=True)
-        settings = self.file.settings_of(entry)
-        if self.file.budget_usd is not None:
-            left = self.file.budget_usd - self._spent()
-            settings["budget_usd"] = f"{min(left, float(settings.get('budget_usd', left))):.4f}"
-        contract = str((self.root / entry.contract).resolve())
-        return ["run", contract, "--dir", str(campaign), *list_run_options(settings), "--json"]
+        contract, options = str((self.root / entry.contract).resolve()), list_run_options(self.file.settings_of(entry))
+        return ["run", contract, "--dir", str(campaign), *options, "--json"]
 
     def _end(self, name: str, ended: Ended | AttemptLost, node: str, waiting: list[Entry], total: int) -> None:
         item = next(item for item in self.running if item.entry.name == name)
@@ -176,13 +172,6 @@ class Fleet:
             with suppress(OSError):
                 request_stop(self.folder / CAMPAIGNS / item.entry.name)
 
-    def _may_spend(self) -> bool:
-        return self.file.budget_usd is None or self._spent() < self.file.budget_usd
-
-    def _spent(self) -> float:
-        latest = {attempt.name: attempt.dollars for attempt in self.attempts}
-        return sum(dollars or 0.0 for dollars in latest.values())
-
     def _group_seconds(self) -> dict[str, float]:
         seconds, now = dict(self._seconds), self.clock()
         for item in self.running:
@@ -199,10 +188,6 @@ class Fleet:
                 needs = entry.needs
                 wants = f"{needs.cpus:g} processors, {needs.gpus:g} cards{f' of {needs.arch}' if needs.arch else ''}"
                 self.progress.tell(f"{entry.name}: no machine of the cluster has {wants}; left")
-        if waiting and not self._may_spend():
-            self.progress.tell(
-                f"the budget of {self.file.budget_usd:g} USD is spent; {len(waiting)} campaigns are left"
-            )
 
 
 @contextmanager

@@ -107,14 +107,10 @@ def test_the_fleet_s_minutes_stop_what_runs_and_begin_nothing_more(tmp_path):
     assert (tmp_path / "fleet" / "campaigns" / "b" / "stop.request").exists()
 
 
-def test_the_budget_is_one_for_all(tmp_path):
-    cluster = Cluster(
-        {"a": [concluded(dollars=3.0)], "b": [concluded(dollars=2.5)], "c": []}, nodes=(Node(id="n", cpus=1),)
-    )
-    lines = fleet(tmp_path, cluster, "a", "b", "c", budget_usd=5.0).run()
-    first, second = (words[words.index("--budget-usd") + 1] for _, words in cluster.asked)
-    assert (first, second) == ("5.0000", "2.0000")
-    assert lines[2].state == "waiting"
+def test_the_budget_is_shared_out_so_that_no_order_exceeds_it(tmp_path):
+    cluster = Cluster({name: [concluded(dollars=1.0)] for name in "abc"})
+    fleet(tmp_path, cluster, "a", "b", "c", budget_usd=6.0, settings={"budget_usd": 5}).run()
+    assert [words[words.index("--budget-usd") + 1] for _, words in cluster.asked] == ["2.0000"] * 3
 
 
 def test_what_fits_no_machine_is_left(tmp_path):
