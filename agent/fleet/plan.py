@@ -109,6 +109,8 @@ class Attempt(Value):
     accepted: int = 0
     seconds: float = 0.0
     """Between its submission and its end, by the clock of whoever drives the fleet."""
+    command_seconds: float | None = None
+    """Of these, what its command took; the rest is what the fleet costs. None where the command's end is not known."""
     dollars: float | None = 0.0
     """Of the whole campaign so far; None where a price is not known."""
     node: str = ""

@@ -6,13 +6,14 @@ Ray is an optional package. A task is one command; when its worker ends, the com
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Sequence
 from importlib import import_module
 from typing import Any
 
+from ridgeline.agent.attempts import Ended
 from ridgeline.agent.errors import UserError
 from ridgeline.agent.fleet.plan import Needs, Node
-from ridgeline.agent.suite.run import Ended
 from ridgeline.graph.errors import install_command
 from ridgeline.sandbox.isolation.confinement import death_signal_words
 
@@ -23,15 +24,16 @@ class AttemptLost(Exception):
     """The worker or node of an attempt went away, or the cluster did: nothing is known of the attempt but its ledger."""
 
 
-def run_attempt(words: Sequence[str]) -> tuple[int, str, str]:
-    """On a worker: `ridgeline` with these words. Exit code, standard output, and the machine's name."""
+def run_attempt(words: Sequence[str]) -> tuple[int, str, float, str]:
+    """On a worker: `ridgeline` with these words. Exit code, standard output, seconds, and the machine's name."""
     argv = (*death_signal_words("KILL"), sys.executable, "-m", "ridgeline", *words)
     environment = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
     environment.pop("OMP_NUM_THREADS", None)  # Ray sets it to the task's processors; contracts say their own threads
+    began = time.monotonic()
     done = subprocess.run(
         argv, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, env=environment, text=True, check=False
     )
-    return done.returncode, done.stdout, os.uname().nodename
+    return done.returncode, done.stdout, time.monotonic() - began, os.uname().nodename
 
 
 class RayEngine:
@@ -87,8 +89,8 @@ class RayEngine:
         for handle in ready:
             name = self._names.pop(handle)
             try:
-                code, output, node = self._ray.get(handle)
-                ended.append((name, Ended(code=code, output=output), node))
+                code, output, took_s, node = self._ray.get(handle)
+                ended.append((name, Ended(code=code, output=output, seconds=took_s), node))
             except self._ray.exceptions.RayError as error:
                 ended.append((name, AttemptLost(" ".join(str(error).split())[:200]), ""))
         return ended

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
+from ridgeline.agent.attempts import WAITING_CODES, Ended, append_row, list_run_options, read_object, read_rows
 from ridgeline.agent.console import Progress, silent
 from ridgeline.agent.errors import UserError
 from ridgeline.agent.fleet.plan import (
@@ -30,11 +31,10 @@ from ridgeline.agent.fleet.plan import (
     summarize_attempts,
 )
 from ridgeline.agent.fleet.ray_engine import AttemptLost
-from ridgeline.agent.suite.run import WAITING_CODES, Ended, list_run_options, read_object
 from ridgeline.sandbox.store.campaign_folder import request_stop
-from ridgeline.sandbox.store.durable import append_whole, write_whole
+from ridgeline.sandbox.store.durable import write_whole
 
-SETTINGS_FILE, ROWS_FILE, RUNNING_FILE, LOCK_FILE = "fleet.json", "rows.jsonl", "running.json", "fleet.lock"
+SETTINGS_FILE, RUNNING_FILE, LOCK_FILE = "fleet.json", "running.json", "fleet.lock"
 CAMPAIGNS = "campaigns"
 LOOK_S = 5.0
 """Between looks at the cluster while nothing ends."""
@@ -78,10 +78,7 @@ class Fleet:
         self.folder.mkdir(parents=True, exist_ok=True)
         path, text = self.folder / SETTINGS_FILE, self.file.model_dump_json(indent=1) + "\n"
         write_whole(path, text.encode())
-        rows = self.folder / ROWS_FILE
-        if rows.exists() and not rows.read_bytes().endswith(b"\n"):
-            append_whole(rows, b"\n")  # what a kill cut off stays a line of its own
-        self.attempts += read_attempts(self.folder)
+        self.attempts += read_rows(self.folder, Attempt)
         self._began: dict[str, float] = {}
         self._passed: dict[str, int] = {}
         self._seconds: dict[str, float] = {}
@@ -145,7 +142,7 @@ class Fleet:
         seconds = self.clock() - self._began.pop(name)
         number = 1 + sum(attempt.name == name for attempt in self.attempts)
         attempt = read_attempt(Attempt(name=name, number=number, result="lost", node=node, seconds=seconds), ended)
-        append_whole(self.folder / ROWS_FILE, attempt.model_dump_json().encode() + b"\n")
+        append_row(self.folder, attempt)
         self.attempts.append(attempt)
         self._seconds[item.entry.group] = self._seconds.get(item.entry.group, 0.0) + seconds
         gain = "" if attempt.speedup is None else f" {attempt.speedup:.3f}x, at least {attempt.speedup_lower or 0:.3f}x"
@@ -211,14 +208,6 @@ def list_running(folder: Path) -> tuple[str, ...]:
         return tuple(json.loads(text))
 
 
-def read_attempts(folder: Path) -> Iterator[Attempt]:
-    """Attempts that were noted; a line that was cut by a kill is none."""
-    path = folder / ROWS_FILE
-    for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else ():
-        with suppress(ValueError):
-            yield Attempt.model_validate_json(line)
-
-
 def read_attempt(blank: Attempt, ended: Ended | AttemptLost) -> Attempt:
     """What an attempt came to, from what its command printed."""
     if isinstance(ended, AttemptLost):
@@ -226,7 +215,7 @@ def read_attempt(blank: Attempt, ended: Ended | AttemptLost) -> Attempt:
     fields = read_object(ended.output)
     cost = fields.get("cost") or {}
     update = {name: fields[name] for name in ("rounds", "accepted", "speedup", "speedup_lower") if name in fields}
-    update["dollars"] = cost.get("dollars", 0.0)
+    update |= {"dollars": cost.get("dollars", 0.0), "command_seconds": ended.seconds}
     if ended.code in WAITING_CODES:
         update |= {"result": "waiting", "detail": str(fields.get("problem") or fields.get("request") or "")[:300]}
     elif fields.get("status") == "concluded":

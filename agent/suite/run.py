@@ -4,18 +4,18 @@ Each attempt is a command of its own (`ridgeline run`, `resume` or `judge candid
 a suite that was killed goes on where it was: rows are lines of a file, campaigns resume.
 """
 
-import json
 import shutil
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ridgeline.agent.attempts import WAITING_CODES, Ended, append_row, list_run_options, read_object, read_rows
 from ridgeline.agent.console import Progress, silent
 from ridgeline.agent.errors import UserError
 from ridgeline.agent.formats.reading import Source, list_sources, open_problem_of
@@ -25,27 +25,14 @@ from ridgeline.agent.scaffold.pytorch import write
 from ridgeline.agent.suite.table import FINAL, Row, Table, summarize_rows
 from ridgeline.graph.errors import RidgelineError
 from ridgeline.graph.values import Value
-from ridgeline.sandbox.store.durable import append_whole, write_whole
+from ridgeline.sandbox.store.durable import write_whole
 
-SETTINGS_FILE, ROWS_FILE = "suite.json", "rows.jsonl"
+SETTINGS_FILE = "suite.json"
 TASKS, REPOSITORIES, CAMPAIGNS = "tasks", "repositories", "campaigns"
 ANSWERS = "answers"
 """Name of an arm's setting: the folder with its answers."""
-COMMAND_OPTIONS = (
-    "model",
-    "planner",
-    "base_url",
-    "preset",
-    "max_rounds",
-    "max_minutes",
-    "budget_usd",
-    "budget_tokens",
-    "instruction",
-)
-"""Settings of an arm that are options of `ridgeline run`; every other is a limit by name."""
 SLACK_S = 600.0
 """Beyond its minutes an attempt may validate, report and end; then it is ended."""
-WAITING_CODES = (3, 4)
 INTERRUPTED = 130
 
 
@@ -70,14 +57,6 @@ class SuiteSettings(Value):
     minutes_each: float | None = None
     """For one attempt of a campaign; None: until it ends by itself."""
     max_rounds: int | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class Ended:
-    """A command that was run."""
-
-    code: int
-    output: str
 
 
 Command = Callable[[Sequence[str], float | None], Ended]
@@ -123,10 +102,7 @@ class Suite:
         if path.exists() and path.read_text(encoding="utf-8") != text:
             raise UserError(f"{path}: this suite was begun with other settings; give the same again, or another --out")
         write_whole(path, text.encode())
-        self.rows += read_rows(self.folder)
-        rows = self.folder / ROWS_FILE
-        if rows.exists() and not rows.read_bytes().endswith(b"\n"):
-            append_whole(rows, b"\n")  # what a kill cut off stays a line of its own
+        self.rows += read_rows(self.folder, Row)
 
     def run(self, max_minutes: float | None = None) -> Table:
         """Every attempt that is not at its end and that the budget allows; then the table."""
@@ -168,7 +144,7 @@ class Suite:
         return any(row.problem == source.name and row.arm == arm.name and row.result in FINAL for row in self.rows)
 
     def _note(self, row: Row) -> None:
-        append_whole(self.folder / ROWS_FILE, row.model_dump_json().encode() + b"\n")
+        append_row(self.folder, row)
         self.rows.append(row)
         gain = f" {row.speedup:.3f}x" if row.speedup and row.result == "faster" else ""
         self.progress.tell(f"{row.problem}, {row.arm}: {row.result}{gain}{f': {row.detail}' if row.detail else ''}")
@@ -241,23 +217,6 @@ class Suite:
         return read_outcome(row, self.command([*words, "--json"], limit_s))
 
 
-def read_rows(folder: Path) -> Iterator[Row]:
-    """Rows that were noted; a last line that was cut by a kill is none."""
-    path = folder / ROWS_FILE
-    for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else ():
-        with suppress(ValueError):
-            yield Row.model_validate_json(line)
-
-
-def list_run_options(settings: Mapping[str, str]) -> Iterator[str]:
-    """Words of `ridgeline run` for settings by name: its options, and any limit."""
-    for name, value in settings.items():
-        if name in COMMAND_OPTIONS:
-            yield from (f"--{name.replace('_', '-')}", value)
-        else:
-            yield from ("--set", f"{name}={value}")
-
-
 def find_answer(folder: Path, name: str) -> Path | None:
     """The answer to a problem: a file or folder of its name, with or without the folders of that name."""
     for stem in (name, name.rpartition("/")[2]):
@@ -302,15 +261,6 @@ def read_judgment(row: Row, ended: Ended) -> Row:
         )
     update = {"result": "faster", "speedup": fields["speedup"], "speedup_lower": fields["speedup_lower"], "detail": ""}
     return row.model_copy(update=update)
-
-
-def read_object(text: str) -> Mapping[str, Any]:
-    """The JSON object that a command printed; empty where it is none."""
-    try:
-        fields = json.loads(text)
-    except ValueError:
-        return {}
-    return fields if isinstance(fields, dict) else {}
 
 
 def _join(answer: Mapping[str, Any]) -> str:

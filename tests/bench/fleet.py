@@ -9,10 +9,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from ridgeline.agent.attempts import Ended
 from ridgeline.agent.fleet.plan import Entry, FleetFile, Needs, Node
 from ridgeline.agent.fleet.ray_engine import AttemptLost
 from ridgeline.agent.fleet.run import Fleet
-from ridgeline.agent.suite.run import Ended
 
 RECORDED = Path(__file__).parents[2] / "evals" / "campaigns"
 CAMPAIGNS, NODES, CARDS = 1000, 25, 8

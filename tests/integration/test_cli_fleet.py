@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from ridgeline.agent.attempts import Ended, read_rows
 from ridgeline.agent.errors import UserError
-from ridgeline.agent.fleet.plan import Entry, FleetFile, Node
+from ridgeline.agent.fleet.plan import Attempt, Entry, FleetFile, Node
 from ridgeline.agent.fleet.ray_engine import AttemptLost
-from ridgeline.agent.fleet.run import Fleet, list_running, read_attempts
-from ridgeline.agent.suite.run import Ended
+from ridgeline.agent.fleet.run import Fleet, list_running
 
 TWO_SLOTS = (Node(id="n", cpus=2),)
 
@@ -85,7 +85,7 @@ def test_lost_attempts_go_on_and_a_second_fleet_begins_nothing_that_concluded(tm
     assert [(name, words[0]) for name, words in again.asked] == [("c", "resume")]
     assert [line.state for line in lines] == ["concluded"] * 3
     assert list_running(tmp_path / "fleet") == ()
-    assert len(list(read_attempts(tmp_path / "fleet"))) == 5
+    assert len(list(read_rows(tmp_path / "fleet", Attempt))) == 5
 
 
 def test_one_that_is_lost_again_and_again_is_left(tmp_path):

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from ridgeline.agent.attempts import Ended
 from ridgeline.agent.cli.suite import _parse_arm
 from ridgeline.agent.errors import UserError
-from ridgeline.agent.suite.run import Arm, Ended, Suite, SuiteSettings
+from ridgeline.agent.suite.run import Arm, Suite, SuiteSettings
 
 TASKS = Path(__file__).parents[2] / "evals" / "tasks"
 ARMS = (

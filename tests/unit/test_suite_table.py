@@ -4,7 +4,8 @@ import math
 
 import pytest
 
-from ridgeline.agent.suite.run import Ended, read_judgment, read_outcome
+from ridgeline.agent.attempts import Ended
+from ridgeline.agent.suite.run import read_judgment, read_outcome
 from ridgeline.agent.suite.table import Row, compare_arms, render_contests, render_table, summarize_rows
 
 

@@ -1,0 +1,80 @@
+"""`ridgeline` as a command that a suite or a fleet runs many times: its words, what it printed, and the file of rows that notes it."""
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from ridgeline.graph.values import Value
+from ridgeline.sandbox.store.durable import append_whole
+
+ROWS_FILE = "rows.jsonl"
+COMMAND_OPTIONS = (
+    "model",
+    "planner",
+    "base_url",
+    "preset",
+    "max_rounds",
+    "max_minutes",
+    "budget_usd",
+    "budget_tokens",
+    "instruction",
+)
+"""Settings that are options of `ridgeline run`; every other is a limit by name."""
+WAITING_CODES = (3, 4)
+"""Exit codes of a campaign that waits for a person, a mailbox or a device."""
+RowType = TypeVar("RowType", bound=Value)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ended:
+    """A command that was run."""
+
+    code: int
+    output: str
+    seconds: float = 0.0
+    """Between its start and its end, by the clock of the machine that it ran on."""
+
+
+def list_run_options(settings: Mapping[str, str]) -> Iterator[str]:
+    """Words of `ridgeline run` for settings by name: its options, and any limit."""
+    for name, value in settings.items():
+        if name in COMMAND_OPTIONS:
+            yield from (f"--{name.replace('_', '-')}", value)
+        else:
+            yield from ("--set", f"{name}={value}")
+
+
+def read_object(text: str) -> Mapping[str, Any]:
+    """The JSON object that a command printed; empty where it is none."""
+    try:
+        fields = json.loads(text)
+    except ValueError:
+        return {}
+    return fields if isinstance(fields, dict) else {}
+
+
+def read_rows(folder: Path, kind: type[RowType]) -> Iterator[RowType]:
+    """Rows that were noted in the folder, in their order; a line that was cut by a kill is none."""
+    path = folder / ROWS_FILE
+    for line in path.read_text(encoding="utf-8", errors="replace").splitlines() if path.exists() else ():
+        with suppress(ValueError):
+            yield kind.model_validate_json(line)
+
+
+def append_row(folder: Path, row: Value) -> None:
+    """Note one more, on the disk when this returns; what a kill cut off before it stays a line of its own."""
+    path = folder / ROWS_FILE
+    append_whole(path, (b"\n" if _is_torn(path) else b"") + row.model_dump_json().encode() + b"\n")
+
+
+def _is_torn(path: Path) -> bool:
+    """Whether the file's last line has no end."""
+    if not path.exists() or not path.stat().st_size:
+        return False
+    with path.open("rb") as file:
+        file.seek(-1, os.SEEK_END)
+        return file.read() != b"\n"
