@@ -2,13 +2,17 @@
 
 import json
 import os
-from collections.abc import Iterator, Mapping
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
 from ridgeline.graph.values import Value
+from ridgeline.sandbox.isolation.confinement import death_signal_words
 from ridgeline.sandbox.store.durable import append_whole
 
 ROWS_FILE = "rows.jsonl"
@@ -37,6 +41,27 @@ class Ended:
     output: str
     seconds: float = 0.0
     """Between its start and its end, by the clock of the machine that it ran on."""
+
+
+Command = Callable[[Sequence[str], float | None], Ended]
+"""Runs `ridgeline` with these words, for at most so many seconds."""
+
+
+def run_command(words: Sequence[str], timeout_s: float | None) -> Ended:
+    """In a process of its own; what it says about its work goes to standard error as it comes, and it ends with this one."""
+    argv = [*death_signal_words("KILL"), sys.executable, "-m", "ridgeline", *words]
+    began = time.monotonic()
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            output, _ = process.communicate(timeout=timeout_s)
+        except subprocess.TimeoutExpired:
+            process.terminate()
+            output, _ = process.communicate()
+        except KeyboardInterrupt:
+            with suppress(subprocess.TimeoutExpired):
+                process.communicate(timeout=60)  # the terminal interrupted it too: it ends in order
+            raise
+    return Ended(code=process.returncode, output=output, seconds=time.monotonic() - began)
 
 
 def list_run_options(settings: Mapping[str, str]) -> Iterator[str]:

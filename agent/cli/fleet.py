@@ -30,6 +30,7 @@ def register(app: typer.Typer) -> None:
     group = typer.Typer(help="Many campaigns on many machines, by Ray.", no_args_is_help=True)
     group.command(name="run")(run)
     group.command(name="table")(table)
+    group.command(name="drive", hidden=True)(drive)
     app.add_typer(group, name="fleet")
 
 
@@ -40,9 +41,35 @@ def run(
     max_parallel: MaxParallel = None,
     as_json: Json = False,
 ) -> None:
-    """Run every campaign of the file; stopped or killed, the same command goes on from their ledgers."""
+    """Run every campaign of the file; stopped or killed, the same command goes on from their ledgers.
+
+    Exit code 1 while not all have concluded.
+    """
+    from ridgeline.agent.attempts import read_object
+    from ridgeline.agent.fleet.plan import Line
+    from ridgeline.agent.fleet.ray_engine import drive_in_child
+    from ridgeline.agent.fleet.run import JOINING_S
+
+    read_fleet(file)
+    words = ["fleet", "drive", str(file), "--out", str(out), "--json"]
+    words += ["--address", address] if address else []
+    words += ["--max-parallel", str(max_parallel)] if max_parallel else []
+    ended = drive_in_child(words, joining_s=JOINING_S, say=console.note)
+    fields = read_object(ended.output)
+    if "campaigns" not in fields:
+        raise UserError(str(fields.get("error", ended.output)), exit_code=ended.code)
+    lines = tuple(Line.model_validate(line) for line in fields["campaigns"])
+    _print_table(lines, as_json=as_json)
+    if any(line.state != "concluded" for line in lines):
+        raise typer.Exit(1)
+
+
+def drive(
+    file: FleetArgument, out: Out, address: Address = None, max_parallel: MaxParallel = None, as_json: Json = False
+) -> None:
+    """What `run` starts, and starts again when Ray ends it."""
     from ridgeline.agent.fleet.ray_engine import RayEngine
-    from ridgeline.agent.fleet.run import Fleet
+    from ridgeline.agent.fleet.run import JOINING_S, Fleet
 
     asked = read_fleet(file)
     if max_parallel is not None:
@@ -50,7 +77,12 @@ def run(
     engine = RayEngine(address, cpus=max_parallel if address is None else None)
     try:
         fleet = Fleet(
-            folder=out, file=asked, root=file.resolve().parent, engine=engine, progress=console.Progress(console.note)
+            folder=out,
+            file=asked,
+            root=file.resolve().parent,
+            engine=engine,
+            progress=console.Progress(console.note),
+            joining_s=JOINING_S if address else 0.0,
         )
         _print_table(fleet.run(), as_json=as_json)
     finally:

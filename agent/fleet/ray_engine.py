@@ -1,23 +1,35 @@
 """Runs attempts on a Ray cluster: a task each, with the processors, cards and label that the campaign needs.
 
-Ray is an optional package. A task is one command; when its worker ends, the command ends with it.
+Ray is an optional package. A task is one command; when its worker ends, the command ends with it. When the cluster's head
+goes away, Ray ends the process that is connected to it without a word to it: so that is a child of the one that a person began.
 """
 
 import os
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
-from ridgeline.agent.attempts import Ended
+from ridgeline.agent.attempts import Command, Ended, run_command
 from ridgeline.agent.errors import UserError
 from ridgeline.agent.fleet.plan import Needs, Node
-from ridgeline.graph.errors import install_command
+from ridgeline.graph.errors import WorldError, install_command
+from ridgeline.sandbox.devices.lease import lease
 from ridgeline.sandbox.isolation.confinement import death_signal_words
 
 ARCH_LABEL = "ray.io/accelerator-type"
+
+
+HELD_S = 180.0
+"""How long a campaign that goes on waits for an earlier process of it: of a node that was lost but has not ended yet."""
+UNREACHABLE = 5
+"""Exit code of a command whose cluster does not answer."""
+RETRY_S = 10.0
+"""Between tries to reach a cluster that went away."""
 
 
 class AttemptLost(Exception):
@@ -26,6 +38,9 @@ class AttemptLost(Exception):
 
 def run_attempt(words: Sequence[str]) -> tuple[int, str, float, str]:
     """On a worker: `ridgeline` with these words. Exit code, standard output, seconds, and the machine's name."""
+    if words[0] == "resume":
+        with suppress(WorldError), lease("running", wait_s=HELD_S, folder=Path(words[1])):
+            pass  # whoever holds it longer is named by the command
     argv = (*death_signal_words("KILL"), sys.executable, "-m", "ridgeline", *words)
     environment = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
     environment.pop("OMP_NUM_THREADS", None)  # Ray sets it to the task's processors; contracts say their own threads
@@ -34,6 +49,39 @@ def run_attempt(words: Sequence[str]) -> tuple[int, str, float, str]:
         argv, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, env=environment, text=True, check=False
     )
     return done.returncode, done.stdout, time.monotonic() - began, os.uname().nodename
+
+
+def drive_in_child(
+    words: Sequence[str],
+    *,
+    joining_s: float,
+    say: Callable[[str], None],
+    command: Command = run_command,
+    clock: Callable[[], float] = time.monotonic,
+    sleep: Callable[[float], None] = time.sleep,
+) -> Ended:
+    """`ridgeline` with these words, begun again whenever Ray ends it: it goes on from the fleet's folder.
+
+    Raises UserError where the cluster did not come back within `joining_s`. What a command prints is its end; one that
+    Ray or a kill ended prints nothing.
+    """
+    lost_at: float | None = None
+    while True:
+        began = clock()
+        ended = command(words, None)
+        is_unreachable = lost_at is not None and ended.code == UNREACHABLE
+        if ended.output.strip() and not is_unreachable:
+            return ended
+        if lost_at is None or ended.seconds > joining_s:
+            lost_at = clock()
+            say("the Ray cluster went away; what ran goes on from its ledgers when it is there again")
+        if clock() - lost_at > joining_s:
+            raise UserError(
+                f"the Ray cluster went away, and was not there again within {joining_s / 60:g} minutes; nothing closed is"
+                " lost: start it and give the same command again",
+                exit_code=UNREACHABLE,
+            )
+        sleep(max(0.0, RETRY_S - (clock() - began)))
 
 
 class RayEngine:
@@ -56,7 +104,8 @@ class RayEngine:
         except Exception as error:  # noqa: BLE001 (Ray raises plain ones where a process of its own does not start in time)
             said = " ".join(str(error).split())[:200]
             raise UserError(
-                f"--address: {address or 'this machine'}: {said}; `ray start --head` starts a cluster"
+                f"--address: {address or 'this machine'}: {said}; `ray start --head` starts a cluster",
+                exit_code=UNREACHABLE,
             ) from None
         self._task = ray.remote(run_attempt)
         self._names: dict[Any, str] = {}
@@ -84,6 +133,9 @@ class RayEngine:
 
     def wait(self, seconds: float) -> list[tuple[str, Ended | AttemptLost, str]]:
         """What has ended within this time: campaign, outcome, machine. Raises AttemptLost where the cluster is gone."""
+        if not self._names:
+            time.sleep(seconds)
+            return []
         ready, _ = self._ray.wait(list(self._names), num_returns=1, timeout=seconds)
         ended: list[tuple[str, Ended | AttemptLost, str]] = []
         for handle in ready:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Protocol
 
 from ridgeline.agent.attempts import WAITING_CODES, Ended, append_row, list_run_options, read_object, read_rows
+from ridgeline.agent.campaign.folders import is_campaign
 from ridgeline.agent.console import Progress, silent
 from ridgeline.agent.errors import UserError
 from ridgeline.agent.fleet.plan import (
@@ -31,6 +32,7 @@ from ridgeline.agent.fleet.plan import (
     summarize_attempts,
 )
 from ridgeline.agent.fleet.ray_engine import AttemptLost
+from ridgeline.sandbox.isolation.directory_pool import discard_tree
 from ridgeline.sandbox.store.campaign_folder import request_stop
 from ridgeline.sandbox.store.durable import write_whole
 
@@ -38,6 +40,8 @@ SETTINGS_FILE, RUNNING_FILE, LOCK_FILE = "fleet.json", "running.json", "fleet.lo
 CAMPAIGNS = "campaigns"
 LOOK_S = 5.0
 """Between looks at the cluster while nothing ends."""
+JOINING_S = 600.0
+"""How long a fleet on which nothing runs waits for machines that join a cluster, or join it again."""
 
 
 class Engine(Protocol):
@@ -68,6 +72,8 @@ class Fleet:
     progress: Progress = silent
     clock: Callable[[], float] = time.monotonic
     look_s: float = LOOK_S
+    joining_s: float = 0.0
+    """How long to wait for machines while nothing runs; a cluster's come one by one, and come back."""
     attempts: list[Attempt] = field(default_factory=list)
     running: list[Running] = field(default_factory=list)
 
@@ -83,6 +89,7 @@ class Fleet:
         self._passed: dict[str, int] = {}
         self._seconds: dict[str, float] = {}
         self._stopped = False
+        self._idle_since: float | None = None
 
     def run(self) -> tuple[Line, ...]:
         """Until every campaign has ended, waits for somebody, or may not begin any more."""
@@ -97,8 +104,7 @@ class Fleet:
                 if until is not None and self.clock() > until and not self._stopped:
                     self._stop("the fleet's minutes are over")
                 self._begin(waiting)
-                if not self.running:
-                    self._explain_left(waiting)
+                if not self.running and not self._await_machines(waiting):
                     break
                 for name, ended, node in self.engine.wait(self.look_s):
                     self._end(name, ended, node, waiting, total)
@@ -120,6 +126,7 @@ class Fleet:
             for other in waiting[: waiting.index(entry)]:
                 self._passed[other.name] = self._passed.get(other.name, 0) + 1
             waiting.remove(entry)
+            self._idle_since = None
             self.running.append(Running(entry=entry, node=node))
             self._began[entry.name] = self.clock()
             words = self._words(entry)
@@ -129,8 +136,9 @@ class Fleet:
 
     def _words(self, entry: Entry) -> list[str]:
         campaign = (self.folder / CAMPAIGNS / entry.name).resolve()
-        if (campaign / "ledger.jsonl").exists():
+        if is_campaign(campaign):
             return ["resume", str(campaign), "--json"]
+        discard_tree(campaign)  # of a start that was killed before it was on record
         campaign.parent.mkdir(parents=True, exist_ok=True)
         contract, options = str((self.root / entry.contract).resolve()), list_run_options(self.file.settings_of(entry))
         return ["run", contract, "--dir", str(campaign), *options, "--json"]
@@ -174,6 +182,20 @@ class Fleet:
         for item in self.running:
             seconds[item.entry.group] = seconds.get(item.entry.group, 0.0) + now - self._began[item.entry.name]
         return seconds
+
+    def _await_machines(self, waiting: Sequence[Entry]) -> bool:
+        """Whether one may still join that something fits; tells of what is waited for, and of what is left."""
+        now = self.clock()
+        if self._idle_since is None:
+            self._idle_since = now
+            if self.joining_s and not self._stopped:
+                self.progress.tell(
+                    f"no machine of the cluster is free; waiting {self.joining_s / 60:g} minutes for one"
+                )
+        if not self._stopped and now - self._idle_since < self.joining_s:
+            return True
+        self._explain_left(waiting)
+        return False
 
     def _is_concluded(self, name: str) -> bool:
         return any(attempt.name == name and attempt.result == "concluded" for attempt in self.attempts)

@@ -5,17 +5,23 @@ a suite that was killed goes on where it was: rows are lines of a file, campaign
 """
 
 import shutil
-import subprocess
-import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ridgeline.agent.attempts import WAITING_CODES, Ended, append_row, list_run_options, read_object, read_rows
+from ridgeline.agent.attempts import (
+    WAITING_CODES,
+    Command,
+    Ended,
+    append_row,
+    list_run_options,
+    read_object,
+    read_rows,
+    run_command,
+)
 from ridgeline.agent.console import Progress, silent
 from ridgeline.agent.errors import UserError
 from ridgeline.agent.formats.reading import Source, list_sources, open_problem_of
@@ -57,26 +63,6 @@ class SuiteSettings(Value):
     minutes_each: float | None = None
     """For one attempt of a campaign; None: until it ends by itself."""
     max_rounds: int | None = None
-
-
-Command = Callable[[Sequence[str], float | None], Ended]
-"""Runs `ridgeline` with these words, for at most so many seconds."""
-
-
-def run_command(words: Sequence[str], timeout_s: float | None) -> Ended:
-    """In a process of its own; what it says about its work goes to standard error as it comes."""
-    argv = [sys.executable, "-m", "ridgeline", *words]
-    with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as process:
-        try:
-            output, _ = process.communicate(timeout=timeout_s)
-        except subprocess.TimeoutExpired:
-            process.terminate()
-            output, _ = process.communicate()
-        except KeyboardInterrupt:
-            with suppress(subprocess.TimeoutExpired):
-                process.communicate(timeout=60)  # the terminal interrupted it too: it ends in order
-            raise
-    return Ended(code=process.returncode, output=output)
 
 
 @dataclass(kw_only=True)

@@ -52,11 +52,17 @@ def concluded(speedup=None, dollars=0.0):
     return Ended(code=0, output=json.dumps({**fields, "cost": {"dollars": dollars}}))
 
 
-def fleet(tmp_path: Path, cluster: Cluster, *names: str, **fields) -> Fleet:
-    (tmp_path / "k").mkdir(exist_ok=True)
+def fleet(tmp_path: Path, cluster: Cluster, *names: str, joining_s=0.0, **fields) -> Fleet:
+    (tmp_path / "k").mkdir(exist_ok=True, parents=True)
     file = FleetFile(campaigns=tuple(Entry(name=name, contract="k") for name in names), **fields)
     return Fleet(
-        folder=tmp_path / "fleet", file=file, root=tmp_path, engine=cluster, clock=lambda: cluster.now, look_s=0
+        folder=tmp_path / "fleet",
+        file=file,
+        root=tmp_path,
+        engine=cluster,
+        clock=lambda: cluster.now,
+        look_s=0,
+        joining_s=joining_s,
     )
 
 
@@ -137,3 +143,20 @@ def test_what_cannot_be_read_is_one_line(cli, tmp_path):
     assert "campaigns.0.name: 'a/b': use letters" in refused.err
     assert not (tmp_path / "out").exists()
     assert "is no folder of a fleet" in cli("fleet", "table", tmp_path).complaint
+
+
+def test_machines_that_join_later_are_waited_for(tmp_path):
+    cluster = Cluster({"a": [concluded(2.0)]}, nodes=())
+    asked = fleet(tmp_path, cluster, "a", joining_s=10)
+
+    def wait(seconds):
+        if cluster.now == 3:
+            cluster.nodes = TWO_SLOTS
+        return Cluster.wait(cluster, seconds) if cluster.active else setattr(cluster, "now", cluster.now + 1) or ()
+
+    cluster.wait = wait
+    assert asked.run()[0].state == "concluded"
+    cluster.answers, cluster.nodes = {}, ()
+    left = fleet(tmp_path / "other", cluster, "a", joining_s=10)
+    assert left.run()[0].state == "waiting"
+    assert cluster.now >= 15

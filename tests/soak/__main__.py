@@ -1,4 +1,5 @@
-"""`python -m tests.soak [kills|live [COUNT] [TASK...] | cuts [COUNT] | fuzz [COUNT] [KIND...]]`: damage by the hour, in tables."""
+"""`python -m tests.soak [kills|live [COUNT] [TASK...] | cuts [COUNT] | fuzz [COUNT] [KIND...] | fleet [CAMPAIGNS] [ROUNDS]]`:
+damage by the hour, in tables."""
 
 import shutil
 import sys
@@ -7,6 +8,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from tests.soak.fleet import run_fleet
 from tests.soak.inputs import KINDS, fuzz
 from tests.soak.kills import KEPT, OWN, Tally, begin_preloaded, kill_campaigns
 from tests.soak.live import kill_live
@@ -19,6 +21,8 @@ def main() -> int:
     what, *rest = sys.argv[1:] or ["both"]
     count = int(rest.pop(0)) if rest and rest[0].isdigit() else 0
     failed = 0
+    if what == "fleet":
+        return _run_fleet(count or 20, int((rest or ["3"])[0]))
     if what not in ("fuzz", "cuts"):
         begin_preloaded(KEPT / "preloaded")
     if what in ("kills", "both"):
@@ -57,6 +61,13 @@ def _cut(count: int) -> int:
     print(f"{count} power cuts ({kinds}): {len(tally.failures)} failed")  # noqa: T201
     print("\n".join(tally.failures))  # noqa: T201
     return len(tally.failures)
+
+
+def _run_fleet(campaigns: int, rounds: int) -> int:
+    """So many campaigns through Ray; 1 where anything went wrong, and then its folder stays."""
+    folder = Path(tempfile.mkdtemp(prefix=OWN))
+    print(folder)  # noqa: T201
+    return 1 if run_fleet(folder, campaigns, rounds) else 0
 
 
 def _fuzz(count: int, kinds: list[str]) -> int:
