@@ -9,7 +9,7 @@ import pytest
 from ridgeline.agent.attempts import Ended, read_rows
 from ridgeline.agent.errors import UserError
 from ridgeline.agent.fleet.plan import Attempt, Entry, FleetFile, Node
-from ridgeline.agent.fleet.ray_engine import AttemptLost
+from ridgeline.agent.fleet.ray_engine import AttemptLost, drive_in_child
 from ridgeline.agent.fleet.run import Fleet, list_running
 
 TWO_SLOTS = (Node(id="n", cpus=2),)
@@ -160,3 +160,49 @@ def test_machines_that_join_later_are_waited_for(tmp_path):
     left = fleet(tmp_path / "other", cluster, "a", joining_s=10)
     assert left.run()[0].state == "waiting"
     assert cluster.now >= 15
+
+
+def test_a_driver_that_ray_ended_is_begun_again_until_the_cluster_answers():
+    def drive(*answers, joining_s=600.0):
+        left, said, now = list(answers), [], [0.0]
+
+        def command(words, timeout_s):
+            ended = left.pop(0)
+            now[0] += max(ended.seconds, 1.0)
+            return ended
+
+        def sleep(seconds):
+            now[0] += seconds
+
+        ended = drive_in_child(
+            ("x",), joining_s=joining_s, say=said.append, command=command, clock=lambda: now[0], sleep=sleep
+        )
+        return ended, len(said), len(left)
+
+    table = Ended(code=0, output='{"campaigns": []}', seconds=5)
+    by_ray = Ended(code=1, output="", seconds=70)
+    unreachable = Ended(code=5, output='{"error": "--address: x"}', seconds=20)
+    assert drive(by_ray, unreachable, unreachable, table) == (table, 1, 0)
+    assert drive(unreachable, table) == (unreachable, 0, 1)  # it was never there: the address is wrong
+    assert drive(by_ray, Ended(code=1, output="", seconds=9000), table) == (table, 2, 0)
+    with pytest.raises(UserError, match="was not there again within 1 minutes"):
+        drive(by_ray, *[unreachable] * 9, joining_s=60.0)
+
+
+def test_a_start_that_was_killed_before_it_was_on_record_begins_again(tmp_path):
+    lost = Ended(code=-9, output="")
+    cluster = Cluster({"a": [lost, lost, concluded()]})
+    begin = cluster.begin
+
+    def begin_without_ledger(name, words, needs):
+        begin(name, words, needs)
+        folder = tmp_path / "fleet" / "campaigns" / "a"
+        (folder / "ledger.jsonl").unlink(missing_ok=True)
+        if len(cluster.asked) == 1:
+            (folder / "logs").mkdir()
+        if len(cluster.asked) == 2:
+            (folder / "request.json").write_text("{}")
+
+    cluster.begin = begin_without_ledger
+    assert fleet(tmp_path, cluster, "a").run()[0].state == "concluded"
+    assert [words[0] for _, words in cluster.asked] == ["run", "run", "resume"]
