@@ -48,7 +48,7 @@ from ridgeline.graph.errors import (
 )
 from ridgeline.graph.limits import Limits
 from ridgeline.graph.loop.build import CHECKPOINTED, build_loop
-from ridgeline.graph.loop.context import restore_files
+from ridgeline.graph.loop.context import reopen_round, restore_files
 from ridgeline.graph.ports import Base, Files, Ports
 from ridgeline.graph.record import BaselineClosed, Concluded, Opened, RoundClosed, Spec, StopCheck
 from ridgeline.graph.reports.logs import performance
@@ -391,6 +391,8 @@ def drive(
         if saved.values.get("schema") != SCHEMA:
             raise SchemaMismatch(f"checkpoints.sqlite: schema {saved.values.get('schema')}, expected {SCHEMA}")
         graph_input = None if saved.next else initial(request)
+    if graph_input is not None:
+        ports = reopen_round(ports)
     # saved when it stops in order; after a kill the ledger says where the campaign is, and the tape what was answered
     while True:
         rounds = _count_rounds(ports)

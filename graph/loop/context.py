@@ -1,6 +1,7 @@
 """What the nodes share: the history, a planner's briefing, writing the files, and waiting for a person."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import takewhile
 
 from langgraph.types import interrupt
@@ -9,7 +10,8 @@ from ridgeline.graph.approval import ApprovalRequest, Decision
 from ridgeline.graph.briefing import Briefing, ShapeNow, Terms
 from ridgeline.graph.contract import Scoring
 from ridgeline.graph.evidence import Profiled, Row
-from ridgeline.graph.ports import Ports
+from ridgeline.graph.ports import Ledger, Ports
+from ridgeline.graph.record import Body, Calibrated, Line
 from ridgeline.graph.reports.files import render_all, render_changed
 from ridgeline.graph.rules import history as fold
 from ridgeline.graph.rules.cost import minutes_between
@@ -59,6 +61,36 @@ def read_best_counters(state: State, history: History) -> Profiled | None:
     """Those of the round that made it, else those taken when the open round began; None where nothing can be read."""
     analysis = state["analysis"]
     return fold.best_profile(history) or (analysis.profile if analysis else None)
+
+
+class OpenRoundLedger:
+    """A ledger without its last line until something is appended: a round that begins again asks what it asked first."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger, self._hidden = ledger, 1
+
+    def append(self, *bodies: Body) -> None:
+        """As the ledger does; what is already recorded is left out there, and seen from then on."""
+        self._ledger.append(*bodies)
+        self._hidden = 0
+
+    def lines(self) -> tuple[Line, ...]:
+        """In order."""
+        lines = self._ledger.lines()
+        return lines[: len(lines) - self._hidden]
+
+
+def reopen_round(ports: Ports) -> Ports:
+    """For a campaign that was killed in a round whose candidate it had calibrated for: all before that line was asked first.
+
+    That calibration is on the tape, so the round comes to the same line again.
+    """
+    lines = ports.ledger.lines()
+    if not lines or not isinstance(lines[-1].body, Calibrated):
+        return ports
+    history = read_history(ports)
+    is_own = history.limits.calibration_late and len(history.calibrations) == 1
+    return replace(ports, ledger=OpenRoundLedger(ports.ledger)) if is_own else ports
 
 
 def make_briefing(state: State, ports: Ports, *, before: str | None = None) -> Briefing:

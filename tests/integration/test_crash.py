@@ -1,5 +1,6 @@
-"""A crash before or after any call of any port, then a resume, gives the ledger of an uninterrupted run."""
+"""A crash before or after any call of any port, then a resume, gives the ledger of an uninterrupted run, and asks nothing anew."""
 
+import json
 import os
 from dataclasses import replace
 
@@ -68,15 +69,21 @@ def _run(tmp_path, fuse: Fuse, *, lose_checkpoints: bool = False, candidates: in
     return (tmp_path / "ledger.jsonl").read_bytes(), campaign
 
 
+def list_questions(folder):
+    """The tape's keys of what a campaign there asked its planner, its builder and its machine."""
+    lines = map(json.loads, (folder / "tape.jsonl").read_text().splitlines())
+    return sorted(line["key"] for line in lines if line["port"] not in ("device", "signals"))
+
+
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory):
-    fuse = Fuse(-1, "never")
-    ledger, campaign = _run(tmp_path_factory.mktemp("whole"), fuse)
-    return ledger, campaign, fuse.count
+    fuse, folder = Fuse(-1, "never"), tmp_path_factory.mktemp("whole")
+    ledger, campaign = _run(folder, fuse)
+    return ledger, campaign, fuse.count, list_questions(folder)
 
 
 def test_the_uninterrupted_run_is_what_the_others_are_compared_with(whole):
-    ledger, campaign, calls = whole
+    ledger, campaign, calls, _ = whole
     assert [r.accepted for r in campaign.history().rounds] == [True, False, False]
     assert calls <= CALLS
 
@@ -85,20 +92,22 @@ def test_the_uninterrupted_run_is_what_the_others_are_compared_with(whole):
 @pytest.mark.feature("F121")
 @pytest.mark.parametrize(("when", "part"), CRASHES)
 def test_a_crash_at_any_call_then_resume_equals_an_uninterrupted_run(tmp_path, whole, part, when):
-    ledger, campaign, calls = whole
+    ledger, campaign, calls, questions = whole
     for at in range(1 + part, calls + 1, 10):
         got, crashed = _run(tmp_path / f"{at}", Fuse(at, when), lose_checkpoints=True)
         assert got == ledger, f"call {at} {when}"
         assert crashed.workspace.branch_log() == campaign.workspace.branch_log()
         assert crashed.files.texts() == campaign.files.texts()
+        assert list_questions(tmp_path / f"{at}") == questions, f"call {at} {when}"
 
 
 @pytest.mark.feature("F121")
 @pytest.mark.parametrize("at", [15, 40, 77, 100, 130])
 def test_after_an_orderly_stop_a_campaign_goes_on_inside_the_round(tmp_path, whole, at):
-    ledger, campaign, _ = whole
+    ledger, campaign, _, questions = whole
     got, crashed = _run(tmp_path, Fuse(at, "after"))
     assert got == ledger
+    assert list_questions(tmp_path) == questions
     assert crashed.workspace.branch_log() == campaign.workspace.branch_log()
 
 
@@ -116,6 +125,7 @@ def test_a_crash_in_a_round_of_several_candidates_loses_nothing(tmp_path):
     for at in range(31, fuse.count, 23):
         got, crashed = _run(tmp_path / f"{at}", Fuse(at, "after"), candidates=3, lose_checkpoints=bool(at % 2))
         assert got == ledger, f"call {at}"
+        assert list_questions(tmp_path / f"{at}") == list_questions(tmp_path / "whole"), f"call {at}"
         assert crashed.workspace.branch_log() == campaign.workspace.branch_log()
         assert crashed.files.texts() == campaign.files.texts()
 
