@@ -194,3 +194,58 @@ def test_what_an_h100_recorded_through_our_start_up_module():
     assert (product.last.blocks[:2], product.last.arch_vgpr, product.last.lds_bytes) == ((2, 66), 168, 188_636)
     assert (softmax.calls, softmax.median_ns, softmax.last.arch_vgpr) == (4, 576_650, 37)
     assert product.total_ns / sum(kernel.total_ns for kernel in one.kernels) == pytest.approx(0.6556, abs=1e-4)
+
+
+def counted(name, **metrics):
+    """What CUPTI's range profiler counted of one launch, as Kineto writes it."""
+    return {
+        "ph": "X", "cat": "cuda_profiler_range", "name": name, "pid": 0, "tid": 0, "ts": 5, "dur": 100, "args": metrics
+    }  # fmt: skip
+
+
+def test_ranges_of_cupti_tell_counters_and_no_times(recorded):
+    read = "dram__bytes_read.sum"
+    events = (counted("tile", **{read: 1000}), counted("tile", **{read: 3000}), counted("__missing__", **{read: 5}))
+    (one,) = recorded(document(*events))
+    assert (one.format, one.arch, one.device, one.grade) == ("torch_ranges", "sm_90", H100["name"], None)
+    tile, unnamed = one.kernels
+    assert (tile.calls, tile.total_ns, tile.median_ns) == (2, None, None)
+    assert {metric.name: metric.value for metric in tile.metrics} == {read: 2000}
+    assert unnamed.name == "(kernel name not recorded)"
+    assert "shared out evenly" in one.warnings[0]
+    (seen, _) = profile([one])
+    (number,) = [number for number in seen.numbers if number.name == "mem.read_bytes"]
+    assert (number.value, number.source) == (2000, "torch profiler: dram__bytes_read.sum")
+
+
+def test_counters_beside_times_belong_to_the_same_kernel(recorded):
+    (one,) = recorded(document(*launches(), counted("tile", **{"dram__bytes_read.sum": 7})))
+    (tile,) = one.kernels
+    assert tile.median_ns == 10_000
+    assert "dram__bytes_read.sum" in {metric.name for metric in tile.metrics}
+
+
+def test_grids_that_rocm_tells_in_work_items_become_blocks(recorded):
+    call = called("hipExtModuleLaunchKernel")
+    call["args"] = {"kernel": "Cijk", "grid": [350208, 2, 1], "block": [256, 1, 1]}
+    gemm = launches("Cijk", make=kernel, grid=(350208, 2, 1))
+    (one,) = recorded(document(*gemm, call, *launches("tile", make=kernel, stream=3), cards=(MI300X,)))
+    blocks = {seen.name: seen.last.blocks for seen in one.kernels}
+    assert blocks == {"Cijk": (1368, 2, 1), "tile": (264, 1, 1)}
+    assert not any("work-items" in text for text in one.warnings)
+    (bare,) = recorded(document(*gemm, cards=(MI300X,)))
+    assert any("may be work-items" in text for text in bare.warnings)
+
+
+@pytest.mark.parametrize(("other", "arch"), [(MI300X["name"], "gfx942"), ("AMD Instinct MI355X", None)])
+def test_a_card_that_is_numbered_otherwise_is_the_one_that_all_are(recorded, other, arch):
+    cards = (MI300X, MI300X | {"id": 1, "name": other})
+    (one,) = recorded(document(*launches(make=kernel, device=5), cards=cards))
+    assert one.arch == arch
+    assert one.device == (MI300X["name"] if arch else "GPU 5")
+
+
+@pytest.mark.parametrize("suffix", [".pftrace", ".otf2"])
+def test_a_timeline_for_viewers_names_what_is_read_instead(recorded, suffix):
+    with pytest.raises(RecordingError, match=r"rocpd convert -i run.db --output-format csv"):
+        recorded(b"\n\x10\x08\x01", f"run{suffix}")

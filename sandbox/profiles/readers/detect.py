@@ -18,12 +18,12 @@ OTHERS = ("att", "pc_sampling", "rocprof_compute", "ncu")
 """Modules of this package with `sniff(path) -> bool` and `read_recording(path) -> Recording`, asked in this order."""
 WHOLE_FOLDERS = ("rocprof_compute",)
 """Of these, a folder is one recording with all that lies in it."""
-WHOLE_FILES = ("rocpd", "results_json", "torch_trace", "nsys")
+WHOLE_FILES = ("rocpd", "results_json", "torch_trace", "nsys", "nsys_stats")
 """Modules with `sniff(path) -> bool` and `read_recordings(path) -> Recordings` that are asked next: a file each."""
 KNOWN = (
     "rocprofv3's kernel_trace, kernel_stats, counter_collection, agent_info and API traces (CSV), results.json, rocpd "
-    "databases, thread traces and PC samples; rocprof-compute folders; ncu's CSV pages; nsys' SQLite exports and kernel sums; "
-    "torch.profiler's traces; a tar.gz of any of these"
+    "databases, thread traces and PC samples; rocprof-compute folders; ncu's CSV pages; nsys' SQLite exports and what "
+    "`nsys stats` prints of kernels (CSV, JSON, tables); torch.profiler's traces; a tar.gz of any of these"
 )
 REPORTS = {
     ".ncu-rep": "ncu --import {0} --csv --page raw --print-units base > {1}.csv",
@@ -31,6 +31,11 @@ REPORTS = {
     ".qdrep": "nsys export --type sqlite --output {1}.sqlite {0}",
 }
 """Reports that only their own tool can read, and the command that exports them into what is read here."""
+TIMELINES = (".pftrace", ".otf2")
+INSTEAD = (
+    "a timeline for viewers, which nothing turns back into a table: give what `rocpd convert -i {0}.db --output-format csv` "
+    "writes where the database is beside it, else record with `rocprofv3 --kernel-trace --output-format csv json`"
+)
 FILES = 200_000
 """More files than this in a folder are not a profile."""
 
@@ -51,6 +56,8 @@ def _file(path: Path) -> Recordings:
     if (command := REPORTS.get(path.suffix.lower())) is not None:
         exported = command.format(shlex.quote(path.name), shlex.quote(path.stem))
         raise RecordingError(path, f"only its own tool reads this; export it, and give what that writes: {exported}")
+    if path.suffix.lower() in TIMELINES:
+        raise RecordingError(path, INSTEAD.format(shlex.quote(path.stem)))
     reader = _reader(path)
     if reader is None:
         raise RecordingError(path, f"not a recording that is known here: {KNOWN}", line=1)

@@ -41,8 +41,8 @@ ALIASES: Mapping[str, tuple[str, ...]] = {
     "workgroup": ("workgroup_size",),
     "counter": ("counter_name",),
     "value": ("counter_value",),
-    "calls": ("calls", "instances"),
-    "total": ("totaldurationns", "total time (ns)"),
+    "calls": ("calls",),
+    "total": ("totaldurationns",),
 }
 """Our name of a column, and the names that tool versions gave it, in lower case."""
 

@@ -12,12 +12,26 @@ from ridgeline.graph.values import Named
 
 ACTIVE, ELAPSED = ".avg.pct_of_peak_sustained_active", ".avg.pct_of_peak_sustained_elapsed"
 SOL, MEM = "GPU Speed Of Light Throughput", "Memory Workload Analysis"
+OLD_SOL = "GPU Speed Of Light"
+"""The same section up to Nsight Compute 2021.2, where its metrics were called SOL; SOL FB and SOL TEX before 2020."""
 SHARES: dict[str, tuple[str, ...]] = {
-    "mem.pct_of_peak": (f"dram__throughput{ELAPSED}", f"gpu__dram_throughput{ELAPSED}", f"{SOL}/DRAM Throughput [%]"),
-    "sol.memory": (f"gpu__compute_memory_throughput{ELAPSED}", f"{SOL}/Memory Throughput [%]"),
-    "sol.compute": (f"sm__throughput{ELAPSED}", f"{SOL}/Compute (SM) Throughput [%]"),
-    "sol.l2": (f"lts__throughput{ELAPSED}", f"{SOL}/L2 Cache Throughput [%]"),
-    "sol.l1": (f"l1tex__throughput{ACTIVE}", f"{SOL}/L1/TEX Cache Throughput [%]"),
+    "mem.pct_of_peak": (
+        f"dram__throughput{ELAPSED}", f"gpu__dram_throughput{ELAPSED}", f"{SOL}/DRAM Throughput [%]",
+        f"{OLD_SOL}/SOL DRAM [%]", f"{OLD_SOL}/SOL FB [%]",
+    ),
+    "sol.memory": (
+        f"gpu__compute_memory_throughput{ELAPSED}", f"{SOL}/Memory Throughput [%]",
+        f"{OLD_SOL}/Memory [%] [%]",
+    ),
+    "sol.compute": (f"sm__throughput{ELAPSED}", f"{SOL}/Compute (SM) Throughput [%]", f"{OLD_SOL}/SM [%] [%]"),
+    "sol.l2": (
+        f"lts__throughput{ELAPSED}", f"{SOL}/L2 Cache Throughput [%]",
+        f"{OLD_SOL}/SOL L2 Cache [%]", f"{OLD_SOL}/SOL L2 [%]",
+    ),
+    "sol.l1": (
+        f"l1tex__throughput{ACTIVE}", f"{SOL}/L1/TEX Cache Throughput [%]",
+        f"{OLD_SOL}/SOL L1/TEX Cache [%]", f"{OLD_SOL}/SOL TEX [%]",
+    ),
     "mem.l2_hit": ("lts__t_sector_hit_rate.pct", f"{MEM}/L2 Hit Rate [%]"),
     "mem.l1_hit": ("l1tex__t_sector_hit_rate.pct", f"{MEM}/L1/TEX Hit Rate [%]"),
     "comp.matrix_busy": (
@@ -68,7 +82,7 @@ SPILLS = (
     (f"{MEM}/Local Memory Spilling Requests []",),
 )
 BYTES_PER_SECOND = ("dram__bytes.sum.per_second", f"{MEM}/Memory Throughput [byte/s]")
-DURATION = ("gpu__time_duration.sum", "gpu__time_duration.avg", f"{SOL}/Duration [ns]")
+DURATION = ("gpu__time_duration.sum", "gpu__time_duration.avg", f"{SOL}/Duration [ns]", f"{OLD_SOL}/Duration [ns]")
 RATIOS = (
     (
         "shm.conflict_rate",

@@ -6,7 +6,7 @@ of the tool does not write are not told. Nothing of the process, its environment
 
 import csv
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -39,7 +39,7 @@ def sniff(path: Path) -> bool:
             tables = _tables(base)
     except sqlite3.Error:
         return False
-    return "StringIds" in tables and bool({KERNELS, COPIES, FILLS, "META_DATA_EXPORT"} & tables)
+    return "StringIds" in tables and bool({KERNELS, COPIES, FILLS, "META_DATA_EXPORT", "EXPORT_META_DATA"} & tables)
 
 
 def read_recordings(path: Path) -> tuple[Recording, ...]:
@@ -47,25 +47,37 @@ def read_recordings(path: Path) -> tuple[Recording, ...]:
 
     Raises `RecordingError` for a database that is damaged, and where nothing ran on a GPU while it recorded.
     """
-    kinds: dict[tuple[object, ...], int] = {}
     try:
-        with closing(_open(path)) as base, open_engine(path) as engine:
-            rows = engine.room / "events.csv"
-            with rows.open("w", encoding="utf-8", newline="") as stream:
-                writer = csv.writer(stream)
-                writer.writerow(dispatches.DISPATCH)
-                for start, end, *kind in _events(base):
-                    writer.writerow((kinds.setdefault(tuple(kind), len(kinds)), start, end))
-            if not kinds:
-                what = "nothing ran on a GPU while it recorded, or CUDA was not traced: `nsys profile --trace cuda`"
-                raise RecordingError(path, what)
-            keys = [_key(kind) for kind in kinds]
-            loaded = load(engine, rows, dispatches.head(dispatches.DISPATCH), lambda text: keys[int(text)])
-            by_gpu = recordings(loaded, form=FORMAT, files=(str(path),), static_lds=False)
-            cards = _cards(base)
+        with closing(_open(path)) as base:
+            by_gpu, cards = record(path, _events(base), FORMAT), _cards(base)
     except sqlite3.Error as error:
         raise RecordingError(path, f"cannot be read as a database of nsys: {error}") from error
     return tuple(_place(recording, cards) for recording in by_gpu)
+
+
+def record(path: Path, events: Iterable[Sequence[Any]], form: str) -> tuple[Recording, ...]:
+    """One recording per device of events, each (start, end, device, stream, name, launch in the order of LAUNCHED).
+
+    Grids are blocks, as the tool counts them. `RecordingError` where there is none.
+    """
+    kinds: dict[tuple[object, ...], int] = {}
+    with open_engine(path) as engine:
+        rows = engine.room / "events.csv"
+        with rows.open("w", encoding="utf-8", newline="") as stream:
+            writer = csv.writer(stream)
+            writer.writerow(dispatches.DISPATCH)
+            for start, end, *kind in events:
+                writer.writerow((kinds.setdefault(tuple(kind), len(kinds)), start, end))
+        if not kinds:
+            what = "nothing ran on a GPU while it recorded, or CUDA was not traced: `nsys profile --trace cuda`"
+            raise RecordingError(path, what)
+        keys = [_key(kind) for kind in kinds]
+        loaded = load(engine, rows, dispatches.head(dispatches.DISPATCH), lambda text: keys[int(text)])
+        by_gpu = recordings(loaded, form=form, files=(str(path),), static_lds=False)
+    return tuple(
+        recording.model_copy(update={"kernels": tuple(_kernel(kernel) for kernel in recording.kernels)})
+        for recording in by_gpu
+    )
 
 
 def _open(path: Path) -> sqlite3.Connection:
@@ -141,7 +153,6 @@ def _place(recording: Recording, cards: dict[str, dict[str, Any]]) -> Recording:
             "vendor": "nvidia",
             "arch": f"sm_{major}{minor}" if isinstance(major, int) and isinstance(minor, int) else None,
             "device": str(card.get("name") or f"GPU {number}"),
-            "kernels": tuple(_kernel(kernel) for kernel in recording.kernels),
             "facts": (*recording.facts, *((Named(name="units", value=float(units)),) if units else ())),
         }
     )

@@ -219,7 +219,7 @@ def _numbers(
     computed, limiter = residency(fitting.kernel, arch, facts.get("units"))
     numbers = (
         *(times(best.kernel, best.recording) if best.kernel.total_ns is not None else ()),
-        *_counter_numbers(best, metrics, arch, facts, best.kernel.median_ns if timed else None),
+        *_counter_numbers(group, best, arch, facts, best.kernel.median_ns if timed else None),
         *(number for entry in group for number in resources(entry.kernel, entry.recording)),
         *_trace_numbers(group, best),
         *computed,
@@ -236,16 +236,19 @@ def _metrics(group: Sequence[RecordedKernel]) -> tuple[Named, ...]:
 
 
 def _counter_numbers(
+    group: Sequence[RecordedKernel],
     best: RecordedKernel,
-    metrics: tuple[Named, ...],
     arch: str | None,
     facts: dict[str, float],
     duration_ns: float | None,
 ) -> tuple[ProfileNumber, ...]:
+    metrics = _metrics(group)
     if not metrics:
         return ()
     if best.recording.vendor == "nvidia":
-        return hopper.numbers(metrics, tool="ncu", duration_ns=duration_ns)
+        counters = [entry for entry in group if any(metric.name != ESTIMATED for metric in entry.kernel.metrics)]
+        tools = dict.fromkeys(entry.recording.tool for entry in counters)
+        return hopper.numbers(metrics, tool=" and ".join(tools), duration_ns=duration_ns)
     constants = tuple(Named(name=name, value=value) for name, value in facts.items())
     counted = cdna.numbers(metrics, arch, constants, duration_ns or best.kernel.median_ns)
     if duration_ns is not None:

@@ -30,19 +30,6 @@ class _Row:
     most: float | None
     deviation: float | None
     line: int
-    median: float | None = None
-
-
-NSYS_STATS = {
-    "instances": "calls",
-    "total time (ns)": "totaldurationns",
-    "time (%)": "percentage",
-    "med (ns)": "medianns",
-    "min (ns)": "minns",
-    "max (ns)": "maxns",
-    "stddev (ns)": "stddev",
-}
-"""Columns of `nsys stats --report cuda_gpu_kern_sum --format csv`, and those that rocprofv3 has for the same."""
 
 
 def is_kernel_stats(head: Head) -> bool:
@@ -64,14 +51,11 @@ def read_kernel_stats(path: Path, head: Head) -> tuple[Recording, ...]:
         return (_sums(path, "domain_stats", table_rows),)
     if all(_API.fullmatch(row.name) for row in table_rows):
         return (_sums(path, "api_stats", table_rows),)
-    kernels = _kernels(path, table_rows)
-    if "instances" not in head.lower:
-        return (kernels,)
-    return (kernels.model_copy(update={"format": "nsys_stats", "tool": "nsys", "vendor": "nvidia"}),)
+    return (_kernels(path, table_rows),)
 
 
 def _row(path: Path, head: Head, line: int, cells: Sequence[str]) -> _Row:
-    cell = {NSYS_STATS.get(name, name): text for name, text in zip(head.lower, cells, strict=True)}
+    cell = dict(zip(head.lower, cells, strict=True))
 
     def value(column: str) -> float | None:
         text = cell.get(column, "")
@@ -81,8 +65,7 @@ def _row(path: Path, head: Head, line: int, cells: Sequence[str]) -> _Row:
     if calls is None or total is None or calls < 1 or calls != int(calls) or total < 0:
         raise RecordingError(path, "a row without a whole number of calls and their duration", line=line)
     return _Row(
-        cell["name"], int(calls), total, value("percentage"), value("minns"), value("maxns"), value("stddev"), line,
-        value("medianns"),
+        cell["name"], int(calls), total, value("percentage"), value("minns"), value("maxns"), value("stddev"), line
     )  # fmt: skip
 
 
@@ -119,7 +102,6 @@ def _kernel(row: _Row, total: float) -> KernelCalls:
         calls=row.calls,
         total_ns=row.total,
         mean_ns=row.total / row.calls,
-        median_ns=row.median,
         min_ns=row.least,
         max_ns=row.most,
         stdev_ns=row.deviation,
