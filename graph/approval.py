@@ -110,3 +110,5 @@ class Steering(Value):
     """Versions that no restart masks, ascending."""
     stops: tuple[str, ...] = ()
     """Lines of the README's stop conditions as the person wrote them, in the README's order."""
+    deep: Annotated[tuple[str, ...], Field(exclude_if=lambda plans: not plans)] = ()
+    """Plans of the deep rounds that a person asked for, in order; an empty plan leaves it to the worker."""

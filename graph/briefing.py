@@ -131,5 +131,7 @@ class Review(Value):
     directions: tuple[str, ...]
     exhausted: Annotated[str, Field(exclude_if=lambda why: not why)] = ""
     """Why nothing worth a round is left; empty where something is."""
+    deep: Annotated[str, Field(exclude_if=lambda plan: not plan)] = ""
+    """Plan of a deep round, where what is left takes several steps that do not pay one by one."""
     prompts: Prompts = ()
     cost: Cost = Cost()

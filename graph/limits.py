@@ -60,6 +60,19 @@ class Limits(Value):
     candidates: Annotated[int, Field(ge=1, le=8, exclude_if=_plain(1))] = 1
     """Directions that are tried side by side against the same best version, of which at most one is kept; each is a
     round on record. They share `alpha`, so only preset `evidence`, which has an error rate, takes more than 1."""
+    deep: Annotated[Literal["asked", "stagnation", "start"], Field(exclude_if=_plain("asked"))] = "asked"
+    """When a round is a deep one: when a person asks; after a stagnation review too, where the planner wants one; the
+    first round too. Needs a model."""
+    deep_plan: Annotated[str, Field(max_length=2000, exclude_if=_plain(""))] = ""
+    """What the deep round at the start is for, for example `write it anew in Gluon`; empty: as the worker sees fit."""
+    deep_minutes: Annotated[float, Field(gt=0, exclude_if=_plain(30.0))] = 30.0
+    """Work in one deep round; waiting for a person is none."""
+    deep_tokens: Annotated[int, Field(ge=1000, exclude_if=_plain(400_000))] = 400_000
+    """Of the model in one deep round."""
+    deep_device_s: Annotated[float, Field(gt=0, exclude_if=_plain(600.0))] = 600.0
+    """Seconds that the timings and profiles of one deep round may take."""
+    deep_steps: Annotated[int, Field(ge=1, le=1000, exclude_if=_plain(100))] = 100
+    """Calls of tools in one deep round."""
     final_pairs: int = Field(default=8, ge=3)
     """Pairs of the champion-versus-original test."""
     shape_guard: float = Field(default=0.02, ge=0)

@@ -11,6 +11,7 @@ from typing import Protocol
 
 from ridgeline.graph.approval import ApprovalRequest, Decision, Steering
 from ridgeline.graph.briefing import Briefing, Draft, Proposal, Review
+from ridgeline.graph.deep import DeepWork
 from ridgeline.graph.evidence import (
     Benchmark,
     BenchmarkFailed,
@@ -26,7 +27,7 @@ from ridgeline.graph.finding import Finding, KeyTerm, Simulation
 from ridgeline.graph.judgment import JudgeFailed, Judgment, SizeTime, TimedCall
 from ridgeline.graph.record import Body, Line, MinimalVersion, Reflection
 from ridgeline.graph.stats.noise import KnownNoise
-from ridgeline.graph.trial import Broken, Built, Judged
+from ridgeline.graph.trial import Broken, Built, Judged, Proposed
 from ridgeline.graph.values import Artifact, FileEdit, Hypothesis, Value
 
 
@@ -80,6 +81,14 @@ class Planner(Protocol):
     def split(self, briefing: Briefing, judged: Judged) -> Draft: ...
     def review(self, briefing: Briefing, trigger: str) -> Review: ...
     def reflect(self, briefing: Briefing, judged: Judged) -> Reflection: ...
+
+
+class Worker(Protocol):
+    """Who works in the tree of a deep round. Raises as `Planner` where an answer must come from outside first."""
+
+    def work(self, briefing: Briefing, about: Proposed) -> DeepWork:
+        """Edits of the best version, made and tried in as many steps as the budget allows."""
+        ...
 
 
 class Workspace(Protocol):
@@ -245,6 +254,8 @@ class Ports:
     """Run-scoped dependencies, handed to nodes as LangGraph runtime context."""
 
     planner: Planner
+    worker: Worker | None = None
+    """None where nobody can work in a tree: the catalog has no steps."""
     workspace: Workspace
     builder: Builder
     checker: Checker

@@ -264,6 +264,8 @@ class Reviewed(Value):
     escalation: str
     exhausted: Annotated[str, Field(exclude_if=lambda why: not why)] = ""
     """Why nothing worth a round is left, as the planner said; empty where something is."""
+    deep: Annotated[str, Field(exclude_if=lambda plan: not plan)] = ""
+    """Plan of the deep round that the planner wants next; empty where it wants none."""
     full: Benchmark | None = None
     """Full validation of the best version at the end of its direction, where it was accepted on a quick run."""
     full_note: str = ""

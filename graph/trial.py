@@ -4,6 +4,7 @@ from typing import Annotated, Literal, TypeVar
 
 from pydantic import Field
 
+from ridgeline.graph.deep import DeepRound
 from ridgeline.graph.evidence import Benchmark, BenchmarkFailed, BuildResult, Comparison, Profiled, TestResult
 from ridgeline.graph.finding import Finding
 from ridgeline.graph.values import Artifact, Cost, FileEdit, Hypothesis, Instant, LookUp, Value
@@ -39,6 +40,8 @@ class Proposed(Value):
     """The round whose waiting change the person edited."""
     beside: Annotated[int | None, Field(exclude_if=_none)] = None
     """The first of the rounds that were tried side by side, this one among them; None where it was tried alone."""
+    deep: Annotated[DeepRound | None, Field(exclude_if=_none)] = None
+    """What was done in its work tree, where it is a deep round; None in others."""
 
 
 class Repair(Value):

@@ -141,6 +141,8 @@ def resolve(layers: Iterable[Layer], *, model: bool = False) -> Settings:
         key = str(problem["loc"][0])
         message = str(problem["msg"])
         raise UserError(f"{by_key[key].origin}: {message[:1].lower()}{message[1:]}; correct the value") from None
+    if limits.deep != "asked" and not model:
+        raise UserError(f"{by_key['deep'].origin}: a deep round needs a model; give --model, or leave it out")
     _check_looks(limits, by_key)
     return Settings(limits=limits, origins=tuple((key, setting.origin) for key, setting in by_key.items()))
 

@@ -6,6 +6,7 @@ from ridgeline.agent.campaign import folders
 from ridgeline.agent.campaign.approvals import describe_decision, find_open_page, find_unused_decision
 from ridgeline.agent.campaign.progress import Status
 from ridgeline.agent.campaign.state_files import find_lost_lines, read_shown_end
+from ridgeline.agent.deep.desk import folder_of, read_steps
 from ridgeline.graph.errors import LedgerCorrupt
 from ridgeline.graph.rules.history import fold_ledger
 from ridgeline.graph.rules.result import claim_speedup, compute_result
@@ -75,7 +76,7 @@ def status_of(campaign: Path) -> CampaignStatus:
         dir=str(campaign),
         status="decided" if answered else state,
         phase=str(written.get("phase", "")),
-        detail=str(written.get("detail", "")),
+        detail=str(written.get("detail", "")) + _describe_deep_step(campaign, written),
         round=int(written.get("round") or (rounds[-1].round if rounds else 0)),
         accepted=sum(closed.accepted for closed in rounds),
         rolled_back=sum(not closed.accepted for closed in rounds),
@@ -93,6 +94,14 @@ def status_of(campaign: Path) -> CampaignStatus:
         decision=f"{answered.request.gate}: {describe_decision(answered.decision)}" if answered else "",
         updated=_moment(written.get("updated")),
     )
+
+
+def _describe_deep_step(campaign: Path, written: dict[str, object]) -> str:
+    """How far an open deep round is; empty in every other phase."""
+    if written.get("phase") != "go_deep":
+        return ""
+    steps = read_steps(folder_of(campaign, int(str(written.get("round") or 0))))
+    return f" (step {len(steps)}, {steps[-1].tool}: {steps[-1].outcome})" if steps else " (no step yet)"
 
 
 def _moment(written: object) -> str:

@@ -30,6 +30,7 @@ logger = logging.getLogger(__name__)
 Mode = Literal["live", "replay"]
 PROTOCOLS: dict[str, type] = {
     "planner": declared.Planner,
+    "worker": declared.Worker,
     "builder": declared.Builder,
     "checker": declared.Checker,
     "timer": declared.Timer,

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ridgeline.agent.campaign.approvals import ApprovalFiles
 from ridgeline.agent.campaign.tape import Tape, tape_port
@@ -23,7 +23,7 @@ from ridgeline.graph.contract import Contract
 from ridgeline.graph.errors import DiskFull
 from ridgeline.graph.evidence import BenchmarkFailed, BuildResult, TestResult
 from ridgeline.graph.limits import Limits
-from ridgeline.graph.ports import Formatting, Planner, Ports, Profiler
+from ridgeline.graph.ports import Formatting, Planner, Ports, Profiler, Worker
 from ridgeline.graph.record import BaselineClosed
 from ridgeline.graph.values import Value
 from ridgeline.sandbox.devices.gate import CardGate, gate_of
@@ -46,6 +46,9 @@ from ridgeline.sandbox.workspace.checkouts import Trees
 from ridgeline.sandbox.workspace.commands import Commands, judge_of
 from ridgeline.sandbox.workspace.git import git
 from ridgeline.sandbox.workspace.worktree import GitWorkspace, find_repository
+
+if TYPE_CHECKING:
+    from ridgeline.agent.planner.model import ModelPlanner
 
 TIPS = PurePosixPath("agent/historical_experience")
 
@@ -106,8 +109,9 @@ def connect(
     )
     builder = ContractBuilder(commands)
     device = LocalDevice(contract, wait_s=limits.gpu_max_wait_s, root=place.repository / place.contract_dir, gate=gate)
+    thinker = _open_thinker(model, workspace, place=place, artifacts=artifacts, limits=limits)
     live = Ports(
-        planner=_planner(planner, model, workspace, place=place, artifacts=artifacts, limits=limits),
+        planner=thinker[0] if thinker else _planner(planner, workspace, artifacts),
         workspace=workspace,
         builder=DiskChecked(end_steps(builder, folder), commands, folder),
         checker=DiskChecked(meter_port(end_steps(ContractChecker(commands, builder), folder), gate), commands, folder),
@@ -126,7 +130,8 @@ def connect(
         ledger=_ledger(folder / "ledger.jsonl", later),
         files=CampaignFiles(folder, tips_root=place.repository / TIPS),
     )
-    return on_tape(live, place, later)
+    make_worker = (lambda ports: _worker(thinker[1], ports, folder)) if thinker else None
+    return on_tape(live, place, later, make_worker=make_worker)
 
 
 def _ledger(path: Path, later: UnsyncedFiles) -> JsonlLedger:
@@ -188,19 +193,24 @@ def _profiler(
     return GpuProfiler(commands, builder, artifacts=artifacts, device=device)
 
 
-def _planner(
-    name: str, model: Choice | None, workspace: GitWorkspace, *, place: Place, artifacts: ArtifactStore, limits: Limits
-) -> Planner:
-    """The planner of that name, or one that asks a model. Raises KeyMissing where the model cannot be asked."""
-    if model is None or place.recording:
-        from ridgeline.agent.planner.tools import TreeReader
+def _planner(name: str, workspace: GitWorkspace, artifacts: ArtifactStore) -> Planner:
+    """The planner of that name, which asks no model; in a replay nobody is asked at all."""
+    from ridgeline.agent.planner.tools import TreeReader
 
-        make = PLANNERS.get(name, _catalog)
-        return (
-            _catalog(workspace.contract, TreeReader(workspace, artifacts))
-            if make is _catalog
-            else make(workspace.contract)
-        )
+    make = PLANNERS.get(name, _catalog)
+    files = TreeReader(workspace, artifacts)
+    return _catalog(workspace.contract, files) if make is _catalog else make(workspace.contract)
+
+
+def _open_thinker(
+    model: Choice | None, workspace: GitWorkspace, *, place: Place, artifacts: ArtifactStore, limits: Limits
+) -> "tuple[Planner, ModelPlanner] | None":
+    """The planner that asks a model, and what it asks by; None where none thinks, or a recording answers.
+
+    Raises KeyMissing where the model cannot be asked.
+    """
+    if model is None or place.recording:
+        return None
     from ridgeline.agent.knowledge_folders import require_readable, roots
     from ridgeline.agent.planner.model import FrugalPlanner, ModelPlanner
     from ridgeline.agent.planner.tools import ReferenceProject, ShippedBooks, TreeReader
@@ -213,11 +223,24 @@ def _planner(
     project = ReferenceProject(place.repository / place.contract_dir / named) if named else None
     books = ShippedBooks(wikis=wikis, cache=cache_folder("knowledge"), project=project)
     inner = ModelPlanner(metered_model, limits=limits, reader=TreeReader(workspace, artifacts), books=books)
-    return FrugalPlanner(inner, cost_so_far=lambda: metered_model.answers_cost)
+    return FrugalPlanner(inner, cost_so_far=lambda: metered_model.answers_cost), inner
 
 
-def on_tape(live: Ports, place: Place, later: UnsyncedFiles) -> Ports:
-    """The same ports, asking the campaign's own tape first, or only the recording's."""
+def _worker(planner: "ModelPlanner", ports: Ports, campaign: Path) -> Worker:
+    """Who works in the tree of a deep round, for whoever answers the planner's questions."""
+    from ridgeline.agent.deep.worker import ModelWorker
+
+    return ModelWorker(planner, ports, campaign)
+
+
+def on_tape(
+    live: Ports, place: Place, later: UnsyncedFiles, *, make_worker: Callable[[Ports], Worker] | None = None
+) -> Ports:
+    """The same ports, asking the campaign's own tape first, or only the recording's.
+
+    `make_worker`: from ports on that tape. What a deep round runs is on it step by step, so that one that was killed
+    goes on where it was; what the round came to is one more answer.
+    """
     recorded = place.recording
     if recorded:
         _lend_artifacts(recorded / "artifacts", place.campaign_dir / "artifacts")
@@ -226,7 +249,7 @@ def on_tape(live: Ports, place: Place, later: UnsyncedFiles) -> Ports:
         if recorded
         else Tape(place.campaign_dir / "tape.jsonl", machine=place.moved_to, later=later)
     )
-    return replace(
+    taped = replace(
         live,
         planner=tape_port("planner", live.planner, tape),
         builder=tape_port("builder", live.builder, tape),
@@ -238,6 +261,9 @@ def on_tape(live: Ports, place: Place, later: UnsyncedFiles) -> Ports:
         clock=tape_port("clock", live.clock, tape),
         signals=tape_port("signals", live.signals, tape),
     )
+    if make_worker is None and recorded is None:
+        return taped
+    return replace(taped, worker=tape_port("worker", make_worker(taped) if make_worker else None, tape))
 
 
 def _lend_artifacts(theirs: Path, ours: Path) -> None:

@@ -26,7 +26,7 @@ from ridgeline.graph.errors import CampaignError, DiskFull, WorldError
 
 GROUPS = (
     "campaign", "answers", "views", "servers", "skill", "contract", "roofline", "profile", "isa", "bench", "judge",
-    "formats", "suite", "fleet", "machine", "memory", "knowledge",
+    "formats", "suite", "fleet", "deep", "machine", "memory", "knowledge",
 )  # fmt: skip
 """Modules beside this one, in the order of the help."""
 INTERRUPTED = 130

@@ -69,6 +69,17 @@ Candidates = Annotated[
         max=8,
     ),
 ]
+Deep = Annotated[
+    bool,
+    typer.Option(
+        "--deep",
+        help="Begin with a deep round: many steps with tools in a work tree of its own, one change at the end. Needs a model.",
+    ),
+]
+DeepPlan = Annotated[
+    str | None,
+    typer.Option("--deep-plan", help='The same, by this plan, for example "write it anew in Gluon".'),
+]
 Assignments = Annotated[list[str] | None, typer.Option("--set", help="key=value of any limit; may be repeated.")]
 Targets = Annotated[
     list[str] | None, typer.Option("--target", help="key=value of a target parameter, for example git_branch=none.")
@@ -120,6 +131,8 @@ def run(
     budget_hours: Hours = None,
     max_wait: MaxWait = None,
     candidates: Candidates = None,
+    deep: Deep = False,
+    deep_plan: DeepPlan = None,
     approve: Approve = None,
     assignments: Assignments = None,
     target: Targets = None,
@@ -137,7 +150,8 @@ def run(
     budgets = {"max_dollars": budget_usd, "max_tokens": budget_tokens, "max_gpu_minutes": budget_gpu_minutes}
     minutes = _minutes(max_minutes, budget_hours)
     ends = {"max_rounds": max_rounds, "max_minutes": minutes, "candidates": candidates}
-    plain = {"preset": preset, "approve": approve, **ends}
+    start = {"deep": "start" if deep or deep_plan else None, "deep_plan": deep_plan}
+    plain = {"preset": preset, "approve": approve, **ends, **start}
     flags: dict[str, Raw] = {**plain, **budgets, "gpu_max_wait_s": None if max_wait is None else 60 * max_wait}
     choice = thinker(planner, model, base_url, fallback or [])
     outcome = launch(

@@ -33,7 +33,7 @@ from ridgeline.graph.briefing import Briefing, Draft, Proposal, Review
 from ridgeline.graph.limits import Limits
 from ridgeline.graph.ports import Planner
 from ridgeline.graph.record import Reflection
-from ridgeline.graph.trial import Broken, Built, Drafted, Judged, find, find_proposal
+from ridgeline.graph.trial import Broken, Built, Drafted, Judged, Proposed, find, find_proposal
 from ridgeline.graph.values import Cost, FileEdit, Hypothesis
 from ridgeline.prompts.render import SHIPPED, Templates
 
@@ -106,6 +106,8 @@ class FrugalPlanner:
 # Which templates a planner's questions are made of: those that ship, or others that are tried against them.
 
 SYSTEM = "system.v2.md"
+DEEP_SYSTEM, DEEP_TOOLS = "deep_system.v1.md", "deep_tools.v1.toml"
+"""The rules of a deep round, and its tools that change and run the tree."""
 PROMPTS: dict[str, tuple[str, ...]] = {
     "propose": ("propose.v6.md", "terms.v4.md", "context.v3.md"),
     "baseline": ("baseline.v2.md", "context.v3.md", "edits.v4.md"),
@@ -116,6 +118,7 @@ PROMPTS: dict[str, tuple[str, ...]] = {
     "review": ("review.v5.md", "terms.v4.md", "context.v3.md"),
     "reflect": ("reflect.v5.md", "judged.v4.md", "terms.v4.md"),
     "diagnose": ("diagnose.v5.md", "judged.v4.md", "terms.v4.md"),
+    "deep": ("deep.v1.md", "context.v3.md"),
 }
 """Question -> its template, then those that it includes: the ledger cites them all."""
 EARLIER_WHOLE_LINES = 400
@@ -224,6 +227,49 @@ class ModelPlanner:
         first_round = briefing.model_copy(update={"round": briefing.round - place})
         draft = self._edits("drafts", first_round, beside[0], texts=texts, beside=beside, place=place)
         return draft if place == 0 else draft.model_copy(update={"cost": Cost()})
+
+    def ask_deep(
+        self, briefing: Briefing, about: Proposed, *, budget: str, tree: str = "", commands: tuple[str, ...] = ()
+    ) -> tuple[Question, tuple[str, ...]]:
+        """The question of a deep round, without its tools, and the templates that it is made of.
+
+        `budget`: what there is, in words. `tree`, `commands`: where files lie that whoever answers edits, and what runs
+        them; none for a model that calls tools.
+        """
+        assert about.deep is not None
+        variables = {
+            **self._context(briefing).drafting(about.hypothesis, measurements.overlaid(briefing, ())),
+            "plan": fence(about.deep.plan),
+            "budget": budget,
+            "tree": tree,
+            "commands": commands,
+            "number_lines": False,
+        }
+        question = replace(
+            self._question("deep", briefing, variables), system=self._wording.templates.render(DEEP_SYSTEM)
+        )
+        parts = (DEEP_SYSTEM, *self._wording.names["deep"], *(() if commands else (DEEP_TOOLS, TEMPLATE)))
+        return question, tuple(map(self._wording.templates.identity, parts))
+
+    def make_toolbox(self, briefing: Briefing, reader: Reader) -> Toolbox:
+        """The read-only tools, which look at what `reader` reads; an answer may fill half of the context's budget."""
+        tokens = self._limits.context_tokens // 2
+        return Toolbox(briefing, reader=reader, books=self._books, tokens=tokens, count=self._model.count)
+
+    @property
+    def model(self) -> Model:
+        """Who is asked."""
+        return self._model
+
+    @property
+    def limits(self) -> Limits:
+        """Of the campaign."""
+        return self._limits
+
+    @property
+    def reader(self) -> Reader | None:
+        """Files of the repository beyond the briefing, where there is one."""
+        return self._reader
 
     def repair(self, briefing: Briefing, broken: Broken | Built, attempt: int) -> Draft:
         """Edits that mend the candidate, its hypothesis unchanged; made against the best version."""

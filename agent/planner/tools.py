@@ -79,9 +79,9 @@ class Books(Protocol):
     def line(self, path: str, number: int) -> str | None: ...
 
 
-def list_tools() -> tuple[Tool, ...]:
-    """The tools as a model is told of them."""
-    tables = tomllib.loads(render(TEMPLATE))
+def list_tools(template: str = TEMPLATE) -> tuple[Tool, ...]:
+    """The tools of a template as a model is told of them."""
+    tables = tomllib.loads(render(template))
     return tuple(
         Tool(name=name, description=table["description"].strip(), parameters=json.dumps(table["parameters"]))
         for name, table in tables.items()
@@ -216,14 +216,10 @@ class Toolbox:
         tool = self._tools.get(call.name)
         if tool is None:
             return f"no tool is called {clip_line(call.name, 60)!r}; there are: {', '.join(self._tools)}"
-        try:
-            arguments = json.loads(call.arguments or "{}")
-        except (ValueError, RecursionError) as error:
-            return f"the arguments are no JSON: {clip_line(str(error), 120)}"
-        if not isinstance(arguments, dict):
-            return "the arguments must be one JSON object"
-        problem = _unfit(call.name, arguments)
-        return problem or fence(bound_text(tool(**arguments), tokens=self._tokens, count=self._count))
+        arguments = read_arguments(call, list_tools())
+        if isinstance(arguments, str):
+            return arguments
+        return fence(bound_text(tool(**arguments), tokens=self._tokens, count=self._count))
 
     def _read_file(self, path: str, first: int = 1, last: int = 0) -> str:
         """Lines `first` to `last` of a file of the best version, numbered; `last` 0 is the end."""
@@ -314,9 +310,20 @@ def cite(hit: Hit) -> str:
     return f"{hit.path}:{hit.line}  {hit.heading}\n{hit.excerpt}"
 
 
-def _unfit(name: str, arguments: dict[str, Any]) -> str:
+def read_arguments(call: Call, tools: Sequence[Tool]) -> dict[str, Any] | str:
+    """The arguments of a call of one of these tools, or why they do not fit it."""
+    try:
+        arguments = json.loads(call.arguments or "{}")
+    except (ValueError, RecursionError) as error:
+        return f"the arguments are no JSON: {clip_line(str(error), 120)}"
+    if not isinstance(arguments, dict):
+        return "the arguments must be one JSON object"
+    return _explain_unfit(call.name, arguments, tools) or arguments
+
+
+def _explain_unfit(name: str, arguments: dict[str, Any], tools: Sequence[Tool]) -> str:
     """Why the arguments do not fit the tool, or nothing."""
-    schema = json.loads(next(tool.parameters for tool in list_tools() if tool.name == name))
+    schema = json.loads(next(tool.parameters for tool in tools if tool.name == name))
     properties, kinds = schema["properties"], {"string": str, "integer": int}
     if missing := [field for field in schema["required"] if field not in arguments]:
         return f"{name}: {', '.join(missing)} is missing"

@@ -17,6 +17,7 @@ from ridgeline.graph import (
     approval,
     briefing,
     contract,
+    deep,
     evidence,
     finding,
     limits,
@@ -49,6 +50,7 @@ from ridgeline.graph.loop.round import (
     decide,
     draft,
     format_candidate,
+    go_deep,
     line_up,
     list_contestants,
     local_gate,
@@ -108,6 +110,7 @@ def list_nodes() -> tuple[tuple[str, Node, str | Router], ...]:
         ("propose", propose, after_propose),
         ("approve_hypothesis", approve_hypothesis, after_approve_hypothesis),
         ("draft", draft, after_draft),
+        ("go_deep", go_deep, after_draft),
         ("apply", apply, after_apply),
         ("local_gate", local_gate, after_local_gate),
         ("sync_back", sync_back, after_sync_back),
@@ -195,16 +198,19 @@ def after_calibrate(state: State) -> Literal["measure", "check_stop"]:
 
 def after_propose(
     state: State, runtime: Runtime[Ports]
-) -> Literal["approve_hypothesis", "draft", "line_up", "check_stop"]:
+) -> Literal["approve_hypothesis", "draft", "go_deep", "line_up", "check_stop"]:
     if state["trial"] is None:
         return "check_stop"
-    if isinstance(state["trial"], Failed):
+    if "hypothesis" in read_history(runtime.context).limits.approve and not isinstance(state["trial"], Failed):
+        return "approve_hypothesis"
+    return after_approve_hypothesis(state)
+
+
+def after_approve_hypothesis(state: State) -> Literal["draft", "go_deep", "line_up"]:
+    trial = state["trial"]
+    if not isinstance(trial, Proposed):
         return "line_up"
-    return "approve_hypothesis" if "hypothesis" in read_history(runtime.context).limits.approve else "draft"
-
-
-def after_approve_hypothesis(state: State) -> Literal["draft", "line_up"]:
-    return "line_up" if isinstance(state["trial"], Failed) else "draft"
+    return "draft" if trial.deep is None else "go_deep"
 
 
 def after_draft(state: State) -> Literal["apply", "line_up"]:
@@ -336,6 +342,7 @@ MODULES = (
     briefing,
     carried,
     contract,
+    deep,
     evidence,
     finding,
     limits,

@@ -255,6 +255,7 @@ def review(state: State, runtime: Runtime[Ports]) -> Update:
             trigger=why,
             directions=answer.directions,
             exhausted=answer.exhausted,
+            deep=answer.deep,
             escalation=advise_escalation(consecutive_rollbacks(history.rounds)),
             full=full,
             full_note=full_note,

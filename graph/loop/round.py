@@ -9,7 +9,8 @@ from typing import Literal, cast
 from langgraph.runtime import Runtime
 
 from ridgeline.graph.approval import Decision
-from ridgeline.graph.briefing import Briefing
+from ridgeline.graph.briefing import Briefing, Proposal
+from ridgeline.graph.deep import DeepRound
 from ridgeline.graph.evidence import Benchmark, BenchmarkFailed, BuildResult, Measured, TestOutput, TestResult
 from ridgeline.graph.limits import Limits
 from ridgeline.graph.loop.context import (
@@ -30,6 +31,7 @@ from ridgeline.graph.rules.acceptance import choose_measurement
 from ridgeline.graph.rules.audit import classify_simulation, find_refusal, list_weight_caches
 from ridgeline.graph.rules.bottleneck import classify_bottleneck
 from ridgeline.graph.rules.change import explain_forbidden, explain_several_changes
+from ridgeline.graph.rules.deep import find_deep_wish, make_hypothesis
 from ridgeline.graph.rules.early_end import explain_early_end
 from ridgeline.graph.rules.escalation import REPROFILE_AT, needs_best_known
 from ridgeline.graph.rules.gates import compare_minimal_projects
@@ -105,8 +107,10 @@ def _is_restarted(history: History, number: int) -> bool:
 
 
 def propose(state: State, runtime: Runtime[Ports]) -> Update:
-    """The plan's file is there before an edit of it is asked for."""
+    """The plan's file is there before an edit of it is asked for; that of a deep round is given."""
     analysis, ports = read_analysis(state), runtime.context
+    if (deep := find_deep_wish(read_history(ports, before=f"round-{analysis.round}"))) is not None:
+        return _begin_deep(deep, analysis, ports)
     briefing = make_briefing(state, ports)
     proposal = ports.planner.propose(briefing)
     if proposal.hypothesis is None:
@@ -127,6 +131,25 @@ def propose(state: State, runtime: Runtime[Ports]) -> Update:
     )
     _write_plan(start, analysis, history, ports)
     return {"trial": _bar_proposal(start), "proposal": proposal, "queue": others, "rivals": ()}
+
+
+def _begin_deep(deep: DeepRound, analysis: Analysis, ports: Ports) -> Update:
+    """A deep round is tried alone, and its hypothesis names several steps: no rule about a single change bars it."""
+    history = read_history(ports, before=f"round-{analysis.round}")
+    hypothesis = make_hypothesis(
+        deep, round=analysis.round, scoring=history.contract.scoring, evidence=analysis.evidence
+    )
+    start = Proposed(
+        round=analysis.round,
+        hypothesis=hypothesis,
+        opened_at=analysis.opened_at,
+        written_at=(
+            ports.clock.now(f"round-{analysis.round} hypothesis written") if history.opened.stamps_edits else None
+        ),
+        deep=deep,
+    )
+    _write_plan(start, analysis, history, ports)
+    return {"trial": start, "proposal": Proposal(hypothesis=hypothesis), "queue": (), "rivals": ()}
 
 
 def _write_plan(start: Proposed, analysis: Analysis, history: History, ports: Ports) -> None:
@@ -273,6 +296,35 @@ def draft(state: State, runtime: Runtime[Ports]) -> Update:
         explanation=answer.explanation,
         prompts=answer.prompts,
         cost=answer.cost,
+    )
+    return {"trial": drafted}
+
+
+# A deep round: the edits are made in many steps in a work tree of its own, and come back as one change.
+
+
+def go_deep(state: State, runtime: Runtime[Ports]) -> Update:
+    """What the worker hands in, as a draft like any other; what it cost stays with the round where it is nothing."""
+    trial, ports = state["trial"], runtime.context
+    assert isinstance(trial, Proposed)
+    assert trial.deep is not None
+    if ports.worker is None:
+        why = "nobody can work in a tree here: a deep round needs a model"
+        return {"trial": Failed(reached=trial, reason="no_edit", detail=why)}
+    work = ports.worker.work(_brief_about(trial, state, ports), trial)
+    update = {"steps": work.steps, "tokens": work.cost.tokens, "work_s": work.work_s, "ended": work.ended}
+    worked = trial.model_copy(update={"deep": trial.deep.model_copy(update=update)})
+    if not work.edits:
+        paid = {"cost": trial.cost + work.cost, "prompts": (*trial.prompts, *work.prompts)}
+        reached, detail = worked.model_copy(update=paid), work.refusal or work.ended or "the worker gave no edits"
+        return {"trial": Failed(reached=reached, reason="stopped" if work.stopped else "no_edit", detail=detail)}
+    drafted = Drafted(
+        proposed=worked,
+        edits=work.edits,
+        edited_at=ports.clock.now(f"round-{trial.round} first edit") if trial.written_at else None,
+        explanation=work.story,
+        prompts=work.prompts,
+        cost=work.cost,
     )
     return {"trial": drafted}
 

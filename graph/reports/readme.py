@@ -136,6 +136,10 @@ def describe_steering(heard: Steered) -> list[str]:
         *(f"stop condition: {item}" for item in followed),
         *(f"not followed: {why}" for why in heard.problems),
         *(f"{word}: {', '.join(f'v{version}' for version in versions)}" for word, versions in masks if versions),
+        *(
+            f"deep round {number} asked for: {plan or 'no plan'}"
+            for number, plan in enumerate(heard.wish.deep, start=1)
+        ),
     ]
 
 

@@ -167,7 +167,7 @@ def summary(history: History, closed: RoundClosed) -> str:
         repairs=[(line(item.evidence, 300), line(item.explanation, 300)) for item in drafted.repairs]
         if drafted
         else [],
-        validation=validation(history, closed) + _describe_others(history, closed),
+        validation=validation(history, closed) + _describe_others(history, closed) + _describe_deep(closed),
         accepted=closed.accepted,
         decision="ACCEPTED" if closed.accepted else "ROLLED BACK",
         verdict=verdict,
@@ -214,6 +214,36 @@ def _describe_others(history: History, closed: RoundClosed) -> str:
         return ""
     candidates = [other for other in history.rounds if other.beside == closed.beside]
     return f"\n### Side by side\n\n{table(CANDIDATE_COLUMNS, candidate_rows(candidates))}\n"
+
+
+STEP_COLUMNS = ("Step", "Tool", "Outcome", "Seconds")
+"""Of the table of a deep round."""
+MOST_STEPS = 60
+"""Steps that a page shows: the last ones."""
+
+
+def _describe_deep(closed: RoundClosed) -> str:
+    """What was done in the work tree of a deep round, and what of it was used up; empty for other rounds."""
+    deep = find_proposal(closed.judged).deep
+    if deep is None:
+        return ""
+    wanted_by = {
+        "start": "the campaign begins with it",
+        "person": "a person asked for it",
+        "planner": "a review's planner",
+    }
+    first = max(0, len(deep.steps) - MOST_STEPS)
+    rows = [
+        (str(number), step.tool, cell(step.outcome), f"{step.seconds:.1f}" if step.seconds else "")
+        for number, step in enumerate(deep.steps[first:], start=first + 1)
+    ]
+    spent = (
+        f"{len(deep.steps)} steps, {deep.work_s / 60:.1f} minutes of work, {deep.tokens} tokens, {deep.device_s:.0f} s on the"
+        " device. Timings in it are hints: the verdict rests on none of them."
+    )
+    shown = f"\n\n{table(STEP_COLUMNS, rows)}" if rows else ""
+    ended = f"\n\n{line(deep.ended)}." if deep.ended else ""
+    return f"\n### Deep round\n\n{line(deep.plan)} ({wanted_by[deep.origin]})\n\n{spent}{ended}{shown}\n"
 
 
 def describe_local_gate(applied: Applied) -> str:

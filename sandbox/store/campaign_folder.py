@@ -240,7 +240,8 @@ _CONDITIONS = re.compile(r"^## Stop Conditions\n(.*?)(?=^## |\Z)", re.MULTILINE 
 
 
 class Wishes:
-    """`steering.json`: masks by version, the edited lines of the README, and the lines that were rendered last."""
+    """`steering.json`: masks by version, the edited lines of the README, the lines that were rendered last, and the
+    plans of the deep rounds that were asked for."""
 
     def __init__(self, campaign_dir: Path) -> None:
         self._dir = campaign_dir
@@ -254,7 +255,14 @@ class Wishes:
             masked=tuple(sorted(version for version, masked in masks.items() if masked)),
             unmasked=tuple(sorted(version for version, masked in masks.items() if not masked)),
             stops=tuple(wishes["stops"].values()),
+            deep=tuple(wishes["deep"]),
         )
+
+    def ask_deep(self, plan: str) -> int:
+        """Ask for a deep round more; how many were asked for by now."""
+        wishes = self._load()
+        self._store({**wishes, "deep": [*wishes["deep"], plan]})
+        return len(wishes["deep"]) + 1
 
     def mark(self, version: int, *, masked: bool) -> None:
         """Mask a version of the memory, or keep it from being masked."""
@@ -290,8 +298,8 @@ class Wishes:
         return re.sub(r'"masked": (?:true|false)', f'"masked": {json.dumps(masked)}', text, count=1)
 
     def _load(self) -> dict[str, Any]:
-        """`masks`, `stops` and `rendered`; empty where there are none yet, or the file is not one of ours."""
-        wishes: dict[str, Any] = {"masks": {}, "stops": {}, "rendered": []}
+        """`masks`, `stops`, `rendered` and `deep`; empty where there are none yet, or the file is not one of ours."""
+        wishes: dict[str, Any] = {"masks": {}, "stops": {}, "rendered": [], "deep": []}
         try:
             written = parse_json((self._dir / WISHES).read_bytes())
         except (OSError, NotJson):
@@ -305,7 +313,7 @@ class Wishes:
 
 def _is_wish(name: str, value: object) -> bool:
     """Whether Ridgeline could have written that value into `steering.json`."""
-    if name == "rendered":
+    if name in ("rendered", "deep"):
         return isinstance(value, list) and all(isinstance(line, str) for line in value)
     kind, form = (bool, r"\d{1,9}") if name == "masks" else (str, r".*")
     return isinstance(value, dict) and all(

@@ -1,0 +1,47 @@
+"""`deep ...`: a person's word on deep rounds, and the tools for whoever edits the files of one."""
+
+from typing import Annotated
+
+import typer
+
+from ridgeline.agent import console
+from ridgeline.agent.campaign import folders
+from ridgeline.agent.errors import UserError
+
+app = typer.Typer(
+    help="Deep rounds: many steps with tools in a work tree of its own, one change at the end.", no_args_is_help=True
+)
+
+Campaign = Annotated[
+    str | None,
+    typer.Argument(
+        help="A campaign's directory or name; without it, the newest one here.", autocompletion=folders.names
+    ),
+]
+Plan = Annotated[str, typer.Option(help='What it is for, for example "write it anew in Gluon".')]
+LONGEST_PLAN = 2000
+"""Characters of a plan."""
+
+
+def register(parent: typer.Typer) -> None:
+    """Add the group."""
+    parent.add_typer(app, name="deep")
+
+
+@app.command()
+def ask(campaign: Campaign = None, plan: Plan = "") -> None:
+    """Ask a campaign for a deep round: the next round that it begins is one."""
+    from ridgeline.agent.campaign.state_files import read_history
+    from ridgeline.agent.providers.base import plain
+    from ridgeline.sandbox.store.campaign_folder import Wishes
+
+    directory = folders.find(campaign)
+    history = read_history(directory)
+    if history is not None and history.concluded is not None:
+        raise UserError(f"{directory.name}: has concluded; begin another campaign with --deep")
+    if history is not None and history.opened.planner == "catalog":
+        raise UserError(f"{directory.name}: a deep round needs a model, and here the catalog proposes; use run --model")
+    if len(plan) > LONGEST_PLAN:
+        raise UserError(f"--plan: has {len(plan)} characters; give at most {LONGEST_PLAN}")
+    number = Wishes(directory).ask_deep(" ".join(plain(plan, limit=LONGEST_PLAN).split()))
+    console.say(f"{directory.name}: deep round {number} is asked for; it is the next round that begins")

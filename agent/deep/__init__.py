@@ -1,0 +1,1 @@
+"""Deep rounds: the work tree, its tools, and who works in it."""

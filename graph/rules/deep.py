@@ -1,0 +1,73 @@
+"""When a round is a deep one, what it claims before its first edit, and when its budget is used up."""
+
+from ridgeline.graph.contract import Scoring
+from ridgeline.graph.deep import DeepRound, DeepSpent
+from ridgeline.graph.limits import Limits
+from ridgeline.graph.standing import History
+from ridgeline.graph.trial import find_proposal
+from ridgeline.graph.values import Hypothesis, Prediction
+
+LEVER = "deep"
+"""Lever of every deep round's hypothesis."""
+OPEN_PLAN = "as the worker sees fit, in as many steps as it takes"
+BUDGET_ENDED = "budget of the deep round ended"
+"""Begins the reason of a deep round that its budget ended."""
+
+
+def find_deep_wish(history: History) -> DeepRound | None:
+    """Why the round to come is a deep one: a person's wish first, then the planner's, then the start's; else None.
+
+    Every wish is answered once, by what the ledger holds: a round that was closed is not done again.
+    """
+    closed = [deep for entry in history.rounds if (deep := find_proposal(entry.judged).deep) is not None]
+    wishes = history.steered[-1].wish.deep if history.steered else ()
+    answered = sum(deep.origin == "person" for deep in closed)
+    if answered < len(wishes):
+        return DeepRound(origin="person", plan=wishes[answered] or OPEN_PLAN)
+    last_round = history.rounds[-1].round if history.rounds else 1
+    review = history.reviews[-1] if history.reviews else None
+    if history.limits.deep != "asked" and review is not None and review.deep and review.after_round == last_round:
+        return DeepRound(origin="planner", plan=review.deep)
+    if history.limits.deep == "start" and not history.rounds:
+        return DeepRound(origin="start", plan=history.limits.deep_plan or OPEN_PLAN)
+    return None
+
+
+def make_hypothesis(deep: DeepRound, *, round: int, scoring: Scoring, evidence: str) -> Hypothesis:
+    """What a deep round claims, written down before anything is tried: that the score improves by its plan."""
+    metric = scoring.primary_metric[0]
+    return Hypothesis(
+        id=f"deep-{round}",
+        lever=LEVER,
+        claim=f"I expect {metric} to improve because several steps together reach what none of them reaches alone.",
+        change=f"deep round: {deep.plan}",
+        category="algorithm",
+        bucket="K1",
+        evidence=(evidence or "the best version as it was profiled when the round began",),
+        risks="a large change: what holds for the tested inputs may not hold for others",
+        verification=f"tests pass, and {metric} improves against the best version over all shapes",
+        prediction=Prediction(counter=metric, direction="up" if scoring.higher_is_better else "down"),
+        high_risk=True,
+    )
+
+
+def explain_deep_end(limits: Limits, spent: DeepSpent) -> str:
+    """Which budget of a deep round is used up, with its numbers; empty while all hold."""
+    used = (
+        (spent.work_s / 60, limits.deep_minutes, "minutes"),
+        (spent.tokens, limits.deep_tokens, "tokens"),
+        (spent.device_s, limits.deep_device_s, "seconds on the device"),
+        (spent.steps, limits.deep_steps, "steps"),
+    )
+    over = [f"{number:.4g} of {most:g} {unit}" for number, most, unit in used if number >= most]
+    return f"{BUDGET_ENDED}: {', '.join(over)}" if over else ""
+
+
+def describe_deep_budget(limits: Limits, spent: DeepSpent) -> str:
+    """What is left of each budget, in a line."""
+    return (
+        f"left: {max(0.0, limits.deep_minutes - spent.work_s / 60):.1f} minutes,"
+        f" {max(0, limits.deep_tokens - spent.tokens)} tokens,"
+        f" {max(0.0, limits.deep_device_s - spent.device_s):.0f} s on the device,"
+        f" {max(0, limits.deep_steps - spent.steps)} steps"
+    )

@@ -1,0 +1,230 @@
+"""Deep rounds: many steps in a work tree of its own, one change at the gate."""
+
+from dataclasses import replace
+
+import pytest
+
+from ridgeline.agent.campaign import settings
+from ridgeline.agent.campaign.tape import Tape, tape_port
+from ridgeline.agent.deep.worker import ModelWorker
+from ridgeline.agent.errors import UserError
+from ridgeline.agent.planner.model import ModelPlanner
+from ridgeline.agent.providers.tape import FILE, ModelTape, TapedModel
+from ridgeline.graph.trial import Drafted, find, find_proposal
+from ridgeline.sandbox.store.campaign_folder import StopFile
+from tests.builders import make_limits
+from tests.campaigns import make_campaign
+from tests.model_fakes import ScriptedModel, call
+from tests.world import KERNEL, ScriptedPlanner
+
+SHORT = {"calibration_pairs": 2, "calibration_looks": (), "final_pairs": 3}
+STORY = "Packing paid once the loop was blocked; vectors were tried and left out."
+
+
+def write(text):
+    return (call("write_file", path=KERNEL, text=f"{text}\n"),)
+
+
+def run(tool, **arguments):
+    return (call(tool, **arguments),)
+
+
+def deep_campaign(tmp_path, *answers, scripts=(), tape=None, **limits):
+    """The scripted world with a scripted model in its deep round, which is the first."""
+    settings = make_limits(**{"target_peak_fraction": None, "max_restarts": 0, "deep": "start", **SHORT, **limits})
+    model = ScriptedModel(*answers)
+    made = make_campaign(tmp_path, planner=ScriptedPlanner(None, *scripts), limits=settings, tape=tape)
+    worker = ModelWorker(ModelPlanner(model, limits=settings), made.ports, tmp_path)
+    made.ports = replace(made.ports, worker=tape_port("worker", worker, tape) if tape else worker)
+    return made, model
+
+
+def test_a_plan_whose_middle_is_broken_reaches_a_gain_that_is_kept_as_one_change(tmp_path):
+    made, model = deep_campaign(
+        tmp_path,
+        write("speed 100 no build"),
+        run("build"),
+        write("speed 150 wrong"),
+        run("test"),
+        write("speed 150"),
+        run("test"),
+        run("time"),
+        run("profile"),
+        STORY,
+    )
+    made.drive()
+    (closed,) = made.history().rounds
+    assert closed.accepted
+    assert closed.judged.verdict.gain == pytest.approx(0.5, abs=0.02)
+    deep = find_proposal(closed.judged).deep
+    assert [(step.tool, step.outcome.split(":")[0]) for step in deep.steps] == [
+        ("write_file", "kernel.c"),
+        ("build", "does not build"),
+        ("write_file", "kernel.c"),
+        ("test", "not right (incorrect)"),
+        ("write_file", "kernel.c"),
+        ("test", "right"),
+        ("time", "HINT"),
+        ("profile", "1 counters by cachegrind"),
+    ]
+    assert (deep.origin, deep.ended) == ("start", "")
+    assert deep.tokens == 900
+    assert closed.cost.tokens >= 900
+    assert find(closed.judged, Drafted).explanation == STORY
+    assert made.workspace.sources(closed.commit)[0].text == "speed 150\n"
+    assert len(made.workspace.branch_log()) == 1, "one commit for all steps"
+
+
+def test_what_may_not_be_edited_is_refused_there_and_then_and_the_tree_stays(tmp_path):
+    made, model = deep_campaign(
+        tmp_path,
+        (call("write_file", path="bench.c", text="always fast\n"),),
+        run("edit_file", path=KERNEL, old="100", new="140"),
+        run("edit_file", path=KERNEL, old="e", new="x"),
+        run("delete_file", path="ridgeline.yaml"),
+        run("shell", command="make"),
+        run("time", pairs=9),
+        STORY,
+    )
+    made.drive()
+    (closed,) = made.history().rounds
+    assert closed.accepted
+    steps = find_proposal(closed.judged).deep.steps
+    assert [step.outcome for step in steps] == [
+        "refused: 'bench.c': is not editable; the contract allows kernel.c",
+        "kernel.c: 1 place changed",
+        "not done: kernel.c: `old` stands there 2 times, and must once",
+        "not done: ridgeline.yaml: no such editable file",
+    ]
+    answers = [message.text for message in model.asks[-1].messages if message.role == "tool"]
+    assert "no tool is called 'shell'" in answers[4]
+    assert "takes no 'pairs'" in answers[5]
+    assert made.workspace.sources(closed.commit)[0].text == "speed 140\n"
+
+
+def test_where_the_budget_ends_what_stands_is_handed_in_if_it_builds(tmp_path):
+    made, _ = deep_campaign(tmp_path, write("speed 130"), run("test"), run("time"), deep_steps=2)
+    made.drive()
+    (closed,) = made.history().rounds
+    assert closed.accepted
+    assert find_proposal(closed.judged).deep.ended == "budget of the deep round ended: 2 of 2 steps"
+
+
+def test_where_the_budget_ends_on_a_tree_that_does_not_build_the_round_is_rolled_back(tmp_path):
+    made, model = deep_campaign(
+        tmp_path, *[write(f"speed {speed} no build") for speed in range(130, 145)], deep_tokens=1000
+    )
+    made.drive()
+    (closed,) = made.history().rounds
+    assert closed.judged.verdict.reason == "no_edit"
+    why = "budget of the deep round ended: 1000 of 1000 tokens"
+    assert closed.judged.trial.detail == f"{why}; what stands does not build"
+    assert find_proposal(closed.judged).deep.ended == why
+    assert closed.cost.tokens == 1000, "what was asked is paid for all the same"
+    assert model.left == 5
+
+
+class Killed(BaseException):
+    """A kill: no code of ours runs after it."""
+
+
+class Mortal:
+    """A port or model that dies once, before or after the call that uses the fuse up."""
+
+    def __init__(self, inner, fuse):
+        self._inner, self._fuse = inner, fuse
+
+    def __getattr__(self, name):
+        member = getattr(self._inner, name)
+        if not callable(member) or name == "count":
+            return member
+
+        def mortal(*args, **kwargs):
+            self._fuse[0] -= 1
+            if self._fuse[0] == 0 and self._fuse[1] == "before":
+                raise Killed
+            answer = member(*args, **kwargs)
+            if self._fuse[0] == 0:
+                raise Killed
+            return answer
+
+        return mortal
+
+
+STEPS = (write("speed 100 no build"), run("build"), write("speed 150"), run("time"), run("go_back", step=3), STORY)
+
+
+def taped(folder, fuse):
+    """A deep campaign whose model is on its tape, as it is outside of tests."""
+    folder.mkdir(exist_ok=True)
+    model = ScriptedModel(*STEPS)
+    made, _ = deep_campaign(folder, tape=Tape(folder / "tape.jsonl"))
+    living = {name: Mortal(getattr(made.ports, name), fuse) for name in ("builder", "timer", "workspace", "clock")}
+    planner = ModelPlanner(TapedModel(Mortal(model, fuse), ModelTape(folder / FILE)), limits=made.request.limits)
+    worker = ModelWorker(planner, replace(made.ports, **living), folder)
+    tape = Tape(folder / "tape.jsonl")
+    ports = {name: tape_port(name, getattr(made.ports, name), tape) for name in ("builder", "timer", "clock")}
+    made.ports = replace(made.ports, worker=tape_port("worker", worker, tape), **ports)
+    return made, model
+
+
+def test_a_deep_round_that_was_killed_goes_on_at_its_step_and_a_replay_asks_nobody(tmp_path):
+    whole, model = taped(tmp_path / "whole", fuse=[0, ""])
+    whole.drive()
+    assert whole.verdicts() == ["faster"]
+    ledger = (tmp_path / "whole" / "ledger.jsonl").read_bytes()
+    for number, when in ((6, "after"), (11, "before")):
+        folder = tmp_path / str(number)
+        killed, _ = taped(folder, fuse=[number, when])
+        with pytest.raises(Killed):
+            killed.drive()
+        before = len(ModelTape(folder / FILE).asks)
+        again, model = taped(folder, fuse=[0, ""])
+        model._answers = list(STEPS[before:])
+        again.drive()
+        assert (folder / "ledger.jsonl").read_bytes() == ledger
+        assert model.left == 0, "what was answered is not asked again"
+    tape = Tape(tmp_path / "whole" / "tape.jsonl", mode="replay")
+    (tmp_path / "replay").mkdir()
+    replayed, model = deep_campaign(tmp_path / "replay", tape=tape)
+    replayed.drive()
+    assert (tmp_path / "replay" / "ledger.jsonl").read_bytes() == ledger
+
+
+class Asking(ScriptedPlanner):
+    """A person asks for a deep round while round 2 is open."""
+
+    def __init__(self, cli, folder, *scripts):
+        super().__init__(*scripts)
+        self._cli, self._folder = cli, folder
+
+    def draft(self, briefing, proposal):
+        if briefing.round == 2:
+            answer = self._cli("deep", "ask", self._folder, "--plan", "pack\nthe panels")
+            assert (answer.code, "deep round 1 is asked for" in answer.out) == (0, True), answer
+        return super().draft(briefing, proposal)
+
+
+def test_a_person_asks_for_a_deep_round_while_another_one_is_open(tmp_path, cli):
+    limits = {"deep": "asked", "max_rounds": 4}
+    made, _ = deep_campaign(tmp_path, write("speed 150"), STORY, **limits)
+    planner = Asking(cli, tmp_path, "speed 120", None, "speed 170")
+    made.ports = replace(made.ports, planner=planner, signals=StopFile(tmp_path))
+    made.request = made.request.model_copy(update={"steerable": True})
+    made.drive()
+    rounds = made.history().rounds
+    origins = [deep and (deep.origin, deep.plan) for deep in (find_proposal(closed.judged).deep for closed in rounds)]
+    assert origins == [None, ("person", "pack the panels"), None]
+    assert made.verdicts() == ["faster"] * 3
+    assert made.history().steered[-1].wish.deep == ("pack the panels",)
+    page = made.files.read("rounds/round-3/summary.md")
+    assert "### Deep round\n\npack the panels (a person asked for it)\n\n1 steps" in page
+
+
+def test_a_deep_round_without_a_model_is_refused_in_a_line(tmp_path):
+    with pytest.raises(UserError, match="--deep: a deep round needs a model"):
+        settings.resolve([settings.from_flags({"deep": "start"})])
+    made = make_campaign(tmp_path, limits=make_limits(target_peak_fraction=None, deep="start", **SHORT))
+    made.drive()
+    (closed,) = made.history().rounds
+    assert closed.judged.trial.detail == "nobody can work in a tree here: a deep round needs a model"
