@@ -171,6 +171,10 @@ class Judge(Protocol):
     candidates in raises WorldError.
     """
 
+    def warm_up(self, task_file: Path) -> None:
+        """Begin with what takes long to start, where there is such a thing; nothing is answered."""
+        ...
+
     def check(self, task_file: Path, version: Path, *, timeout_s: float) -> Judgment | JudgeFailed:
         """Right, and its own work? Nothing is timed."""
         ...

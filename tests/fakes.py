@@ -245,6 +245,9 @@ class FakeJudge:
     def __init__(self) -> None:
         self.questions: list[tuple[str, tuple[str, ...]]] = []
 
+    def warm_up(self, task_file: Path) -> None:
+        pass
+
     def check(self, task_file: Path, version: Path, *, timeout_s: float) -> Judgment | JudgeFailed:
         self.questions.append(("check", ()))
         read = self._read(task_file, (version,), timeout_s)

@@ -49,6 +49,9 @@ GPU_BLOCKS = 24
 """Blocks in a process pair on a GPU. Starting the process takes seconds and a block takes milliseconds, and on an H100
 a pair of 5 blocks still has five times the scatter of its processes (evals/research/noise)."""
 
+JUDGED_BLOCKS = 12
+"""The same where the judge times: each of its calls has values of its own and is compared, which takes milliseconds."""
+
 Raw = str | int | float | bool | tuple[int, ...] | None
 
 
@@ -81,7 +84,8 @@ def from_contract(contract: Contract, file: str = "ridgeline.yaml") -> Layer:
     """The contract's layer. Raises `UserError` for a key that no limit has."""
     settings = [_setting(key, value, f"{file}: limits.{key}") for key, value in contract.limits.items()]
     if "blocks" not in contract.limits and contract.paired_command and device_kind(contract) != "cpu":
-        settings.insert(0, Setting(key="blocks", value=GPU_BLOCKS, origin=f"{file}: paired_command on a GPU"))
+        blocks = JUDGED_BLOCKS if contract.task_file else GPU_BLOCKS
+        settings.insert(0, Setting(key="blocks", value=blocks, origin=f"{file}: paired_command on a GPU"))
     if contract.max_iterations is not None:
         settings.insert(0, Setting(key="max_rounds", value=contract.max_iterations, origin=f"{file}: max_iterations"))
     return Layer(settings=tuple(settings))

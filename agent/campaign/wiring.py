@@ -100,12 +100,15 @@ def connect(
     )
     signals = StopFile(folder)
     gate = _gate(contract, limits, signals)
+    judge = judge_of(contract, gate)
+    if place.recording is None and judge is not None and contract.task_file:
+        judge.warm_up(place.repository / place.contract_dir / contract.task_file)
     commands = Commands(
         contract=contract,
         trees=Trees(workspace, candidates=limits.candidates),
         gate=gate,
         patience=_patience(limits),
-        judge=judge_of(contract, gate),
+        judge=judge,
     )
     builder = ContractBuilder(commands)
     device = LocalDevice(contract, wait_s=limits.gpu_max_wait_s, root=place.repository / place.contract_dir, gate=gate)

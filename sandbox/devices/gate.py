@@ -11,7 +11,7 @@ from ridgeline.graph.contract import Contract
 from ridgeline.graph.errors import DeviceBusy, DeviceLost, StopAsked
 from ridgeline.sandbox.devices.idle import Cards, binding, gate_settings, matching_cards, rank_idle, visible_cards
 from ridgeline.sandbox.devices.lease import lease, telling
-from ridgeline.sandbox.devices.tools import PROGRAMS, is_installed, tools_of
+from ridgeline.sandbox.devices.tools import PROGRAMS, is_installed, own_processes, tools_of
 from ridgeline.sandbox.devices.values import CardSample, CardVerdict, GateSettings, Vendor, device_kind
 
 ON = "nothing is lost: free a card and go on with `ridgeline resume`"
@@ -161,16 +161,20 @@ class CardGate:
     def _settle_card(self, key: str) -> CardSample | None:
         """Under the lease: idle so many times in a row, soon.
 
-        Utilization still shows the command that ended a moment ago: on an H100 for about a second.
+        Utilization still shows the command that ended a moment ago: on an H100 for about a second. Where that was ours
+        and the card's processes are told, one look that finds none of others is enough.
         """
         settings, waiting = self._settings, self._waiting
         began, in_a_row = waiting.clock(), 0
         while True:
-            verdicts = self._cards.judge(samples=1, interval_s=0)
+            ours = (
+                self._used is not None and self._used[0] == key and waiting.clock() - self._used[1] < settings.settle_s
+            )
+            verdicts = self._cards.judge(samples=1, interval_s=0, own_pids=own_processes(), after_own_use=ours)
             mine = [verdict for verdict in verdicts if verdict.card.key == key]
             idle = bool(mine) and all(verdict.state == "idle" for verdict in mine)
             in_a_row = in_a_row + 1 if idle else 0
-            if in_a_row >= settings.repeat_samples:
+            if in_a_row >= (1 if ours and mine and mine[0].card.processes is not None else settings.repeat_samples):
                 return mine[0].card
             if not idle and waiting.clock() - began >= settings.settle_s:
                 return None

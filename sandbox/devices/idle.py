@@ -392,14 +392,39 @@ class Cards:
         self._floors = Floors(cache_folder("gate")) if floors is None else floors
         self._sleep = sleep
 
-    def judge(self, *, samples: int, interval_s: float) -> tuple[CardVerdict, ...]:
-        """All cards that the tool tells of, after `samples` looks; takes at least `(samples - 1) * interval_s`."""
-        histories = watch(self._tools, samples=samples, interval_s=interval_s, sleep=self._sleep)
+    def judge(
+        self, *, samples: int, interval_s: float, own_pids: Collection[int] = (), after_own_use: bool = False
+    ) -> tuple[CardVerdict, ...]:
+        """All cards that the tool tells of, after `samples` looks; takes at least `(samples - 1) * interval_s`.
+
+        `own_pids`: their processes are ours, and so is the memory that these hold. `after_own_use`: a card that we
+        used a moment ago, of which meters tell of that use still; where its processes are listed, those decide.
+        """
+        histories = tuple(
+            tuple(without_own_use(sample, own_pids, after=after_own_use) for sample in history)
+            for history in watch(self._tools, samples=samples, interval_s=interval_s, sleep=self._sleep)
+        )
         verdicts = tuple(judge(history, self._settings, floor=self._floors.of(history[-1])) for history in histories)
+        if after_own_use:
+            return verdicts
         for verdict, history in zip(verdicts, histories, strict=True):
             if verdict.state == "idle" and (history[-1].utilization_pct or 0) <= self._settings.utilization_pct:
                 self._floors.learn(history[-1])
         return verdicts
+
+
+def without_own_use(sample: CardSample, own_pids: Collection[int], *, after: bool) -> CardSample:
+    """A card as it is without our processes, and without what meters tell of a use of ours that is just over."""
+    if sample.processes is None:
+        return sample
+    own = [process for process in sample.processes if process.pid in own_pids]
+    changes: dict[str, object] = {"processes": tuple(process for process in sample.processes if process not in own)}
+    if sample.memory_used_bytes is not None:
+        held = sum(process.bytes or 0 for process in own)
+        changes["memory_used_bytes"] = max(0, sample.memory_used_bytes - held)
+    if after and sample.vendor == "nvidia":  # AMD's lists name processes that use no card
+        changes |= {"utilization_pct": 0.0, "power_w": None, "memory_share_pct": None}
+    return sample.model_copy(update=changes)
 
 
 def judge(samples: Sequence[CardSample], settings: GateSettings, *, floor: Floor | None = None) -> CardVerdict:

@@ -3,6 +3,7 @@
 import contextlib
 import json
 import logging
+import os
 import re
 import shutil
 import tempfile
@@ -170,6 +171,21 @@ class Smi(Protocol):
         ...
 
 
+def own_processes() -> frozenset[int]:
+    """This process and all that it started, those included that the processes it started have started."""
+    import psutil
+
+    return frozenset({os.getpid(), *(process.pid for process in psutil.Process().children(recursive=True))})
+
+
+def list_others(names: tuple[str, ...] | None) -> tuple[str, ...] | None:
+    """Of processes as `name (process id)` those that are not ours: the judge's own may hold the card a second longer."""
+    if not names:
+        return names
+    own = {f"({pid})" for pid in own_processes()}
+    return tuple(name for name in names if name.rpartition(" ")[2] not in own)
+
+
 class NvidiaSmi:
     """nvidia-smi for one card."""
 
@@ -184,7 +200,7 @@ class NvidiaSmi:
         listed = ask(nvidia.processes_query(self.index))
         apps = nvidia.parse_processes(listed) if listed is not None else None
         notes = (HIDDEN,) if apps == () and not sees_all_processes() else ()
-        foreign = None if notes else apps
+        foreign = None if notes else list_others(apps)
         while self._fields:
             output = ask(nvidia.query(self._fields[0], index=self.index))
             if output is not None:
@@ -225,7 +241,9 @@ class AmdSmi:
             if output is not None and (reading := amd.parse_metric(output, at_us=1e6 * time.monotonic())):
                 self._options = (options,)
                 listed = ask(amd.process_query(self.index))
-                return Look(reading=reading, foreign=None if listed is None else amd.parse_processes(listed))
+                return Look(
+                    reading=reading, foreign=None if listed is None else list_others(amd.parse_processes(listed))
+                )
         return self._rocm()
 
     def _rocm(self) -> Look:
@@ -234,7 +252,7 @@ class AmdSmi:
             return Look(notes=("neither amd-smi nor rocm-smi tells anything: the card's state is not known",))
         self.tool = "rocm-smi"
         reading = amd.parse_rocm_smi(output, card=f"card{self.index}", at_us=1e6 * time.monotonic())
-        foreign = amd.parse_rocm_smi_processes(output)
+        foreign = list_others(amd.parse_rocm_smi_processes(output))
         notes = ["rocm-smi tells no slowdowns: whether the card was throttled is not known"]
         if foreign is None:
             notes.append("rocm-smi does not say which of several cards a process uses: other users are not known")

@@ -26,10 +26,17 @@ class Launches:
     def __init__(self, log: Any) -> None:
         """`log` notes names and oddities."""
         self._log = log
-        self.task_tensors: list[tuple[int, int, Any]] = []
-        """Tensors of the task: from which address to which."""
+        self.slot = 0
+        """Of the size whose arrays are made now."""
+        self.task_tensors: dict[int, list[tuple[int, int, Any]]] = {}
+        """Tensors of the task by slot: from which address to which."""
         self.samples: deque[tuple[str, int, str]] = deque(maxlen=MOST_HELD)
         self.sampled_keys: set[tuple[int, bytes]] = set()
+
+    def forget_tensors(self, slot: int) -> None:
+        """The slot is given anew: what lay there is unmapped, and another tensor may get its addresses."""
+        self.slot = slot
+        self.task_tensors.pop(slot, None)
 
     def hold(self, *, dead: bool) -> None:
         """Count the launches of Triton's kernels, compiled or interpreted; dead ones launch nothing."""
@@ -80,9 +87,8 @@ class Launches:
             if not isinstance(tensor, torch.Tensor) or not tensor.numel() or tensor.is_complex():
                 continue
             at = tensor.data_ptr()
-            base_tensor = next(
-                (task_tensor for start, end, task_tensor in self.task_tensors if start <= at < end), tensor
-            )
+            task_tensors = (each for tensors in self.task_tensors.values() for each in tensors)
+            base_tensor = next((task_tensor for start, end, task_tensor in task_tensors if start <= at < end), tensor)
             flat = base_tensor.detach().reshape(-1)
             size = flat.numel()
             places = [k * (size - 1) // (SAMPLED - 1) for k in range(SAMPLED)] if size > SAMPLED else [*range(size)]

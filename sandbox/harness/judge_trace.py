@@ -94,6 +94,11 @@ def install(mode: str) -> None:
     sys.addaudithook(_audit)
 
 
+def forget_tensors(slot: int) -> None:
+    """The arrays of that slot are made anew."""
+    _launches.forget_tensors(slot)
+
+
 def adopt(language: Any, mode: str) -> None:
     """Know the task's tensors; in a trace, watch arrays and calls. What is returned there is looked at by nobody."""
     wrap, torch = language.wrap, sys.modules.get("torch")
@@ -102,7 +107,8 @@ def adopt(language: Any, mode: str) -> None:
     def wrap_and_note(*arguments: Any) -> Any:
         array = wrap(*arguments)
         if torch is not None and type(array) is torch.Tensor:
-            _launches.task_tensors.append((array.data_ptr(), array.data_ptr() + array.nbytes, array))
+            tensors = _launches.task_tensors.setdefault(_launches.slot, [])
+            tensors.append((array.data_ptr(), array.data_ptr() + array.nbytes, array))
         return array.view(watched) if watched is not None and type(array) is watched.__base__ else array
 
     language.wrap = wrap_and_note

@@ -182,6 +182,8 @@ class Worker:
         """Why there are no arrays, or nothing. A failed call of the candidate's to a card's runtime shows in ours."""
         arena, layout = self._receive_descriptors()
         facts = json.loads(_map(layout)[:])
+        if self._trace is not None:
+            self._trace.forget_tensors(frame.slot)
         try:
             memory = self._device.open(arena, facts)
             bound = self._device.bind(frame.slot, memory, facts, self._language.wrap)

@@ -10,6 +10,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from ridgeline.graph.judgment import QuestionAnswer  # noqa: E402
+from ridgeline.sandbox.harness.judge_launches import Launches  # noqa: E402
 from ridgeline.sandbox.judge import device_host, device_provenance, provenance  # noqa: E402
 from ridgeline.sandbox.judge.options import Options  # noqa: E402
 from ridgeline.sandbox.judge.task_file import load_task  # noqa: E402
@@ -128,3 +129,16 @@ def test_work_of_others_with_tensors(folder: Path) -> None:
     answered = answer_for(folder, LIBRARY)
     assert (answered.answer, answered.evidence[0]) == ("no", "ready-made operators compute it: aten.add")
     assert answer_for(folder, MOVED).answer != "yes"
+
+
+@pytest.mark.parametrize("slot", [0, 1])
+def test_tensors_of_a_size_that_is_bound_anew_are_forgotten(slot: int) -> None:
+    """Their memory is unmapped: what a kernel is given at the same address is another tensor."""
+    launches = Launches(log=None)
+    large = torch.zeros(4096)
+    launches.slot = slot
+    launches.task_tensors[slot] = [(large.data_ptr(), large.data_ptr() + large.nbytes, large)]
+    launches._look("kernel", (large[:8],))
+    launches.forget_tensors(0)
+    launches._look("kernel", (large[:7],))
+    assert [size for _, size, _ in launches.samples] == ([4096, 7] if slot == 0 else [4096])
