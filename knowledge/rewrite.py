@@ -139,7 +139,7 @@ def _apply_edit(edit: AnyEdit, path: str, text: str, target: Mapping[str, int]) 
         case LoopPragma():
             return before_loops(text, edit.text, innermost=edit.loops == "innermost")
         case Restrict():
-            return add_restrict(text, plain_c=path.endswith((".c", ".h")))
+            return add_restrict(text, plain_c=path.endswith(".c"))  # a header may be C++'s
         case Decorator():
             return re.sub(rf"^([ \t]*)(?={edit.above})", rf"\1{_literal(edit.text)}\n\1", text, flags=re.M)
         case Flags():

@@ -378,7 +378,7 @@ class CatalogPlanner:
         if not cards:
             return f"no knowledge card is about {briefing.target.target_lang} and {briefing.target.target_op}"
         return (
-            f"every lever of {len(cards)} cards for {briefing.target.target_lang} is settled: {len(briefing.rounds)} "
+            f"every lever of {len(cards)} cards for {briefing.target.target_lang} is settled: {len(list_tried(briefing))} "
             f"rounds were run, {len(drops)} levers are barred or lack what they need, the rest find nothing to change"
         )
 

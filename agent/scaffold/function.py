@@ -305,9 +305,11 @@ def _plan(signature: Signature, root: Path, folder: str, values: Mapping[str, st
         return Plan(signature=signature, root=root, folder=folder, shapes=(), mixes=mixes, values=values,
                     compiler="", flags=()), ()  # fmt: skip
     compiler, flags, note = native.find_flags(root, signature.file, signature.language)
+    included = native.follow_includes(root, signature.file)
     plan = types.resolve_types(
         Plan(signature=signature, root=root, folder=folder, shapes=(), mixes=(), values=values,
-             compiler=compiler, flags=flags)
+             compiler=compiler, flags=flags,
+             entry=included.entry, around=included.files if included.entry else ())
     )  # fmt: skip
     floats = {"F32", "F64"} & {plan.signature.result_kind, *(array.kind for array in plan.signature.arrays)}
     mixes = native.MIXES if floats else native.MIXES[:3]
@@ -375,7 +377,7 @@ scoring:
 execution_mode: repo
 rebuild: {rebuild}
 correctness: {{kind: exit, exit_patterns: [MISMATCH]}}
-profile: {{command: {bench} --profile {timed[-1] if timed else "all"}, kernel: {signature.slug}}}
+profile: {{command: {bench} --profile {timed[-1] if timed else "all"}{_name_profiled(signature)}}}
 timeouts: {{test_s: 300, benchmark_s: 300}}
 # work: {{flops: "...", bytes: "{_least_bytes(signature)}"}}   # of one call, over the columns: how near the ceiling it is
 """
@@ -384,7 +386,15 @@ timeouts: {{test_s: 300, benchmark_s: 300}}
 def _name_function(signature: Signature) -> str:
     """The line that says which function of its file is timed; none where the file's functions do not tell it by name."""
     text = signature.file.read_text(encoding="utf-8", errors="replace")
-    return f"function: {signature.name}\n" if signature.name in list_functions({signature.file.name: text}) else ""
+    bare = _bare(signature.name)
+    return f"function: {bare}\n" if bare in list_functions({signature.file.name: text}) else ""
+
+
+def _name_profiled(signature: Signature) -> str:
+    """Inside of which function a profiler counts: on a processor the harness's own call of it, which is never inlined."""
+    if signature.language in ("c", "c++"):
+        return ", kernel: ridgeline_call"
+    return "" if signature.language == "python" else f", kernel: {signature.slug}"
 
 
 def _least_bytes(signature: Signature) -> str:

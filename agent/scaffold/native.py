@@ -7,6 +7,7 @@ import re
 import shlex
 import shutil
 from collections.abc import Iterator, Mapping, Sequence, Set
+from itertools import pairwise
 from pathlib import Path
 
 from ridgeline.agent.contract_file import MARK
@@ -26,6 +27,7 @@ UNITS = {"c": "unit.c", "c++": "unit.cpp", "cuda": "unit.cu", "hip": "unit.hip"}
 EXPORTS = "exports.map"
 ONLY_NEEDED = ("-ffunction-sections", "-fdata-sections", "-Wl,--gc-sections")
 """What the function does not call is left out of its library, and with it what that would have to be linked with."""
+HEADERS = (".h", ".hh", ".hpp", ".hxx", ".cuh", ".inc", ".inl", ".def")
 FILES = ("harness.h", "test.c", "bench.c", "Makefile", EXPORTS)
 SLOWEST_US = 20_000.0
 """A call that takes longer makes a round slow without making it more certain: such a shape is only tested."""
@@ -76,6 +78,11 @@ class Plan(Value):
     """Plain values, and ranges `low:high` of arrays, that the user gave."""
     compiler: str
     flags: tuple[str, ...]
+    entry: str = ""
+    """A header that the source includes and that includes it again, from the root: what is compiled instead."""
+    around: tuple[str, ...] = ()
+    """Where there is an `entry`: all headers of the project that it needs. The original is a copy of them all, as it
+    would otherwise include the version under test."""
     extra: tuple[str, ...] = ()
     """Other sources that the function needs to be linked, from the contract's folder."""
     slack: int = 1
@@ -95,20 +102,27 @@ class Plan(Value):
 
     @property
     def source(self) -> str:
-        """The function's file, from the harness."""
-        return os.path.relpath(self.signature.file, self.home)
+        """What is compiled, from the harness: the function's file."""
+        return os.path.relpath(self.root / self.entry if self.entry else self.signature.file, self.home)
+
+    def copy_name(self, name: str) -> str:
+        """Where a copy of what is compiled stands: `original` or `exact`, from the harness."""
+        return f"{name}/{self.entry}" if self.entry else f"{name}{self.signature.file.suffix}"
 
 
 def write_files(plan: Plan) -> None:
     """Write the harness, over what an earlier try wrote."""
     signature, home = plan.signature, plan.home
     home.mkdir(parents=True, exist_ok=True)
-    original = signature.file.read_text(encoding="utf-8", errors="surrogateescape")
-    suffix = signature.file.suffix
+    copies = {name: _read(plan.root / name) for name in plan.around} or {"": _read(signature.file)}
+    originals, exact = (
+        {f"{name}/{path}" if path else plan.copy_name(name): text for path, text in copies.items()}
+        for name in ("original", "exact")
+    )
     texts = {
         **{name: _read_template(name) for name in FILES},
         UNITS[signature.language]: _read_template("unit.c"),
-        f"original{suffix}": original,
+        **originals,
         "problem.h": _problem(plan),
         "call.h": _call(plan),
         "flags.mk": _flags(plan),
@@ -117,11 +131,16 @@ def write_files(plan: Plan) -> None:
     if signature.language in ("cuda", "hip"):
         texts["device.h"] = _read_template("device.h")
     if plan.exact:
-        texts |= {f"exact{suffix}": widen(original), "exact_call.h": widen(_call(plan))}
+        texts |= {name: widen(text) for name, text in exact.items()} | {"exact_call.h": widen(_call(plan))}
     for name, text in texts.items():
         file, data = home / name, text.encode(errors="surrogateescape")
+        file.parent.mkdir(parents=True, exist_ok=True)
         if not file.is_file() or file.read_bytes() != data:  # what stays as it was is not compiled again
             file.write_bytes(data)
+
+
+def _read(path: Path) -> str:
+    return path.read_text(encoding="utf-8", errors="surrogateescape")
 
 
 def _read_template(name: str) -> str:
@@ -367,7 +386,7 @@ def _stand_in(parameter: Parameter, plan: Plan) -> Iterator[str]:
 def _flags(plan: Plan) -> str:
     signature = plan.signature
     nvcc = signature.language == "cuda"
-    beside = os.path.relpath(signature.file.parent, plan.root)
+    beside = os.path.relpath(signature.file.parent, plan.root.resolve())
     pic = ["-shared", "-Xcompiler", "-fPIC"] if nvcc else ["-shared", "-fPIC", "-Wl,-Bsymbolic", *ONLY_NEEDED]
     if not nvcc:
         pic.append(f"-Wl,--version-script={plan.folder}/{EXPORTS}")
@@ -378,16 +397,30 @@ def _flags(plan: Plan) -> str:
         "FLAGS": shlex.join(plan.flags),
         "PICFLAGS": " ".join(pic),
         "LINKED": "" if nvcc else "-lm",
-        "BESIDE": f"-I {beside}" if nvcc else f"-iquote {beside}",
+        "BESIDE": _folders_beside(plan, "original", beside, nvcc),
+        "BESIDE_EXACT": _folders_beside(plan, "exact", beside, nvcc),
         "UNIT": UNITS[signature.language],
         "SOURCE": plan.source,
-        "ORIGINAL": f"original{signature.file.suffix}",
+        "ORIGINAL": plan.copy_name("original"),
+        "EXACT": plan.copy_name("exact") if plan.exact else "",
         "EXTRA": " ".join(plan.extra),
     }
     head = (
         "# How the function is compiled: the project's own flags where they were found. Other sources it needs: EXTRA."
     )
     return "\n".join([head, *(f"{name} = {value}".rstrip() for name, value in lines.items())]) + "\n"
+
+
+def _folders_beside(plan: Plan, name: str, beside: str, nvcc: bool) -> str:
+    """Where a copy finds what the function's file finds in its own folder."""
+    quote = "-I" if nvcc else "-iquote"
+    if not plan.entry:
+        return f"{quote} {beside}"
+    top = f"{plan.folder}/{name}"
+    within = [flag.removeprefix("-I") for flag in plan.flags if flag.startswith("-I") and flag != "-I"]
+    within += [flag for before, flag in pairwise(plan.flags) if before in ("-I", "-isystem")]
+    listed = [top, *(f"{top}/{folder}" for folder in dict.fromkeys(within) if not folder.startswith(("/", "..")))]
+    return " ".join((f"{quote} {top}/{beside}", *(f"-I {folder}" for folder in listed)))
 
 
 FLOAT_CALLS = re.compile(
@@ -411,14 +444,15 @@ def find_flags(root: Path, source: Path, language: str) -> tuple[str, tuple[str,
     """Compiler, flags for a run in `root`, and a note where they come from. Raises `UserError` without a compiler."""
     compiler = next((name for name in COMPILERS[language] if shutil.which(name)), None)
     for database in (root / "compile_commands.json", *sorted(root.glob("*/compile_commands.json"))):
-        words = _database_words(database, source)
+        words, whose = _database_words(database, source)
         if words:
             flags = tuple(_relative_flags(words, database.parent, root))
             program = Path(words[0]).name
-            return (words[0] if shutil.which(words[0]) else compiler or program), flags, f"flags of {database.name}"
+            note = f"flags of {database.name}{whose}"
+            return (words[0] if shutil.which(words[0]) else compiler or program), flags, note
     if compiler is None and language in ("c", "c++"):
         raise UserError(f"--function: no compiler for {language} here; install {' or '.join(COMPILERS[language])}")
-    include = sorted(_include_folders(root, source))
+    include = sorted(follow_includes(root, source).folders)
     options = " ".join(flag for folder in include for flag in ("-I", folder))
     macro = _implementation_macro(source)
     defined = (f"-D{macro}",) if macro else ()
@@ -428,18 +462,33 @@ def find_flags(root: Path, source: Path, language: str) -> tuple[str, tuple[str,
     return compiler or COMPILERS[language][0], flags, note
 
 
-def _database_words(database: Path, source: Path) -> list[str]:
-    """The words of the command that compiles a file; empty where the database has none."""
+def _database_words(database: Path, source: Path) -> tuple[list[str], str]:
+    """The words of the command that compiles a file, and, of a header, of which file; empty where there is none.
+
+    A header is compiled as a file that includes it by name, else as the first file.
+    """
     try:
         entries = json.loads(database.read_text(encoding="utf-8"))
     except (OSError, ValueError):
-        return []
-    for entry in entries if isinstance(entries, list) else []:
-        file = Path(entry.get("directory", "."), entry.get("file", ""))
-        if file.resolve() == source.resolve():
-            words: list[str] = entry.get("arguments") or shlex.split(entry.get("command", ""))
-            return [*words, "", entry.get("directory", ".")]
-    return []
+        return [], ""
+    files = {
+        Path(entry.get("directory", "."), entry.get("file", "")): entry
+        for entry in reversed(entries if isinstance(entries, list) else [])
+    }
+    exact = next((file for file in files if file.resolve() == source.resolve()), None)
+    if exact is None and source.suffix in HEADERS and files:
+        exact = next((file for file in reversed(files) if _mentions(file, source)), next(reversed(files)))
+    if exact is None:
+        return [], ""
+    words: list[str] = files[exact].get("arguments") or shlex.split(files[exact].get("command", ""))
+    whose = "" if exact.resolve() == source.resolve() else f" for {exact.name}"
+    return [*words, "", files[exact].get("directory", ".")], whose
+
+
+def _mentions(file: Path, header: Path) -> bool:
+    """Whether a source includes a header by its name."""
+    pattern = rf'^\s*#\s*include\s*["<](?:[^">]*/)?{re.escape(header.name)}[">]'
+    return file.is_file() and re.search(pattern, _read(file), re.MULTILINE) is not None
 
 
 def _relative_flags(words: Sequence[str], _: Path, root: Path) -> Iterator[str]:
@@ -465,14 +514,27 @@ def _relative(path: str, directory: Path, root: Path) -> str:
     return os.path.relpath(absolute, root) if absolute.is_relative_to(root) else str(absolute)
 
 
-def _include_folders(root: Path, source: Path) -> set[str]:
-    """Folders of the project whose headers the source includes, or a header of it does, from another folder."""
-    headers = list_files(root, (".h", ".hh", ".hpp", ".hxx", ".cuh", ".inc", ".inl", ".def"))
+class Inclusions(Value):
+    """What a source includes of its project, and what that includes in turn."""
+
+    folders: frozenset[str]
+    """From the root, of headers in other folders."""
+    files: tuple[str, ...]
+    """From the root, the source itself among them."""
+    entry: str = ""
+    """A header that includes the source again, from the root: what a user of such a library includes."""
+
+
+def follow_includes(root: Path, source: Path) -> Inclusions:
+    """Headers of the project that the source includes, or a header of it does."""
+    headers = list_files(root, HEADERS)
+    root, source = root.resolve(), source.resolve()
     folders: set[str] = set()
-    queue, seen = [source.resolve()], set[Path]()
+    queue, seen = [source], dict[Path, None]()
+    entry = ""
     while queue and len(seen) < MOST_INCLUDED:
         file = queue.pop()
-        seen.add(file)
+        seen[file] = None
         text = file.read_text(encoding="utf-8", errors="replace")
         for sign, name in re.findall(r'^\s*#\s*include\s*(["<])([^">]+)[">]', text, re.MULTILINE):
             if sign == "<" and _is_of_system(name):
@@ -484,9 +546,12 @@ def _include_folders(root: Path, source: Path) -> set[str]:
                     continue
                 header = min(listed, key=lambda path: len(os.path.relpath(path, source.parent).split("/"))).resolve()
                 folders.add(os.path.relpath(Path(str(header)[: -len(name)]), root))
+            if header == source and file != source and file.is_relative_to(root):
+                entry = entry or file.relative_to(root).as_posix()
             if header not in seen:
                 queue.append(header)
-    return folders
+    files = tuple(path.relative_to(root).as_posix() for path in seen if path.is_relative_to(root))
+    return Inclusions(folders=frozenset(folders), files=files, entry=entry)
 
 
 def _is_of_system(header: str) -> bool:
@@ -693,6 +758,7 @@ def _with_exact(plan: Plan) -> Plan:
     if not agrees:
         for name in (f"exact{plan.signature.file.suffix}", "exact_call.h", "build/libexact.so"):
             (plan.home / name).unlink(missing_ok=True)
+        shutil.rmtree(plan.home / "exact", ignore_errors=True)
     return exact if agrees else plan
 
 

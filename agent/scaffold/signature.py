@@ -405,6 +405,8 @@ class _CReading:
         if kind[:1] in ("I", "U") and self._is_size(name) and self._only_dereferenced(name) and "const" in words:
             return Parameter(name=name, type=re.sub(r"\*|\bconst\b", "", spelled).strip(), kind=kind, role="size",
                              by_pointer=True)  # fmt: skip
+        if "void" in words and (number := self._number_behind(name)):
+            return Parameter(name=name, type=number, kind=self.kind_of(number), role="size", by_pointer=True)
         element = self._cast_of(name) if "void" in words else ""
         kind = self.kind_of(element) if element else kind
         constant = "const" in words[: words.index("*") if "*" in words else len(words)]
@@ -444,6 +446,15 @@ class _CReading:
             and not re.fullmatch(r"[A-Za-z_]\w*|\)|\]", self.body[at - 2])
             for at in places
         )  # fmt: skip
+
+    def _number_behind(self, name: str) -> str:
+        """The type of the one whole number behind a `void *` that every use reads as `*((size_t *)name)`; else empty."""
+        text = " ".join(self.body)
+        reads = re.findall(rf"= \* \(? ?\( (?:const )?((?:\w+ )+)\* \) {re.escape(name)}\b", text)
+        types = {" ".join(word for word in spelled.split() if word not in QUALIFIERS) for spelled in reads}
+        if len(types) != 1 or len(reads) != self.body.count(name):
+            return ""
+        return next(iter(types)) if self.kind_of(next(iter(types)))[:1] in ("I", "U") else ""
 
     def _cast_of(self, name: str) -> str:
         """What the body takes the elements behind a `void *` for; empty where it says nothing or several things."""

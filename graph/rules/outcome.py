@@ -1,6 +1,7 @@
 """A decision with its numbers, how it becomes a verdict, its one sentence, and splits by configuration class."""
 
 import math
+import re
 from collections.abc import Sequence
 
 from ridgeline.graph.limits import Limits
@@ -161,9 +162,14 @@ def write_sentence(
             return f"Round {start.round}: ROLLED BACK - {start.hypothesis.change} {verb} because {why}"
 
 
+COMPILER_ERROR = re.compile(r"^\S+:\d+(?::\d+)?: (?:fatal )?error: ")
+"""gcc says first through which files an error was included."""
+
+
 def explain_failure(trial: Failed) -> str:
-    """Why it failed: our words, then the first line of the tool's, or what the audit says."""
-    first_line = next((line.strip() for line in trial.detail.splitlines() if line.strip()), "")
+    """Why it failed: our words, then the first line of the tool's that names an error, or what the audit says."""
+    lines = [line.strip() for line in trial.detail.splitlines() if line.strip()]
+    first_line = next(filter(COMPILER_ERROR.search, lines), lines[0] if lines else "")
     words = CAUSES[trial.reason]
     broken = find(trial, Broken)
     if broken is not None and broken.test.own_work == "no":

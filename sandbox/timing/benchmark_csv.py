@@ -19,6 +19,7 @@ from ridgeline.sandbox.devices.gate import LeasedCard
 from ridgeline.sandbox.devices.tools import CardWatch, smi_of
 from ridgeline.sandbox.devices.values import Conditions
 from ridgeline.sandbox.isolation.environment import select_variables
+from ridgeline.sandbox.isolation.process import OUTPUT_BYTES
 from ridgeline.sandbox.timing.observation import CoreWatch
 from ridgeline.sandbox.workspace.checker import obeys
 from ridgeline.sandbox.workspace.commands import Commands, fill, pinned_core, pinned_to, summarize_exit
@@ -379,6 +380,7 @@ class _WatchedCommands(Commands):
         extra: Mapping[str, str] | None = None,
         profiler: bool = False,
         commits: tuple[str, ...] = (),
+        output_bytes: int = OUTPUT_BYTES,
     ) -> Exit:
         with self.watch:
             return super().plain(
@@ -390,6 +392,7 @@ class _WatchedCommands(Commands):
                 extra=extra,
                 profiler=profiler,
                 commits=commits,
+                output_bytes=output_bytes,
             )
 
 

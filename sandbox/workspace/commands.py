@@ -19,7 +19,7 @@ from ridgeline.sandbox.devices.lease import lease
 from ridgeline.sandbox.devices.values import Kind, device_kind
 from ridgeline.sandbox.isolation.directory_pool import fresh_folder, list_lent, read_left, remove_tree
 from ridgeline.sandbox.isolation.environment import select_variables
-from ridgeline.sandbox.isolation.process import HangWatchdog, run
+from ridgeline.sandbox.isolation.process import OUTPUT_BYTES, HangWatchdog, run
 from ridgeline.sandbox.isolation.rooms import Room
 from ridgeline.sandbox.workspace.checkouts import Trees
 from ridgeline.sandbox.workspace.globs import matches
@@ -186,6 +186,7 @@ class Commands:
         extra: Mapping[str, str] | None = None,
         profiler: bool = False,
         commits: tuple[str, ...] = (),
+        output_bytes: int = OUTPUT_BYTES,
     ) -> Exit:
         """Run one command, which may change the checkouts of `commits` and the one it runs in.
 
@@ -208,6 +209,7 @@ class Commands:
             cpu=pinned_core() if timed and self.contract.threads == 1 else None,
             field=field,
             patience=self.patience,
+            output_bytes=output_bytes,
             room=None if argv[:1] == (OURSELVES,) else self._room(argv, cwd, commits),  # the judge has rooms of its own
         )
 

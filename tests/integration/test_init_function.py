@@ -203,6 +203,13 @@ def test_plain_values_are_no_constants_that_a_compiler_may_fold(cli, make_reposi
         {"bits.c": "int bits(unsigned x) { int n = 0; while (x) { n += x & 1; x >>= 1; } return n; }\n"}
     )
     assert cli("init", root, "--function", "bits").code == 0
+    profile = load(root).contract.profile
+    assert profile is not None
+    assert f" T {profile.kernel}\n" in command("nm", "-D", "ridgeline_bits/build/libkernel.so", cwd=root).stdout
+    remarks = command(
+        "make", "-s", "-f", "ridgeline_bits/Makefile", "CFLAGS_EXTRA=-fopt-info-vec-missed", cwd=root
+    ).stderr
+    assert "bits.c:1:" in remarks, "what the compiler says of loops reaches the planner"
     (root / "bits.c").write_text("int bits(unsigned x) { return x == 1; }\n")
     assert verdict(root).startswith("MISMATCH")
 
@@ -224,6 +231,39 @@ template <typename T> void clamp_to(const T *in, T *out, std::size_t n, T top) {
     file = root / "include" / "img" / "clamp.hpp"
     file.write_text(header.replace("std::min", "std::max"))
     assert verdict(root).startswith("MISMATCH")
+
+
+def test_a_header_that_its_own_header_includes_again(cli, make_repository):
+    files = {
+        "lib/lib.h": '#pragma once\nnamespace lib { class Space {}; }\n#include "l2.h"\n#include "stop.h"\n',
+        "lib/stop.h": "#pragma once\nnamespace lib { inline float stop(const float *a) { int n = 1; return l2(a, a, &n); } }\n",
+        "lib/l2.h": """#pragma once
+#include "lib.h"
+#ifndef SCALE
+#error the flags are missing
+#endif
+namespace lib {
+static float l2(const void *av, const void *bv, const void *n_ptr) {
+    const float *a = (const float *) av, *b = (const float *) bv;
+    int n = *((const int *) n_ptr);
+    float sum = 0;
+    for (int i = 0; i < n; i++) sum += (a[i] - b[i]) * (a[i] - b[i]);
+    return sum;
+}
+}
+""",
+        "main.cpp": '#include "lib/lib.h"\nint main() {}\n',
+    }
+    root = make_repository(files)
+    entry = {"directory": str(root), "file": "main.cpp", "command": "c++ -O1 -DSCALE=1 -c main.cpp"}
+    (root / "compile_commands.json").write_text(json.dumps([entry]))
+    done = cli("init", root, "--function", "l2", "--shape", "n_ptr=300")
+    assert done.code == 0, done.err
+    assert "note: flags of compile_commands.json for main.cpp" in done.out
+    assert load(root).contract.function == "l2"
+    source = root / "lib" / "l2.h"
+    source.write_text(files["lib/l2.h"].replace("sum = 0", "sum = 1"))
+    assert verdict(root).startswith("MISMATCH"), "the original is no copy that includes the version under test"
 
 
 def test_a_python_function_of_a_package(cli, make_repository, tmp_path, monkeypatch):

@@ -142,8 +142,23 @@ test.c:9:9: missed: couldn't vectorize loop
 def test_remarks_count_loops_of_the_kernel_only():
     counters, notes = cpu.parse_remarks(REMARKS, ["kernel.c", "kernel.h"])
     assert values(counters) == {"vectorized_loops": 2, "missed_vectorizations": 1}
-    assert notes[0] == "gcc: kernel.c:6:23: couldn't vectorize loop"
-    assert len(notes) == 2
+    assert notes == (
+        "gcc: kernel.c:6:23: not vectorized: loop nest containing two or more consecutive inner loops cannot be vectorized",
+    )
+
+
+def test_remarks_on_a_long_file_are_of_the_timed_function_and_what_it_calls():
+    text = (
+        "static int add(int a) {\n    return a;\n}\nvoid other(void) {\n}\nint timed(void) {\n    return add(1);\n}\n"
+    )
+    lines = cpu.find_timed_lines({"src/long.c": text}, "timed")
+    output = "".join(
+        f"harness/../src/long.c:{line}:1: missed: couldn't vectorize loop\n" for line in (2, 5, 7)
+    )  # an included file is named by the way to it
+    counters, notes = cpu.parse_remarks(output, ["src/long.c"], lines)
+    assert values(counters) == {"vectorized_loops": 0, "missed_vectorizations": 2}
+    assert [note.split()[1] for note in notes] == ["src/long.c:2:1:", "src/long.c:7:1:"]
+    assert cpu.find_timed_lines({"src/long.c": text}, None) == {}
 
 
 def test_no_remarks_no_counters():

@@ -63,3 +63,11 @@ def test_what_was_measured_is_said_with_its_bounds(numbers, words):
 )
 def test_only_what_was_timed_and_is_no_faster_did_not_help(faster, verb):
     assert f" {verb} because why" in write_sentence(make_traced(), "rolled_back", why="why", helped=faster)
+
+
+def test_a_failed_build_is_told_by_the_compilers_error_and_not_by_who_included_the_file():
+    detail = "In file included from a/lib.h:224,\n                 from unit.cpp:2:\na/l2.h:7:1: error: expected ')'\n"
+    assert (
+        explain_failure(make_failed("build_failed", detail=detail))
+        == "the build failed: a/l2.h:7:1: error: expected ')'"
+    )

@@ -223,6 +223,8 @@ def test_restrict_in_cpp_uses_the_compilers_word() -> None:
     assert apply((Restrict(),), {"k.cu": "void f(T *a, T *b) {}"}, flags_file=None) == {
         "k.cu": "void f(T *__restrict__ a, T *__restrict__ b) {}"
     }
+    headers = apply((Restrict(),), {"k.h": "namespace a { void f(T *a, T *b) {} }"}, flags_file=None)
+    assert headers == {"k.h": "namespace a { void f(T *__restrict__ a, T *__restrict__ b) {} }"}
 
 
 def test_decorator_keeps_the_indentation() -> None:
