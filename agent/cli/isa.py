@@ -21,7 +21,13 @@ Constants = Annotated[str | None, typer.Option(help="Values of what is constant:
 Call = Annotated[str | None, typer.Option(help='Or a call to imitate: "run(fp16[4096,4096])".')]
 Warps = Annotated[int | None, typer.Option(min=1, max=32, help="Warps of a block.")]
 Stages = Annotated[int | None, typer.Option(min=0, max=32, help="Pipeline stages.")]
-Target = Annotated[str | None, typer.Option(help="gfx90a, gfx942, gfx950, sm_80, sm_90, sm_100; several with commas.")]
+Target = Annotated[
+    str | None, typer.Option(help="gfx90a, gfx942, gfx950, gfx11, gfx12, sm_80 to sm_121; several with commas.")
+]
+Include = Annotated[list[Path] | None, typer.Option("-I", "--include", help="A folder of headers; may be repeated.")]
+Define = Annotated[list[str] | None, typer.Option("-D", "--define", help="A macro, NAME or NAME=VALUE.")]
+Std = Annotated[str | None, typer.Option(help="The language's version: c++17.")]
+Flags = Annotated[Path | None, typer.Option(help="A text with flags, or the compile_commands.json of a build.")]
 Diff = Annotated[Path | None, typer.Option(help="An earlier version to compare with.")]
 Trace = Annotated[Path | None, typer.Option(help="A thread trace (ui_output folder) or ncu's source page.")]
 Listing = Annotated[bool, typer.Option("--listing", help="Print every instruction.")]
@@ -51,11 +57,15 @@ def isa(
     listing: Listing = False,
     html: Html = None,
     python: Python = None,
+    include: Include = None,
+    define: Define = None,
+    std: Std = None,
+    flags_from: Flags = None,
     timeout: Timeout = 120.0,
     as_json: Json = False,
 ) -> None:
     """Registers, spills, instructions and waves of a kernel for any GPU, compiled ahead of time on any machine."""
-    options = dict(locals())
+    options = {**locals(), "include": tuple(include or ()), "define": tuple(define or ())}
     from ridgeline.agent.isa.report import hotspots, sections
     from ridgeline.agent.isa.request import InspectionRequest, inspect_kernels
 
@@ -129,9 +139,10 @@ def _print_sections(kernels: "Sequence[Section]", *, with_listing: bool) -> None
 def _print_section(section: "Section", *, with_listing: bool) -> None:
     """One kernel: its numbers for each target, hot loops, findings, then instructions."""
     from ridgeline.agent.isa.report import header, hot_loop, launches, rows
+    from ridgeline.sandbox.profiles.readers.names import display
 
     reports = [inspection.report for inspection in section.inspections]
-    console.say(f"{reports[0].kernel}, {reports[0].compiler}\n")
+    console.say(f"{display(reports[0].plain) or reports[0].kernel}, {reports[0].compiler}\n")
     console.table(header(reports), rows(reports))
     if looks := [text for report in reports if (text := hot_loop(report))]:
         console.say("\nhot loop, by its look")

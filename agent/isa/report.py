@@ -1,5 +1,6 @@
 """What is told of one kernel: its code on every target, beside an earlier version, with what a trace says of it."""
 
+import difflib
 from collections.abc import Callable, Iterator, Sequence
 from html import escape
 from pathlib import Path
@@ -72,6 +73,8 @@ class Section(Value):
     """Differences to the earlier version."""
     hot: tuple[HotspotPlacement | None, ...]
     """For each of `inspections`; None without a trace, and where there are no instructions to place it on."""
+    before: tuple[Inspection, ...] = ()
+    """The earlier version, where it has this kernel."""
     compared: bool
     """Whether the earlier version has this kernel on a target of these."""
 
@@ -107,6 +110,7 @@ def _section(kernel: tuple[Inspection, ...], old: tuple[Inspection, ...], spots:
     then, now = ([inspected.report for inspected in version] for version in (old, kernel))
     return Section(
         inspections=kernel,
+        before=old,
         findings=compare_reports(then, now),
         hot=tuple(place_hotspots(inspected.code, spots) if spots and inspected.code else None for inspected in kernel),
         compared=bool({report.target for report in then} & {report.target for report in now}),
@@ -195,6 +199,7 @@ def _held_metrics() -> Iterator[tuple[str, Callable[[Report], str]]]:
     yield "waves per SIMD", _waves
     yield "limited by", lambda r: r.occupancy.limiter if r.occupancy else UNKNOWN
     yield "registers for one more block", _next
+    yield "most live registers", _most_live
 
 
 def _code() -> Iterator[tuple[str, Callable[[Report], str]]]:
@@ -204,7 +209,27 @@ def _code() -> Iterator[tuple[str, Callable[[Report], str]]]:
         yield NAMES[kind], _moves(kind)
     for kind in COUNTED:
         yield NAMES[kind], _counts(kind)
+    yield "layout conversions", _operations("ttg.convert_layout")
+    yield "asynchronous copies", _operations("ttg.async_copy", "ttng.async_tma_copy", "amdg.buffer_load_to_local")
+    yield "unswizzled shared layouts", lambda r: number(len(r.layouts.unswizzled) if r.layouts else None)
     yield "loops", lambda r: number(len(r.shape.loops) if r.shape else None)
+
+
+def _most_live(report: Report) -> str:
+    """How many registers hold something at once, and where."""
+    pressure = report.shape.pressure if report.shape else ()
+    return f"{pressure[0].live} at {pressure[0].source}" if pressure else UNKNOWN
+
+
+def _operations(*prefixes: str) -> Callable[[Report], str]:
+    """Operations of Triton's GPU IR whose names begin so."""
+
+    def show(report: Report) -> str:
+        if report.layouts is None:
+            return UNKNOWN
+        return number(sum(entry.count for entry in report.layouts.operations if entry.name.startswith(prefixes)))
+
+    return show
 
 
 def _total(report: Report) -> int | None:
@@ -271,6 +296,10 @@ STYLE = (
 )
 
 
+MOST_CHANGES = 2000
+"""Lines of changed code on a page."""
+
+
 def page(kernel_sections: Sequence[Section]) -> str:
     """HTML of each kernel's table, differences, notes and listings."""
     return (
@@ -283,11 +312,45 @@ def page(kernel_sections: Sequence[Section]) -> str:
 def _kernel(section: Section) -> str:
     reports = [inspected.report for inspected in section.inspections]
     listings = "".join(_listing(inspected, hot) for inspected, hot in section.placed)
+    names = " / ".join(filter(None, (reports[0].plain, section.kernel)))
+    changes = "".join(_changes(was, now) for was, now in _pairs(section))
     return (
-        f"<h1>{escape(f'{section.kernel}: {reports[0].compiler}')}</h1>"
+        f"<h1>{escape(f'{names}: {reports[0].compiler}')}</h1>"
         f"<table>{_line(header(reports), 'th')}{''.join(_line(row, 'td') for row in rows(reports))}</table>"
-        f"{_findings(section.findings)}{''.join(_notes(inspected) for inspected in section.inspections)}{listings}"
+        f"{_findings(section.findings)}{changes}{''.join(_notes(inspected) for inspected in section.inspections)}{listings}"
     )
+
+
+def _pairs(section: Section) -> Iterator[tuple[Inspection, Inspection]]:
+    """The earlier version and this one on each target that both have."""
+    earlier = {inspected.report.target: inspected for inspected in section.before}
+    for inspected in section.inspections:
+        if (was := earlier.get(inspected.report.target)) is not None:
+            yield was, inspected
+
+
+def _changes(was: Inspection, now: Inspection) -> str:
+    """What a reviewer reads: each number of the one beside the other, the changed ones marked, then the changed code."""
+    lines = "".join(
+        _line((row[0], row[1], row[2]), "td", "" if row[1] == row[2] else "hot")
+        for row in rows((was.report, now.report))
+    )
+    target = now.report.target.arch
+    titles = _line((target, "before", "after"), "th")
+    return f"<h2>{escape(target)}: before and after</h2><table>{titles}{lines}</table>{_changed_code(was, now)}"
+
+
+def _changed_code(was: Inspection, now: Inspection) -> str:
+    """Opcodes that came and went. Registers and addresses differ nearly everywhere and are left out."""
+    if was.code is None or now.code is None or was.report.form != now.report.form:
+        return ""
+    then, later = ([instruction.mnemonic for instruction in code.instructions] for code in (was.code, now.code))
+    changes = list(difflib.unified_diff(then, later, "before", "after", lineterm="", n=2))[:MOST_CHANGES]
+    if not changes:
+        return "<p>The same opcodes in the same order.</p>"
+    style = {"-": "against", "+": "hot"}
+    lines = "".join(_line((change,), "td", style.get(change[0], "")) for change in changes)
+    return f"<details><summary>opcodes that changed</summary><table class='code'>{lines}</table></details>"
 
 
 def _line(cells: Sequence[str], tag: str, style: str = "") -> str:
@@ -320,4 +383,7 @@ def _listing(inspected: Inspection, hot: HotspotPlacement | None) -> str:
     head = (
         f"<summary>{escape(inspected.report.target.arch)}: {inspected.report.shape.instructions} instructions</summary>"
     )
-    return f"<details>{head}<table class='code'>{lines}</table></details>"
+    layouts = (
+        f"<details><summary>TTGIR</summary><pre>{escape(inspected.ttgir)}</pre></details>" if inspected.ttgir else ""
+    )
+    return f"<details>{head}<table class='code'>{lines}</table></details>{layouts}"

@@ -1,6 +1,8 @@
 """What the command line asks of a kernel's file, with what `isa.toml` beside the file adds."""
 
 import ast
+import json
+import re
 import shlex
 import shutil
 import sys
@@ -10,7 +12,7 @@ from pathlib import Path
 from ridgeline.agent.errors import UserError
 from ridgeline.graph.values import Value
 from ridgeline.sandbox.profiles.isa.report import Inspected, inspect
-from ridgeline.sandbox.profiles.isa.tools import is_compiled, is_flydsl
+from ridgeline.sandbox.profiles.isa.tools import is_compiled, is_cute, is_flydsl
 from ridgeline.sandbox.profiles.isa.triton import (
     CALL,
     FILE_NAME,
@@ -85,6 +87,10 @@ class InspectionRequest(Value):
     target: str | None = None
     python: str | None = None
     timeout: float
+    include: tuple[Path, ...] = ()
+    define: tuple[str, ...] = ()
+    std: str | None = None
+    flags_from: Path | None = None
 
     @property
     def interpreter(self) -> str:
@@ -104,7 +110,7 @@ def resolve_targets(request: InspectionRequest) -> CompileRequest:
     path = _source(request.file)
     if is_compiled(path) or not is_triton(path):
         warps = () if request.num_warps is None else (("num_warps", request.num_warps),)
-        return CompileRequest(file=path, kernel=request.kernel, options=warps)
+        return CompileRequest(file=path, kernel=request.kernel, options=warps, flags=compiler_flags(request, path))
     kernel, entry = (
         request.kernel,
         LaunchEntry.model_validate(request.model_dump(include=set(LaunchEntry.model_fields))),
@@ -125,6 +131,78 @@ def resolve_targets(request: InspectionRequest) -> CompileRequest:
     )
 
 
+# What CUDA C++ and HIP are compiled with, as the command line or a build says it.
+
+OWN = re.compile(
+    r"-c|-S|-v|-MM?D?|-MP|-dc|-rdc=.*|--device-c|-M[FTQ].+|-(?:arch|code|gencode)=.*|--(?:gpu-.*|generate-code|offload-arch)=.*"
+)
+"""Flags of a build that say what this command says itself: targets, outputs, dependencies."""
+OWN_PAIRS = (
+    "-o",
+    "-MF",
+    "-MT",
+    "-MQ",
+    "-arch",
+    "-code",
+    "-gencode",
+    "--gpu-architecture",
+    "--gpu-code",
+    "--generate-code",
+    "-x",
+)
+"""The same, where the word behind belongs to it."""
+PLACES = ("-I", "-isystem", "-include", "-iquote", "-L")
+"""Flags of a path, behind them or in the next word."""
+
+
+def compiler_flags(request: InspectionRequest, path: Path) -> tuple[str, ...]:
+    """Flags in the order given: those of the file first, so that the command line's own win. Raises `UserError`."""
+    flags = [] if request.flags_from is None else list(_flags_of_file(request.flags_from, path))
+    flags += [f"-I{folder.expanduser().absolute()}" for folder in request.include]
+    flags += [f"-D{macro}" for macro in request.define]
+    return (*flags, *((f"-std={request.std}",) if request.std else ()))
+
+
+def _flags_of_file(file: Path, path: Path) -> Iterator[str]:
+    """The flags in a text, or those of `path` in a compile_commands.json; without what names targets and outputs."""
+    try:
+        text = file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"--flags-from: {file}: {getattr(error, 'strerror', None) or 'is no text'}") from None
+    if file.suffix == ".json":
+        folder, words = _command_of(file, text, path)
+    else:
+        lines = (line.split("#")[0] if line.lstrip().startswith("#") else line for line in text.splitlines())
+        folder, words = file.absolute().parent, shlex.split(" ".join(lines))
+    words = [word for word in words if word != str(path) and Path(folder, word) != path]
+    skip = False
+    for at, word in enumerate(words):
+        if skip or OWN.fullmatch(word):
+            skip = False
+        elif word in OWN_PAIRS:
+            skip = True
+        elif at and words[at - 1] in PLACES:
+            yield str(folder / word)
+        elif (flag := next((flag for flag in PLACES if word.startswith(flag) and word != flag), None)) is not None:
+            yield f"{flag}{folder / word.removeprefix(flag)}"
+        else:
+            yield word
+
+
+def _command_of(file: Path, text: str, path: Path) -> tuple[Path, list[str]]:
+    """The folder and the words behind the compiler of the command that builds `path`."""
+    try:
+        commands = json.loads(text)
+        found = [entry for entry in commands if Path(entry["directory"], entry["file"]).resolve() == path]
+        entry = found[0]
+        words = entry["arguments"] if "arguments" in entry else shlex.split(entry["command"])
+        return Path(entry["directory"]), [str(word) for word in words[1:]]
+    except IndexError:
+        raise UserError(f"--flags-from: {file}: no command builds {path}; give the one of its build folder") from None
+    except (ValueError, KeyError, TypeError) as error:
+        raise UserError(f"--flags-from: {file}: is no compile_commands.json ({error!r})") from None
+
+
 def list_kernel_requests(request: InspectionRequest) -> tuple[InspectionRequest, ...]:
     """The same once for every kernel of a Triton file that `isa.toml` knows; as it is where one is asked for."""
     path = _source(request.file)
@@ -139,7 +217,7 @@ def list_kernel_requests(request: InspectionRequest) -> tuple[InspectionRequest,
 
 def is_triton(path: Path) -> bool:
     """Whether a launch has to be known before the file can be compiled."""
-    return path.suffix == ".py" and not is_flydsl(path)
+    return path.suffix == ".py" and not is_flydsl(path) and not is_cute(path)
 
 
 def command(request: InspectionRequest, kernel: str, **more: str) -> str:

@@ -103,7 +103,7 @@ class InspectKernel(Value):
     file: Named
     """Kernel source, compiled code, or a folder with a contract."""
     target: PlainWord = ""
-    """gfx90a, gfx942, gfx950, sm_80, sm_90, sm_100; several with commas."""
+    """gfx90a, gfx942, gfx950, gfx11, gfx12, sm_80 to sm_121; several with commas."""
     kernel: PlainWord = ""
     signature: Word = ""
     """Triton: types of what is passed, as `*fp16,*fp16,i32:16`."""

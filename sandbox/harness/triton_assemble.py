@@ -34,6 +34,7 @@ def assemble(folder: Path, request: dict[str, Any]) -> dict[str, Any]:
         "num_warps": compiled.metadata.num_warps,
         "num_stages": getattr(compiled.metadata, "num_stages", None),
         "name": compiled.metadata.name,
+        "ttgir": compiled.asm.get("ttgir") or "",
     }
 
 

@@ -188,3 +188,16 @@ def test_json_is_one_object_and_unknown_is_null(cli, given):
     assert report["occupancy"] is None
     assert set(report["resources"].values()) == {None}
     assert document["findings"] == []
+
+
+def test_a_page_of_two_versions_shows_each_number_and_each_opcode_that_changed(cli, given, tmp_path):
+    before = given("before.amdgcn", AMD)
+    now = given("now.amdgcn", AMD.replace("ds_read_b64 v[6:7], v5", "ds_read_b128 v[6:9], v5"))
+    page = tmp_path / "page.html"
+    assert cli("isa", now, "--diff", before, "--html", page).code == 0
+    text = page.read_text()
+    assert "<h2>gfx942: before and after</h2>" in text
+    assert "<tr class='hot'><td>LDS reads</td><td>1 x 16 B, 1 x 8 B</td><td>2 x 16 B</td></tr>" in text
+    assert "<tr class='against'><td>-ds_read_b64</td></tr><tr class='hot'><td>+ds_read_b128</td></tr>" in text
+    assert cli("isa", before, "--diff", before, "--html", page).code == 0
+    assert "The same opcodes in the same order." in page.read_text()

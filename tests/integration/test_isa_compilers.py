@@ -5,9 +5,9 @@ import sys
 
 import pytest
 
-from ridgeline.sandbox.profiles.isa.tools import Place, disassemble
-from ridgeline.sandbox.profiles.isa.values import Assembly, target_of
-from tests.assembly import SASS
+from ridgeline.sandbox.profiles.isa.tools import Place, disassemble, name_kernel
+from ridgeline.sandbox.profiles.isa.values import Assembly, NotCompiled, target_of
+from tests.assembly import AMD, SASS
 
 NVCC = """#!/bin/sh
 case "$*" in
@@ -73,3 +73,75 @@ def test_nvcc_s_errors_are_told_and_the_other_target_is_not_lost(cli, tmp_path, 
     assert refused["why"].endswith("exit code 2: k.cu(1): error: no such type; k.cu(2): error: no such name")
     said = cli("isa", kernel, *options, "--target", "sm_80")
     assert (said.code, "error: no such type" in said.complaint) == (2, True)
+
+
+def test_what_a_kernel_is_compiled_with_reaches_the_compiler(cli, tmp_path, interpreter, monkeypatch):
+    said = tmp_path / "said"
+    script(tmp_path / "bin" / "nvcc", NVCC.replace('case "$*"', f'echo "$@" >> {said}\ncase "$*"', 1))
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:/usr/bin:/bin")
+    kernel = tmp_path / "k.cu"
+    kernel.write_text("__global__ void tile() {}\n")
+    options = ("-I", tmp_path / "inc", "-D", "N=3", "--std", "c++17", "--python", interpreter, "--kernel", "tile")
+    assert cli("isa", kernel, *options, "--target", "sm_120").code == 0
+    argv = said.read_text()
+    assert f"-I{tmp_path}/inc -DN=3 -std=c++17 -arch=sm_120a" in argv
+
+
+CLANG = """#!/bin/sh
+case "$*" in
+*--version*) echo "clang version 21.0"; exit 0;;
+*"-x hip"*--offload-arch=gfx942*) ;;
+*) echo "error: $*"; exit 1;;
+esac
+while [ "$1" != -o ]; do shift; done
+cat > "$2" <<'END'
+CODE
+END
+"""
+
+
+def test_hip_is_compiled_by_clang_where_hipcc_is_not(cli, tmp_path, monkeypatch):
+    script(tmp_path / "bin" / "clang++", CLANG.replace("CODE", AMD))
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:/usr/bin:/bin")
+    kernel = tmp_path / "k.hip"
+    kernel.write_text("__global__ void tile() {}\n")
+    report = cli("isa", kernel, "--target", "gfx942", "--json").json["targets"]["gfx942"]
+    assert report["compiler"] == "clang++: clang version 21.0"
+    assert report["shape"]["matrix"] == [{"name": "v_mfma_f32_32x32x8_f16", "count": 1}]
+
+
+CUTE = """
+import os, pathlib, sys
+import cutlass.cute as cute
+folder = pathlib.Path(os.environ["CUTE_DSL_DUMP_DIR"])
+for name in ("first", "second"):
+    text = f".version 8.8\\n.target {os.environ['CUTE_DSL_ARCH']}\\n.visible .entry {name}() {{\\nbar.sync 0;\\nret;\\n}}\\n"
+    (folder / f"{name}.ptx").write_text(text)
+sys.exit("no CUDA-capable device is detected")
+"""
+
+
+def test_cute_dsl_s_kernels_are_found_though_no_gpu_runs_them(cli, tmp_path, interpreter):
+    packages = tmp_path / "packages"
+    script(packages / "cutlass" / "cute.py", "")
+    script(packages / "nvidia_cutlass_dsl-4.8.1.dist-info" / "METADATA", "Name: nvidia-cutlass-dsl\nVersion: 4.8.1\n")
+    kernel = tmp_path / "k.py"
+    kernel.write_text(CUTE)
+    options = ("--target", "sm_90", "--python", interpreter, "--json")
+    one = cli("isa", kernel, *options, "--kernel", "second").json
+    report = one["targets"]["sm_90"]
+    assert (report["kernel"], report["form"], report["compiler"]) == ("second", "ptx", "nvidia-cutlass-dsl 4.8.1")
+    every = cli("isa", kernel, *options).json["kernels"]
+    assert [entry["kernel"] for entry in every] == ["first", "second"]
+    said = cli("isa", kernel, "--target", "sm_90", "--python", sys.executable)
+    assert (said.code, "nvidia-cutlass-dsl" in said.complaint) == (5, True)
+
+
+def test_a_kernel_is_named_as_in_the_source(tmp_path):
+    names = ("_Z4tileILi32EfEvPKT0_PS0_", "_Z4tileILi33EfEvPKT0_PS0_")
+    place = Place(python=sys.executable, folder=tmp_path, timeout_s=60)
+    asked = Assembly(target=target_of("sm_90"), compiler="nvcc", kernel="tile<33,float>")
+    found = name_kernel(asked, names, place)
+    assert (found.kernel, found.plain) == (names[1], "void tile<33, float>(float const*, float*)")
+    with pytest.raises(NotCompiled, match=r"'tile' is in 2 names; those: tile<32, float>, tile<33, float>"):
+        name_kernel(asked.model_copy(update={"kernel": "tile"}), names, place)

@@ -143,3 +143,12 @@ def test_which_kernel_is_meant(found, kernel, meant):
             choose_kernel(found, kernel)
     else:
         assert choose_kernel(found, kernel) == meant
+
+
+def test_the_lines_with_most_live_registers():
+    code = nvidia.sass(SASS, None, dict.fromkeys(range(0, 0x1000, 16), 7) | {0x20: 31})
+    assert code.instructions[2].live == 31
+    first, *others = shape_of(code).pressure
+    assert (first.live, first.source) == (31, code.instructions[2].source or code.instructions[2].text)
+    assert {line.live for line in others} <= {7}
+    assert shape_of(nvidia.sass(SASS)).pressure == ()

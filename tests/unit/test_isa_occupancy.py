@@ -33,7 +33,7 @@ def test_both_register_files_count_together():
     [
         ("sm_90", 32, 16), ("sm_90", 33, 12), ("sm_90", 40, 12), ("sm_90", 41, 10), ("sm_90", 64, 8), ("sm_90", 65, 7),
         ("sm_90", 128, 4), ("sm_90", 129, 3), ("sm_90", 168, 3), ("sm_90", 169, 2), ("sm_90", 255, 2),
-        ("sm_80", 255, 2), ("sm_100", 24, 16),
+        ("sm_80", 255, 2), ("sm_100", 24, 16), ("sm_86", 40, 12), ("sm_89", 41, 10), ("sm_120", 168, 3), ("sm_121", 32, 12),
     ],
 )  # fmt: skip
 def test_registers_of_nvidia(arch, registers, warps):
@@ -143,3 +143,36 @@ def test_a_block_over_the_device_s_limits_cannot_be_launched(arch, held, words):
     assert all(word in text for word, text in zip(words, refused, strict=True))
     if held.get("threads", 0) > 1024:
         assert occupancy(target_of(arch), Resources(arch_vgpr=8, vgpr_total=8, **held)).waves_per_simd == 0
+
+
+@pytest.mark.parametrize(
+    ("arch", "registers", "waves"),
+    [("gfx1100", 96, 16), ("gfx1100", 97, 12), ("gfx1201", 120, 12), ("gfx1201", 256, 5), ("gfx1102", 64, 16),
+     ("gfx1102", 65, 12), ("gfx1102", 256, 4)],
+)  # fmt: skip
+def test_registers_of_rdna(arch, registers, waves):
+    assert register_tier(target_of(arch), registers) == waves
+
+
+@pytest.mark.parametrize(
+    ("arch", "held", "waves", "limiter", "blocks"),
+    [
+        ("gfx1201", {"vgpr_total": 64, "threads": 128, "lds_bytes": 65536}, 2, "shared", 2),
+        ("gfx1100", {"vgpr_total": 64, "threads": 256, "sgpr": 106}, 16, "waves", 8),
+        ("sm_86", {"arch_vgpr": 32, "threads": 64}, 8, "blocks", 16),
+        ("sm_89", {"arch_vgpr": 32, "threads": 64}, 12, "waves", 24),
+        ("sm_120", {"arch_vgpr": 32, "threads": 32}, 6, "blocks", 24),
+        ("sm_120", {"arch_vgpr": 32, "threads": 256, "lds_bytes": 50 * 1024}, 2, "shared", 1),
+    ],
+)
+def test_blocks_of_consumer_cards(arch, held, waves, limiter, blocks):
+    found = occupancy(target_of(arch), Resources(**held))
+    assert (found.waves_per_simd, found.limiter, found.blocks_per_unit) == (waves, limiter, blocks)
+
+
+@pytest.mark.parametrize(
+    ("name", "arch", "wave"),
+    [("sm120a", "sm_120", 32), ("sm_103f", "sm_103", 32), ("SM_89", "sm_89", 32), ("gfx1201", "gfx1201", 32)],
+)
+def test_names_of_targets_with_features(name, arch, wave):
+    assert (target_of(name).arch, target_of(name).wave) == (arch, wave)

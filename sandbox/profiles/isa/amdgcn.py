@@ -1,4 +1,4 @@
-"""Reads AMD assembly as LLVM writes it (CDNA): instructions, and what the compiler says about registers and scratch.
+"""Reads AMD assembly as LLVM writes it (CDNA, RDNA 3 and 4): instructions, and what the compiler says about registers and scratch.
 
 Spellings follow AMD's CDNA3 and CDNA4 instruction set documents; metadata keys are those of code object V3 to V6
 (LLVM's AMDGPU usage page).
@@ -22,6 +22,8 @@ BITS = {"dword": 4, "short": 2, "ushort": 2, "sshort": 2, "ubyte": 1, "sbyte": 1
 MEMORY = re.compile(
     r"(?:buffer|global|flat|scratch)_(?:load|store)_(?:lds_)?([a-z]+?)(?:x(\d))?(?:_d16(?:_hi|_format)?)?$"
 )
+RDNA_BITS = re.compile(r"(?:buffer|global|flat|scratch)_(?:load|store)(?:_tr)?(?:_d16)?(?:_hi)?_[bui](\d+)(?:_|$)")
+"""From gfx11 on the width stands in bits: global_load_b128, global_load_d16_hi_b16, global_load_u16."""
 LDS_BITS = re.compile(r"_b(\d+)(?:_|$)|_[ui](\d+)(?:_|$)")
 METADATA = re.compile(r"^\s*\.amdgpu_metadata\s*$(.*?)^\s*\.end_amdgpu_metadata", re.MULTILINE | re.DOTALL)
 LOADER: type[yaml.SafeLoader | yaml.CSafeLoader] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -37,6 +39,8 @@ PREFIXES: tuple[tuple[str, Kind], ...] = (
     ("s_barrier", "barrier"),
     ("s_endpgm", "end"),
     ("s_nop", "nop"),
+    ("s_delay_alu", "nop"),
+    ("s_clause", "nop"),
     ("s_sleep", "nop"),
     ("s_cbranch", "branch"),
     ("s_branch", "branch"),
@@ -193,6 +197,8 @@ def lane_bytes(mnemonic: str) -> int | None:
     """Bytes that one lane moves; None for what moves nothing."""
     if mnemonic.startswith("ds_"):
         return _lds_bytes(mnemonic)
+    if bits := RDNA_BITS.match(mnemonic):
+        return int(bits[1]) // 8
     width = MEMORY.match(mnemonic)
     if width is None or width[1] not in BITS:
         return None

@@ -4,6 +4,7 @@ SASS is what runs. PTX shows the same matrix and copy instructions but neither r
 """
 
 import re
+from collections.abc import Iterator, Mapping
 
 from ridgeline.sandbox.profiles.isa.values import Code, Instruction, Kind, NotReadable, choose_kernel
 
@@ -58,34 +59,49 @@ SPACES: tuple[tuple[str, Kind, Kind], ...] = (
 )
 
 
-def sass(text: str, kernel: str | None = None) -> Code:
-    """The instructions of a kernel in SASS. Raises `NotReadable`."""
-    names = tuple(dict.fromkeys(m[1] or m[2] for line in text.splitlines() if (m := SASS_SECTION.match(line))))
-    name = choose_kernel(names, kernel)
+def sass(text: str, kernel: str | None = None, live: Mapping[int, int] | None = None) -> Code:
+    """The instructions of a kernel in SASS; `live`: registers that hold something, by offset. Raises `NotReadable`."""
+    name = choose_kernel(sections(text), kernel)
     instructions: list[Instruction] = []
     labels: list[tuple[str, int]] = []
-    inside, source = False, ""
-    for line in text.splitlines():
-        if section := SASS_SECTION.match(line):
-            inside = (section[1] or section[2]) == name
-        elif not inside:
-            continue
-        elif location := SASS_SOURCE.search(line):
+    source = ""
+    for line in lines_of(text, name):
+        if location := SASS_SOURCE.search(line):
             source = (
                 f"{location[1].rpartition('/')[2]}:{location[2]}"  # of inlined code the last is the kernel's own line
             )
         elif label := SASS_LABEL.match(line):
             labels.append((label[1], len(instructions)))
         elif (coded := SASS_LINE.match(line)) and coded[2]:
-            labels.append((f"0x{int(coded[1], 16):x}", len(instructions)))
-            instructions.append(_sass(coded[2], source))
+            offset = int(coded[1], 16)
+            labels.append((f"0x{offset:x}", len(instructions)))
+            instructions.append(_sass(coded[2], source, (live or {}).get(offset)))
     return _build_code(name, instructions, labels)
+
+
+def sections(text: str) -> tuple[str, ...]:
+    """Names of the kernels in a listing of SASS."""
+    return tuple(dict.fromkeys(m[1] or m[2] for line in text.splitlines() if (m := SASS_SECTION.match(line))))
+
+
+def lines_of(text: str, kernel: str) -> Iterator[str]:
+    """The lines of one kernel of a listing of SASS."""
+    inside = False
+    for line in text.splitlines():
+        if section := SASS_SECTION.match(line):
+            inside = (section[1] or section[2]) == kernel
+        elif inside:
+            yield line
+
+
+def entries(text: str) -> tuple[str, ...]:
+    """Names of the kernels in PTX."""
+    return tuple(m[1] for line in text.splitlines() if (m := PTX_ENTRY.match(line)))
 
 
 def ptx(text: str, kernel: str | None = None) -> Code:
     """The instructions of a kernel in PTX. Raises `NotReadable`."""
-    names = tuple(m[1] for line in text.splitlines() if (m := PTX_ENTRY.match(line)))
-    name = choose_kernel(names, kernel)
+    name = choose_kernel(entries(text), kernel)
     instructions: list[Instruction] = []
     labels: list[tuple[str, int]] = []
     inside, source = False, ""
@@ -138,7 +154,7 @@ def _build_code(name: str, instructions: list[Instruction], labels: list[tuple[s
     return Code(kernel=name, instructions=tuple(instructions), labels=used_labels)
 
 
-def _sass(text: str, source: str) -> Instruction:
+def _sass(text: str, source: str, live: int | None) -> Instruction:
     bare = PREDICATE.sub("", text)
     mnemonic = bare.split(None, 1)[0].rstrip(",")
     kind: Kind = next((kind for prefix, kind in SASS if _starts(mnemonic, prefix)), "valu")
@@ -150,6 +166,7 @@ def _sass(text: str, source: str) -> Instruction:
         lane_bytes=_sass_bytes(mnemonic, kind),
         target=(goal[1] or goal[2]) if goal else None,
         source=source,
+        live=live,
     )
 
 

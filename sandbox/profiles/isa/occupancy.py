@@ -7,7 +7,7 @@ from ridgeline.graph.values import Named, Value
 from ridgeline.sandbox.profiles.isa.values import Occupancy, Resources, Target
 
 SIMDS = 4
-"""SIMDs per CU and schedulers per SM, on every architecture here."""
+"""SIMDs per CU (CDNA) and per WGP (RDNA), schedulers per SM."""
 
 
 class Hardware(Value):
@@ -37,7 +37,11 @@ CDNA_SOURCE = (
 )
 CUDA_SOURCE = (
     "CUDA C++ Programming Guide, technical specifications per compute capability (64 Ki registers per SM in steps of "
-    "256 per warp, 1 KiB of shared memory reserved per block)"
+    "256 per warp, 1 KiB of shared memory reserved per block); blocks per SM by cuda_occupancy.h of CUDA 13.0"
+)
+RDNA_SOURCE = (
+    "LLVM's AMDGPU occupancy in wave32 (1536 registers per lane and SIMD in steps of 24 on gfx1100, gfx1101, gfx1151 and "
+    "gfx12, else 1024 in steps of 16; 16 waves) per WGP of 4 SIMDs and 128 KiB of LDS, of which a block takes 64"
 )
 KIB = 1024
 
@@ -56,15 +60,29 @@ def _cdna(*, lds_kib: int, step: int) -> Hardware:
     )
 
 
-def _cuda(*, shared_kib: int) -> Hardware:
+def _rdna(*, registers: int, step: int) -> Hardware:
+    return Hardware(
+        registers=registers,
+        register_step=step,
+        waves=16,
+        shared=128 * KIB,
+        shared_step=512,
+        shared_reserved=0,
+        blocks=32,
+        shared_of_block=64 * KIB,
+        source=RDNA_SOURCE,
+    )
+
+
+def _cuda(*, shared_kib: int, waves: int = 16, blocks: int = 32) -> Hardware:
     return Hardware(
         registers=16 * KIB,
         register_step=256,
-        waves=16,
+        waves=waves,
         shared=shared_kib * KIB,
         shared_step=128,
         shared_reserved=KIB,
-        blocks=32,
+        blocks=blocks,
         shared_of_block=(shared_kib - 1) * KIB,
         source=CUDA_SOURCE,
     )
@@ -74,9 +92,16 @@ HARDWARE = {
     "gfx90a": _cdna(lds_kib=64, step=512),
     "gfx942": _cdna(lds_kib=64, step=512),
     "gfx950": _cdna(lds_kib=160, step=1280),
+    **dict.fromkeys(("gfx1100", "gfx1101", "gfx1151", "gfx1200", "gfx1201"), _rdna(registers=1536, step=24)),
+    "gfx1102": _rdna(registers=1024, step=16),
     "sm_80": _cuda(shared_kib=164),
+    "sm_86": _cuda(shared_kib=100, waves=12, blocks=16),
+    "sm_89": _cuda(shared_kib=100, waves=12, blocks=24),
     "sm_90": _cuda(shared_kib=228),
     "sm_100": _cuda(shared_kib=228),
+    "sm_103": _cuda(shared_kib=228),
+    "sm_120": _cuda(shared_kib=100, waves=12, blocks=24),
+    "sm_121": _cuda(shared_kib=100, waves=12, blocks=24),
 }
 THREADS = 1024
 """The most in a block, on every architecture here."""
@@ -85,6 +110,8 @@ TENSOR_COLUMNS = 512
 SGPR_FREE = 100
 """More SGPRs than these leave room for 7 waves of a SIMD (gfx9)."""
 SGPR_WAVES = 7
+WAVE64 = 64
+"""Lanes of a wave of CDNA, which alone shares its scalar registers out."""
 
 
 def occupancy(target: Target, resources: Resources) -> Occupancy | None:
@@ -106,7 +133,7 @@ def occupancy(target: Target, resources: Resources) -> Occupancy | None:
             limits["tensor_memory"] = TENSOR_COLUMNS // resources.tensor_columns * per_block
         if resources.lds_bytes:
             limits["shared"] = hardware.shared // _round_up(resources.lds_bytes, hardware) * per_block
-    if target.vendor == "amd" and resources.sgpr is not None and resources.sgpr > SGPR_FREE:
+    if target.wave == WAVE64 and resources.sgpr is not None and resources.sgpr > SGPR_FREE:
         limits["scalar"] = SGPR_WAVES * SIMDS
     waves = {name: most // (per_block or 1) * (per_block or 1) for name, most in limits.items()}
     least = min(waves.values())

@@ -22,6 +22,7 @@ from ridgeline.sandbox.profiles.isa.values import (
     Loop,
     NotCompiled,
     NotReadable,
+    Pressure,
     Refusal,
     Report,
     Resources,
@@ -38,6 +39,8 @@ class Inspection(Value):
 
     report: Report
     code: Code | None
+    ttgir: str = ""
+    """Triton's GPU IR, of which `report.layouts` tells."""
 
 
 class Inspected(Value):
@@ -94,7 +97,8 @@ def read_assembled(assembled: Assembly) -> Inspection:
     """Parse code and count. Raises `NotCompiled` where the text is not the kernel's code."""
     if assembled.assembly is None or assembled.form is None:
         resources = _resources_of(assembled, assembled.resources or Resources())
-        return Inspection(report=_report(assembled, assembled.kernel or "?", resources, None), code=None)
+        report = _report(assembled, assembled.kernel or "?", resources, None)
+        return Inspection(report=report, code=None, ttgir=assembled.ttgir)
     try:
         code = _code(assembled)
     except NotReadable as error:
@@ -106,20 +110,25 @@ def read_assembled(assembled: Assembly) -> Inspection:
         code_resources = code_resources.model_copy(update={"vgpr_spills": nvidia.spilled_registers(code)})
     elif assembled.form == "ptx":
         code_resources = code_resources.model_copy(update={"tensor_columns": nvidia.tensor_columns(assembled.assembly)})
-    return Inspection(report=_report(assembled, code.kernel, _resources_of(assembled, code_resources), code), code=code)
+    report = _report(assembled, code.kernel, _resources_of(assembled, code_resources), code)
+    return Inspection(report=report, code=code, ttgir=assembled.ttgir)
 
 
 def _compiler(request: triton.CompileRequest, targets: Sequence[Target], place: Place) -> Callable[[Target], Assembly]:
     """What compiles the file for a target. Raises `NotCompiled` for a file of no known kind."""
     path, kernel = request.file, request.kernel
     if path.suffix in tools.CUDA_SUFFIXES:
-        return lambda target: tools.cuda(path, kernel, target, place)
+        return lambda target: tools.cuda(path, kernel, target, place, request.flags)
     if path.suffix in tools.HIP_SUFFIXES:
-        return lambda target: tools.hip(path, kernel, target, place)
+        return lambda target: tools.hip(path, kernel, target, place, request.flags)
     if path.suffix != ".py":
-        raise NotCompiled(path.name, "is neither Triton or FlyDSL (.py), CUDA (.cu), HIP (.hip) nor compiled code")
+        raise NotCompiled(
+            path.name, "is neither Triton, FlyDSL or CuTe DSL (.py), CUDA (.cu), HIP (.hip) nor compiled code"
+        )
     if tools.is_flydsl(path):
         return lambda target: tools.flydsl(path, kernel, target, place)
+    if tools.is_cute(path):
+        return lambda target: tools.cute(path, kernel, target, place)
     return triton.compiler(request, targets, place)
 
 
@@ -137,7 +146,7 @@ def _code(assembled: Assembly) -> Code:
         case "amdgcn":
             return amdgcn.parse_code(text, assembled.kernel)
         case "sass":
-            return nvidia.sass(text, assembled.kernel)
+            return nvidia.sass(text, assembled.kernel, dict(assembled.live))
         case _:
             return nvidia.ptx(text, assembled.kernel)
 
@@ -169,6 +178,8 @@ def _report(assembled: Assembly, kernel: str, resources: Resources, code: Code |
         shape=shape_of(code) if code else None,
         occupancy=occupancy(assembled.target, resources),
         notes=tuple(notes),
+        plain=assembled.plain,
+        layouts=assembled.layouts,
     )
 
 
@@ -179,6 +190,7 @@ MOST_LOOPS = 32
 MOST_SPANS = 1000
 """Loops that are looked at: each is compared with each."""
 MOST_SOURCES = 3
+MOST_PRESSED = 5
 FMA = re.compile(r"[FDH]FMA2?\b|v_(?:pk_)?(?:fma|fmac|mac|mad|dot\d)|fma\.rn")
 """Multiply-adds outside matrix units: SASS, AMD, PTX."""
 ROUNDS, MOST_DEPTH = 10, 6
@@ -194,7 +206,19 @@ def shape_of(code: Code) -> Shape:
         matrix=_count(i.mnemonic for i in code.instructions if i.kind == "matrix"),
         waits=_count(word for i in code.instructions if i.kind == "wait" for word in _waits(i)),
         loops=loops(code),
+        pressure=_pressure(code.instructions),
     )
+
+
+def _pressure(instructions: Sequence[Instruction]) -> tuple[Pressure, ...]:
+    """The source lines whose instructions run with most live registers."""
+    most: dict[str, int] = {}
+    for instruction in instructions:
+        if instruction.live is not None:
+            line = instruction.source or instruction.text
+            most[line] = max(most.get(line, 0), instruction.live)
+    ranked = sorted(most.items(), key=lambda entry: -entry[1])[:MOST_PRESSED]
+    return tuple(Pressure(source=line, live=live) for line, live in ranked)
 
 
 def loops(code: Code) -> tuple[Loop, ...]:

@@ -19,6 +19,8 @@ from ridgeline.sandbox.isolation.environment import select_variables
 from ridgeline.sandbox.isolation.process import OUTPUT_BYTES, run
 from ridgeline.sandbox.profiles.isa import amdgcn, nvidia
 from ridgeline.sandbox.profiles.isa.values import (
+    NVIDIA,
+    OWN_FEATURES,
     Assembly,
     CompilerMissing,
     NotCompiled,
@@ -29,6 +31,7 @@ from ridgeline.sandbox.profiles.isa.values import (
     choose_kernel,
     target_of,
 )
+from ridgeline.sandbox.profiles.readers.names import display
 
 ANSWER_LIMIT = 64 * 1024 * 1024
 """Bytes; the largest kernels seen give under 4 MB."""
@@ -137,16 +140,25 @@ HIP_SUFFIXES = (".hip", ".cpp", ".cc")
 FLYDSL_TARGETS = ("gfx942", "gfx950")
 
 
-def cuda(path: Path, kernel: str | None, target: Target, place: Place) -> Assembly:
-    """CUDA C++ through nvcc. Raises `CompilerMissing`, `NotCompiled`."""
+def cuda(path: Path, kernel: str | None, target: Target, place: Place, flags: Sequence[str] = ()) -> Assembly:
+    """CUDA C++ through nvcc, with what else it is to be compiled with. Raises `CompilerMissing`, `NotCompiled`."""
     program = shutil.which("nvcc")
     if program is None:
         raise CompilerMissing(f"{path.name}: needs nvcc, which is not on this machine; install the CUDA toolkit")
     if target.vendor != "nvidia":
         raise NotCompiled("--target", f"{path.name} is CUDA C++, which cannot be compiled for {target.arch}")
     output = place.folder / f"{target.arch}.out"
-    arch = f"{target.arch}a" if target.arch in ("sm_90", "sm_100") else target.arch
-    argv = (program, "-O3", "-lineinfo", f"-arch={arch}", "-cubin", "-o", str(output), str(path))
+    argv = (
+        program,
+        "-O3",
+        "-lineinfo",
+        *flags,
+        f"-arch={_name_features(target)}",
+        "-cubin",
+        "-o",
+        str(output),
+        str(path),
+    )
     process = run_tool(place, argv)
     if not process.ok:
         raise NotCompiled(path.name, f"nvcc for {target.arch} {explain_refusal(process, place)}")
@@ -154,20 +166,78 @@ def cuda(path: Path, kernel: str | None, target: Target, place: Place) -> Assemb
     return disassemble(assembled, place)
 
 
-def hip(path: Path, kernel: str | None, target: Target, place: Place) -> Assembly:
-    """HIP through hipcc. Raises `CompilerMissing`, `NotCompiled`."""
-    program = shutil.which("hipcc")
+def _name_features(target: Target) -> str:
+    """The architecture with the letter of its own features, where it has such."""
+    return f"{target.arch}a" if target.arch in OWN_FEATURES else target.arch
+
+
+CLANGS = ("hipcc", "amdclang++", "clang++")
+"""What compiles HIP, the first that is here: ROCm's own, and any clang with AMD's target, which needs ROCm's headers."""
+
+
+def hip(path: Path, kernel: str | None, target: Target, place: Place, flags: Sequence[str] = ()) -> Assembly:
+    """HIP through hipcc or clang. Raises `CompilerMissing`, `NotCompiled`."""
+    program = next(filter(None, map(shutil.which, CLANGS)), None)
     if program is None:
-        raise CompilerMissing(f"{path.name}: needs hipcc, which is not on this machine; install ROCm")
+        raise CompilerMissing(f"{path.name}: needs hipcc, amdclang++ or clang++, none of which is here; install ROCm")
     if target.vendor != "amd":
         raise NotCompiled("--target", f"{path.name} is HIP, which is not compiled for {target.arch} here")
     output = place.folder / f"{target.arch}.s"
-    flags = ("-O3", "-g1", f"--offload-arch={target.arch}", "--offload-device-only", "-S")
-    process = run_tool(place, (program, *flags, "-o", str(output), str(path)))
+    name = Path(program).name
+    own = ("-O3", "-g1", *(() if name == "hipcc" else ("-x", "hip")), *flags)
+    argv = (program, *own, f"--offload-arch={target.arch}", "--offload-device-only", "-S", "-o", str(output), str(path))
+    process = run_tool(place, argv)
     if not process.ok:
-        raise NotCompiled(path.name, f"hipcc for {target.arch} {explain_refusal(process, place)}")
+        raise NotCompiled(path.name, f"{name} for {target.arch} {explain_refusal(process, place)}")
     text = contents(output).decode("utf-8", errors="replace")
-    return Assembly(target=target, compiler=_version(program, place), assembly=text, form="amdgcn", kernel=kernel)
+    assembled = Assembly(target=target, compiler=_version(program, place), assembly=text, form="amdgcn", kernel=kernel)
+    return name_kernel(assembled, amdgcn.kernels(text), place)
+
+
+CUTE = re.compile(r"^\s*(?:import cutlass\.cute\b|from cutlass import .*\bcute\b|from cutlass\.cute\b)", re.MULTILINE)
+
+
+def is_cute(path: Path) -> bool:
+    """Whether a Python file builds its kernel with CuTe DSL."""
+    return CUTE.search(path.read_text(encoding="utf-8", errors="replace")) is not None
+
+
+def cute(path: Path, kernel: str | None, target: Target, place: Place) -> Assembly:
+    """What `cute.compile` makes when the file is run as a script; a launch that then finds no GPU is no fault.
+
+    Raises `CompilerMissing`, `NotCompiled`.
+    """
+    name = _find_installed(path, place, "CuTe DSL", "nvidia-cutlass-dsl")
+    if target.vendor != "nvidia":
+        raise NotCompiled("--target", f"CuTe DSL compiles for NVIDIA, not for {target.arch}")
+    dumps = place.folder / f"{target.arch}.dumps"
+    dumps.mkdir()
+    extra = {
+        "CUTE_DSL_ARCH": _name_features(target),
+        "CUTE_DSL_DUMP_DIR": str(dumps),
+        "CUTE_DSL_KEEP_PTX": "1",
+        "CUTE_DSL_KEEP_CUBIN": "1",
+        "CUTE_DSL_DISABLE_FILE_CACHING": "1",
+    }
+    process = run_tool(place, (place.python, "-B", str(path)), extra=extra)
+    cubins, listings = (sorted(dumps.rglob(f"*.{suffix}")) for suffix in ("cubin", "ptx"))
+    if not cubins and not listings:
+        why = "compiled no kernel when it was run: call cute.compile with fake tensors below `__main__`"
+        raise NotCompiled(path.name, why if process.ok else f"for {target.arch} {explain_refusal(process, place)}")
+    if len(cubins or listings) > 1 and kernel is None:
+        dumped = [entry for listing in listings for entry in nvidia.entries(_text(listing))]
+        raise NotCompiled("--kernel", f"{path.name} compiles several: {', '.join(dumped)}; name one", dumped)
+    chosen = [at for at, listing in enumerate(listings) if kernel in (None, *nvidia.entries(_text(listing)))]
+    if not chosen:
+        raise NotCompiled("--kernel", f"{path.name} gives no kernel {kernel!r} for {target.arch}")
+    text = _text(listings[chosen[0]])
+    columns = nvidia.tensor_columns(text)
+    if not cubins:
+        return Assembly(target=target, compiler=name, assembly=text, form="ptx", kernel=kernel, tensor_columns=columns)
+    binary = contents(cubins[chosen[0]])
+    assembled = Assembly(target=target, compiler=name, binary=binary, kernel=kernel, tensor_columns=columns)
+    compiled = disassemble(assembled, place)
+    return compiled if compiled.assembly else compiled.model_copy(update={"assembly": text, "form": "ptx"})
 
 
 def is_flydsl(path: Path) -> bool:
@@ -183,7 +253,7 @@ def flydsl(path: Path, kernel: str | None, target: Target, place: Place) -> Asse
 
     Raises `CompilerMissing`, `NotCompiled`.
     """
-    name = _find_installed(path, place)
+    name = _find_installed(path, place, "FlyDSL", "flydsl")
     if target.arch not in FLYDSL_TARGETS:
         raise NotCompiled("--target", f"FlyDSL compiles for {' and '.join(FLYDSL_TARGETS)}, not for {target.arch}")
     dumps = place.folder / f"{target.arch}.dumps"
@@ -213,14 +283,15 @@ def _text(path: Path) -> str:
     return contents(path).decode("utf-8", errors="replace")
 
 
-def _find_installed(path: Path, place: Place) -> str:
-    ask = "import importlib.metadata as m; print(m.version('flydsl'))"
+def _find_installed(path: Path, place: Place, words: str, package: str) -> str:
+    """The package's name and version. Raises `CompilerMissing`."""
+    ask = f"import importlib.metadata as m; print(m.version({package!r}))"
     process = run_tool(place, (place.python, "-c", ask))
     if not process.ok:
         raise CompilerMissing(
-            f"{path.name}: needs FlyDSL, which {place.python} has not; install flydsl, or use --python"
+            f"{path.name}: needs {words}, which {place.python} has not; install {package}, or use --python"
         )
-    return f"flydsl {process.output.strip()}"
+    return f"{package} {process.output.strip()}"
 
 
 def _version(program: str, place: Place) -> str:
@@ -233,7 +304,7 @@ def _version(program: str, place: Place) -> str:
 
 USAGE = re.compile(r"Function\s+(\S+?):\s*\n\s*REG:(\d+)\s+STACK:(\d+)\s+SHARED:(\d+)\s+LOCAL:(\d+)")
 RESERVED = 1024
-COUNTS_RESERVED = ("sm_90", "sm_100")
+COUNTS_RESERVED = ("sm_90", "sm_100", "sm_103", "sm_120", "sm_121")
 """Here the report counts the system's own KiB as the kernel's: kernels without shared memory show 1024."""
 OUTPUT_LIMIT = 32 * 1024 * 1024
 
@@ -244,14 +315,16 @@ def disassemble(assembled: Assembly, place: Place) -> Assembly:
         return assembled
     cubin = place.folder / f"{assembled.target.arch}.cubin"
     cubin.write_bytes(assembled.binary)
-    resources = _usage(cubin, assembled.kernel, place)
     text = _sass(cubin, place)
+    assembled = name_kernel(assembled, nvidia.sections(text or ""), place)
+    resources = _usage(cubin, assembled.kernel, place)
     notes = (
         ()
         if text
         else ("nvdisasm not found or failed: no SASS, so spills are not known; install CUDA, or triton for --python",)
     )
-    update = {"resources": resources, "notes": (*assembled.notes, *notes)}
+    live = _live(cubin, assembled.kernel, place) if text and assembled.kernel else ()
+    update = {"resources": resources, "live": live, "notes": (*assembled.notes, *notes)}
     return assembled.model_copy(update={**update, "assembly": text, "form": "sass"} if text else update)
 
 
@@ -289,6 +362,62 @@ def _sass(cubin: Path, place: Place) -> str | None:
             if process.ok and len(process.output) < OUTPUT_LIMIT:
                 return process.output
     return None
+
+
+LIVE = re.compile(r"/\*([0-9a-f]{4,})\*/.*//\s*\|\s*(\d*)\s*\|")
+"""An instruction's offset, and how many of its general registers live, in the first column behind it."""
+
+
+def _live(cubin: Path, kernel: str, place: Place) -> tuple[tuple[int, int], ...]:
+    """Offsets of a kernel's instructions with their live registers; nothing where no tool counts them."""
+    for program in list_tools("nvdisasm", place):
+        argv = (program, "-c", "-plr", "-lrm", "count", str(cubin))
+        process = run_tool(place, argv, output_bytes=OUTPUT_LIMIT)
+        if process.ok and len(process.output) < OUTPUT_LIMIT:
+            lines = nvidia.lines_of(process.output, kernel)
+            counts = [match for line in lines if (match := LIVE.search(line))]
+            return tuple((int(match[1], 16), int(match[2] or 0)) for match in counts)
+    return ()
+
+
+FILTERS = (("cu++filt",), ("llvm-cxxfilt",), ("c++filt", "-r"))
+"""What turns mangled names into those of the source, the first that is here; -r: however deep templates nest."""
+AT_ONCE = 200
+"""Names that one call of them is given."""
+
+
+def name_kernel(assembled: Assembly, names: Sequence[str], place: Place) -> Assembly:
+    """With the kernel that is meant, and its name in the source; `kernel` may be a part of that, `tile<33, float>`.
+
+    Raises `NotCompiled` where that part is in no name, or in several.
+    """
+    sources = _demangle(names, place)
+    asked = assembled.kernel
+    try:
+        asked = choose_kernel(names, asked)
+    except NotReadable:
+        fitting = [name for name in names if asked and _squeeze(asked) in _squeeze(sources.get(name, name))]
+        if sources and asked and len(fitting) != 1:
+            listed = ", ".join(display(sources.get(name, name)) for name in fitting or names)
+            raise NotCompiled("--kernel", f"{asked!r} is in {len(fitting)} names; those: {listed}") from None
+        asked = fitting[0] if fitting else asked
+    return assembled.model_copy(update={"kernel": asked, "plain": sources.get(asked or "", "")})
+
+
+def _squeeze(text: str) -> str:
+    return "".join(text.split())
+
+
+def _demangle(names: Sequence[str], place: Place) -> dict[str, str]:
+    """Names of the source by mangled ones; only those that were mangled, and none where no tool is here."""
+    program = next((words for words in FILTERS if shutil.which(words[0])), ())
+    mangled = [name for name in names if name.startswith("_Z")]
+    sources: dict[str, str] = {}
+    for at in range(0, len(mangled) if program else 0, AT_ONCE):
+        some = mangled[at : at + AT_ONCE]
+        lines = run_tool(place, (*program, *some)).output.splitlines()
+        sources |= dict(zip(some, lines, strict=False)) if len(lines) == len(some) else {}
+    return sources
 
 
 def _usage(cubin: Path, kernel: str | None, place: Place) -> Resources | None:
@@ -367,7 +496,7 @@ def _binary(path: Path, data: bytes, kernel: str | None, place: Place) -> Assemb
 def _sm(flags: int) -> int:
     """The architecture is in the low byte, and in the second of files made by CUDA 13."""
     low, high = flags & 0xFF, flags >> 8 & 0xFF
-    return low if f"sm_{low}" in ("sm_80", "sm_90", "sm_100") else high
+    return low if f"sm_{low}" in NVIDIA else high
 
 
 def _amd(path: Path, data: bytes, kernel: str | None) -> Assembly:

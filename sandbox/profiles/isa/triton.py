@@ -7,6 +7,7 @@ compiles that IR and never sees the file. So registers and spills are the compil
 import base64
 import re
 import tomllib
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
@@ -16,7 +17,7 @@ from pydantic import Field, ValidationError
 from ridgeline.graph.errors import install_command
 from ridgeline.graph.values import Value
 from ridgeline.sandbox.profiles.isa.tools import Place, disassemble, run_harness
-from ridgeline.sandbox.profiles.isa.values import Assembly, CompilerMissing, NotCompiled, Target
+from ridgeline.sandbox.profiles.isa.values import Assembly, CompilerMissing, Count, Layouts, NotCompiled, Target
 
 OPTIONS = frozenset({
     "num_warps", "num_stages", "num_ctas", "maxnreg", "waves_per_eu", "matrix_instr_nonkdim", "kpack",
@@ -47,6 +48,8 @@ class CompileRequest(Value):
     call: Call | None = None
     options: tuple[tuple[str, int], ...] = ()
     """num_warps, num_stages; beside a call they replace what it passes."""
+    flags: tuple[str, ...] = ()
+    """What CUDA C++ and HIP are compiled with beside the target: include folders, macros, the language's version."""
 
 
 class _LoweredKernel(Value):
@@ -68,6 +71,7 @@ class _CompiledCode(Value):
     num_warps: int
     num_stages: int | None
     name: str
+    ttgir: str = Field("", max_length=IR_LIMIT)
 
 
 def compiler(request: CompileRequest, targets: Sequence[Target], place: Place) -> Callable[[Target], Assembly]:
@@ -138,6 +142,8 @@ def _assemble(target: Target, lowered: _LoweredKernel, place: Place) -> Assembly
         shared_bytes=compiled.shared,
         tensor_columns=compiled.tensor_columns,
         threads=compiled.num_warps * target.wave,
+        ttgir=compiled.ttgir,
+        layouts=read_layouts(compiled.ttgir) if compiled.ttgir else None,
         kernel=compiled.name,
         notes=notes,
     )
@@ -155,6 +161,30 @@ def _validate(kind: type[T], answer: object) -> T:
         return kind.model_validate(answer)
     except ValidationError:
         raise NotCompiled("FILE", "its answer cannot be read; the file meddled with it") from None
+
+
+# What the GPU IR says of layouts, of the ways between them, and of the pipeline.
+
+LAYOUT = re.compile(r"^(#\w+) = (#(?:ttg|ttng|amdg)\.\w+<.*>)$", re.MULTILINE)
+OPERATION = re.compile(
+    r"(?<![!#\"\w.])("
+    r"ttg\.(?:convert_layout|local_\w+|async_\w+|barrier|warp_specialize)|amdg\.\w+|amdgpu\.\w+|"
+    r"ttng\.(?:async_\w+|tmem_\w+|warp_group_dot\w*|tc_gen5_\w+|wait_barrier)|"
+    r"tt\.(?:dot\w*|load|store|descriptor_\w+|reduce|atomic_\w+))\b"
+)
+FLAT = re.compile(r"swizzled_shared<\{[^}]*maxPhase = 1\b[^}]*order = \[\d+, |nvmma_shared<\{swizzlingByteWidth = 0\b")
+"""Shared layouts of two axes and more whose rows all begin in the same bank."""
+
+
+def read_layouts(ttgir: str) -> Layouts:
+    """Layouts that are defined, operations that move data or wait, and shared layouts that nothing swizzles."""
+    defined = [(match[1], match[2]) for match in LAYOUT.finditer(ttgir) if "shared_memory" not in match[2]]
+    counts = Counter(match[1] for match in OPERATION.finditer(ttgir))
+    return Layouts(
+        names=tuple(f"{name} = {layout}" for name, layout in defined),
+        operations=tuple(Count(name=name, count=count) for name, count in sorted(counts.items())),
+        unswizzled=tuple(f"{name} = {layout}" for name, layout in defined if FLAT.search(layout)),
+    )
 
 
 # What `isa.toml` beside a kernel's file says of its launches.

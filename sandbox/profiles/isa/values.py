@@ -1,7 +1,10 @@
 """What is known of a compiled kernel. None is always `not told`, never zero; sizes are bytes."""
 
+import re
 from collections.abc import Sequence
-from typing import Literal
+from typing import Annotated, Literal
+
+from pydantic import Field
 
 from ridgeline.graph.errors import WorldError
 from ridgeline.graph.kernel_profile import Limiter, Vendor
@@ -21,7 +24,7 @@ class Target(Value):
     """gfx942, sm_90."""
     vendor: Vendor
     wave: int
-    """Lanes that run together: 64 on CDNA, 32 on NVIDIA."""
+    """Lanes that run together: 64 on CDNA, 32 on RDNA and NVIDIA."""
 
 
 class Instruction(Value):
@@ -36,6 +39,8 @@ class Instruction(Value):
     """Label that it branches to."""
     source: str = ""
     """`file:line` as the compiler noted it."""
+    live: int | None = None
+    """Registers of a thread that hold something when it runs, as NVIDIA's disassembler counts them."""
 
 
 class Code(Value):
@@ -58,6 +63,20 @@ class Width(Value):
     kind: Kind
     lane_bytes: int
     count: int
+
+
+class Pressure(Value):
+    """Where most registers hold something at once."""
+
+    source: str
+    """`file:line`; the instruction where the compiler noted none."""
+    live: int
+    """Registers per thread, at most, on that line."""
+
+
+def _absent(value: object) -> bool:
+    """Left out of a document, so that it reads as before the field existed."""
+    return not value
 
 
 class Loop(Value):
@@ -88,6 +107,8 @@ class Shape(Value):
     waits: tuple[Count, ...]
     """Waits by what they wait for, for example `vmcnt(0)`."""
     loops: tuple[Loop, ...]
+    pressure: Annotated[tuple[Pressure, ...], Field(exclude_if=_absent)] = ()
+    """The lines with most live registers, most first, at most five; empty where nobody counts them."""
 
     def count(self, *kinds: Kind) -> int:
         """Instructions of these kinds."""
@@ -153,6 +174,21 @@ class Report(Value):
     """None where instructions could not be read; a note says why."""
     occupancy: Occupancy | None
     notes: tuple[str, ...] = ()
+    plain: Annotated[str, Field(exclude_if=_absent)] = ""
+    """The kernel's name as the source has it, where `kernel` is mangled and a tool is here that undoes it."""
+    layouts: Annotated["Layouts | None", Field(exclude_if=_absent)] = None
+    """Of Triton: what its GPU IR says of layouts and of the pipeline."""
+
+
+class Layouts(Value):
+    """What Triton's GPU IR (TTGIR) says before it becomes instructions."""
+
+    names: tuple[str, ...]
+    """Layouts as the IR defines them, `#mma = #ttg.nvidia_mma<...>`."""
+    operations: tuple[Count, ...]
+    """Of those that move data between layouts and memories, and those of the pipeline."""
+    unswizzled: tuple[str, ...] = ()
+    """Shared layouts without swizzle and padding: lanes that step through a column meet in one bank."""
 
 
 class Assembly(Value):
@@ -170,6 +206,12 @@ class Assembly(Value):
     kernel: str | None = None
     resources: Resources | None = None
     """Where a tool told them."""
+    plain: str = ""
+    """The kernel's name in the source, where `kernel` is mangled."""
+    live: tuple[tuple[int, int], ...] = ()
+    """Offset of an instruction of SASS, and the registers that hold something when it runs."""
+    layouts: Layouts | None = None
+    ttgir: str = ""
     notes: tuple[str, ...] = ()
 
 
@@ -229,7 +271,7 @@ class NotReadable(ValueError):
 
 
 def choose_kernel(names: Sequence[str], kernel: str | None) -> str:
-    """The kernel of that name, mangled or plain; the only one where no name is given. Raises `NotReadable`."""
+    """The kernel of that name, mangled or its own; the only one where no name is given. Raises `NotReadable`."""
     if kernel is None and len(names) == 1:
         return names[0]
     if kernel is not None:
@@ -251,17 +293,12 @@ def _stands_for(name: str, kernel: str) -> bool:
 
 # The architectures a kernel can be compiled for, by the names people use.
 
-AMD = ("gfx90a", "gfx942", "gfx950")
-NVIDIA = ("sm_80", "sm_90", "sm_100")
-ALIASES = {
-    "sm80": "sm_80",
-    "sm90": "sm_90",
-    "sm90a": "sm_90",
-    "sm_90a": "sm_90",
-    "sm100": "sm_100",
-    "sm_100a": "sm_100",
-}
-KNOWN = (*AMD, *NVIDIA)
+CDNA = ("gfx90a", "gfx942", "gfx950")
+RDNA = ("gfx1100", "gfx1101", "gfx1102", "gfx1151", "gfx1200", "gfx1201")
+NVIDIA = ("sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_103", "sm_120", "sm_121")
+OWN_FEATURES = ("sm_90", "sm_100", "sm_103", "sm_120", "sm_121")
+"""What is compiled for with the letter `a`: wgmma, tcgen05 and block-scaled multiplication are nowhere else."""
+KNOWN = (*CDNA, *RDNA, *NVIDIA)
 
 
 class UnknownTarget(ValueError):
@@ -270,10 +307,9 @@ class UnknownTarget(ValueError):
 
 def target_of(name: str) -> Target:
     """The target of that name, features after a colon left out. Raises `UnknownTarget`."""
-    plain = name.strip().lower().partition(":")[0]
-    arch = ALIASES.get(plain, plain)
-    if arch in AMD:
-        return Target(arch=arch, vendor="amd", wave=64)
-    if arch in NVIDIA:
-        return Target(arch=arch, vendor="nvidia", wave=32)
+    plain = re.sub(r"^sm_?(\d+)[af]?$", r"sm_\1", name.strip().lower().partition(":")[0])
+    if plain in (*CDNA, *RDNA):
+        return Target(arch=plain, vendor="amd", wave=64 if plain in CDNA else 32)
+    if plain in NVIDIA:
+        return Target(arch=plain, vendor="nvidia", wave=32)
     raise UnknownTarget(f"unknown target {name!r}; one of {', '.join(KNOWN)}")
