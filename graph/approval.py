@@ -50,6 +50,8 @@ class EditBegun(Value):
     hypothesis: Hypothesis
     edits: tuple[FileEdit, ...]
     """Of that change: they stay where the person gives no file in their place."""
+    parent: Annotated[int | None, Field(exclude_if=lambda number: number is None)] = None
+    """As in `Proposed`: what the edits are edits of."""
 
 
 class ApprovalRequest(Value):

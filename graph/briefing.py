@@ -56,6 +56,31 @@ class Terms(Value):
     """Smallest gain that this machine's noise lets be seen, as a share; None where the noise is not known."""
 
 
+class ArchivedVersion(Value):
+    """A measured version in the archive of search mode `evolve`."""
+
+    round: int
+    """1: the original."""
+    score: float
+    """Time of the original / its time, by its pairs with the best version of its round; no proof."""
+    island: int
+    cell: tuple[int, int, int]
+    """Bins of complexity, diversity and score, from 0."""
+    change: str
+
+
+class Parent(Value):
+    """The version that the open round changes, in search mode `evolve`."""
+
+    version: ArchivedVersion
+    commit: str
+    generation: int
+    best_score: float
+    """Of the best version, as proven: what every candidate is measured against."""
+    elites: tuple[ArchivedVersion, ...] = ()
+    """Of other cells, best first."""
+
+
 class Briefing(Value):
     """Everything a planner may use, already free of masked memory."""
 
@@ -65,7 +90,7 @@ class Briefing(Value):
     machine: Machine
     specs: tuple[Spec, ...]
     sources: tuple[FileEdit, ...]
-    """Current text of the editable files of the best version."""
+    """Current text of the editable files of the version that the round changes: the best one, unless `parent` says so."""
     best_commit: str
     best_round: int
     aggregate: float | None
@@ -91,6 +116,18 @@ class Briefing(Value):
     tips: str | None = None
     head: str = ""
     """sha256 of the ledger's last line: names everything above in one word."""
+    parent: Annotated[Parent | None, Field(exclude_if=_unknown)] = None
+    """None in search mode `linear`."""
+
+    @property
+    def base_round(self) -> int:
+        """The round whose version `sources` are of."""
+        return self.parent.version.round if self.parent else self.best_round
+
+    @property
+    def base_commit(self) -> str:
+        """Its commit."""
+        return self.parent.commit if self.parent else self.best_commit
 
 
 class Proposal(Value):

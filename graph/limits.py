@@ -9,6 +9,7 @@ from ridgeline.graph.approval import GATES, Gate, Late
 from ridgeline.graph.values import Value
 
 Preset = Literal["evidence", "campaign", "router", "autonomous"]
+SearchMode = Literal["linear", "evolve"]
 
 
 RETIRED = frozenset({"chain_tolerance", "hit_rate_min", "stagnation_new_directions"})
@@ -73,6 +74,25 @@ class Limits(Value):
     """Seconds that the timings and profiles of one deep round may take."""
     deep_steps: Annotated[int, Field(ge=1, le=1000, exclude_if=_plain(100))] = 100
     """Calls of tools in one deep round."""
+    # where a question begins from (search mode `evolve`: `rules.archive`)
+    search_mode: Annotated[SearchMode, Field(exclude_if=_plain("linear"))] = "linear"
+    """linear: every question begins from the best version. evolve: from a measured candidate that is drawn from an
+    archive of cells on islands; what is kept is proven against the best version all the same. With 1 of `candidates`
+    both are the same."""
+    search_seed: Annotated[int, Field(ge=0, exclude_if=_plain(0))] = 0
+    """What parents are drawn with: the same seed and the same ledger give the same parent."""
+    islands: Annotated[int, Field(ge=1, le=20, exclude_if=_plain(3))] = 3
+    population: Annotated[int, Field(ge=2, exclude_if=_plain(100))] = 100
+    """Candidates that the archive holds; the one with the lowest score leaves it. The ledger keeps all."""
+    elites: Annotated[int, Field(ge=1, exclude_if=_plain(50))] = 50
+    migration_every: Annotated[int, Field(ge=1, exclude_if=_plain(10))] = 10
+    """Generations (questions) after which the best of each island are copied to the next one."""
+    migration_rate: Annotated[float, Field(ge=0, le=1, exclude_if=_plain(0.2))] = 0.2
+    """Share of an island that is copied."""
+    max_generations: Annotated[int, Field(ge=1, exclude_if=_plain(30))] = 30
+    patience: Annotated[int, Field(ge=1, exclude_if=_plain(5))] = 5
+    """Generations without `min_rel_improve` after which search mode `evolve` ends."""
+    min_rel_improve: Annotated[float, Field(ge=0, exclude_if=_plain(0.01))] = 0.01
     final_pairs: int = Field(default=8, ge=3)
     """Pairs of the champion-versus-original test."""
     shape_guard: float = Field(default=0.02, ge=0)
@@ -156,6 +176,14 @@ class Limits(Value):
         if candidates > 1 and preset != "evidence":
             raise ValueError(f"{candidates} candidates need preset evidence: {preset} has no error rate to share")
         return candidates
+
+    @field_validator("search_mode")
+    @classmethod
+    def _proven_by_pairs(cls, mode: SearchMode, others: ValidationInfo) -> SearchMode:
+        preset = others.data.get("preset")
+        if mode == "evolve" and preset != "evidence":
+            raise ValueError(f"search mode evolve needs preset evidence: {preset} tries one direction at a time")
+        return mode
 
     @field_validator("approve", mode="before")
     @classmethod

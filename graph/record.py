@@ -134,6 +134,16 @@ class Rooflined(Value):
     note: str = ""
 
 
+class Code(Value):
+    """What an archive of candidates compares of a version's editable files, taken together."""
+
+    length: int
+    """Characters."""
+    lines: int
+    characters: str
+    """Each that occurs, once, in order."""
+
+
 class BaselineClosed(Value):
     """Round 1: the unmodified code."""
 
@@ -153,6 +163,8 @@ class BaselineClosed(Value):
     shapes: tuple[ShapeRoof, ...] = ()
     roofline: Annotated[Rooflined | None, Field(exclude_if=_none)] = None
     """Ceilings that were measured again, and hold from here on; None where those of Step 0 do."""
+    code: Annotated[Code | None, Field(exclude_if=_none)] = None
+    """Of the original, where search mode is `evolve`."""
     opened_at: Instant
     cost: Cost
 
@@ -223,6 +235,8 @@ class RoundClosed(Value):
     """Why nothing worth a round is left, as the planner said while this round was open; empty where it did not."""
     best_known: Annotated[Benchmark | BenchmarkFailed | None, Field(exclude_if=_none)] = None
     """Times of the best known kernel, where this round took them; told, and nothing is decided by them."""
+    code: Annotated[Code | None, Field(exclude_if=_none)] = None
+    """Of the candidate, where search mode is `evolve` and its edits were applied."""
 
     @property
     def accepted(self) -> bool:

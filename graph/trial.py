@@ -42,6 +42,8 @@ class Proposed(Value):
     """The first of the rounds that were tried side by side, this one among them; None where it was tried alone."""
     deep: Annotated[DeepRound | None, Field(exclude_if=_none)] = None
     """What was done in its work tree, where it is a deep round; None in others."""
+    parent: Annotated[int | None, Field(exclude_if=_none)] = None
+    """The round whose code it changes, 1 for the original; None where that is the best version."""
 
 
 class Repair(Value):

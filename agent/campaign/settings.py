@@ -136,7 +136,7 @@ def resolve(layers: Iterable[Layer], *, model: bool = False) -> Settings:
     preset = str(values.get("preset", "evidence"))
     if preset not in PRESETS:
         raise UserError(f"{by_key['preset'].origin}: unknown preset {preset!r}; {nearest(preset, PRESETS)}")
-    if model and preset == "evidence":
+    if preset == "evidence" and (model or values.get("search_mode") == "evolve"):
         values.setdefault("candidates", MODEL_CANDIDATES)
     try:
         limits = Limits.model_validate({**dict(PRESETS[preset]), **values})

@@ -8,6 +8,7 @@ from ridgeline.agent.campaign.progress import Status
 from ridgeline.agent.campaign.state_files import find_lost_lines, read_shown_end
 from ridgeline.agent.deep.desk import folder_of, read_steps
 from ridgeline.graph.errors import LedgerCorrupt
+from ridgeline.graph.reports.archive import summarize_archive
 from ridgeline.graph.rules.history import fold_ledger
 from ridgeline.graph.rules.result import claim_speedup, compute_result
 from ridgeline.graph.values import Value
@@ -39,6 +40,8 @@ class CampaignStatus(Value):
     """Whether the final test gave it."""
     stop_reason: str
     """Why the campaign ended; empty while it has not."""
+    search: str
+    """Generations, cells and the version to be changed next, in search mode `evolve`; else empty."""
     ledger_lines: int
     chain_ok: bool
     problem: str
@@ -86,6 +89,7 @@ def status_of(campaign: Path) -> CampaignStatus:
         speedup_level=claim.level if claim else None,
         speedup_final=bool(claim and claim.from_final),
         stop_reason=history.concluded.stop_reason if history and history.concluded else "",
+        search=summarize_archive(history) if history else "",
         ledger_lines=checked.lines,
         chain_ok=checked.ok or begun,
         problem=(checked.problem or "") if ledger.exists() else str(written.get("problem", "")),

@@ -203,6 +203,9 @@ class Context:
             "right too at": describe_untimed_sizes(briefing, self._reader),
             "timed function": self._describe_scope(),
             "best version": f"commit {briefing.best_commit[:12]} of round {briefing.best_round}",
+            "changed here": ""
+            if briefing.base_round == briefing.best_round
+            else f"the version of round {briefing.base_round}; what it becomes is measured against the best version",
         }
         return self._fit("\n".join([*self._facts(), *_lines(facts), *self._peaks()]), tokens)
 
@@ -297,13 +300,13 @@ class Context:
         briefing, parts, left = self._briefing, list[str](), tokens
         read_only = list_read_only(briefing, self._reader, scope)
         for path, spans in read_only.items():
-            text = self._reader.text(briefing.best_commit, path) or ""
+            text = self._reader.text(briefing.base_commit, path) or ""
             lines = [(item.start, item.end) for item in spans]
             chosen, _ = choose_lines(text, lines, tokens=left, count=self._count, number=number)
             left -= self._count(chosen)
             parts.append(f"==> {path} (read-only)\n{chosen}")
         sources = {edit.path for edit in briefing.sources}
-        places = [path for path in self._reader.paths(briefing.best_commit) if path not in sources | set(read_only)]
+        places = [path for path in self._reader.paths(briefing.base_commit) if path not in sources | set(read_only)]
         return "\n\n".join([*parts, *_name_places([path for path in places if not path.startswith(".")])])
 
     def _problem(self, tokens: int) -> str:
@@ -470,12 +473,12 @@ _IMPORT = re.compile(r"^\s*(?:#\s*include\s*\"([^\"]+)\"|(?:from|import)\s+([\w.
 def problem(briefing: Briefing, reader: Reader, *, tokens: int, count: Count) -> str:
     """The defining files within `tokens`, each marked read-only, and what else there is by name."""
     source_paths = {edit.path for edit in briefing.sources}
-    paths = [path for path in reader.paths(briefing.best_commit) if path not in source_paths]
+    paths = [path for path in reader.paths(briefing.base_commit) if path not in source_paths]
     parts: list[str] = []
     left = tokens
     defining = _defining(briefing, paths)
     for path in defining:
-        text = reader.text(briefing.best_commit, path)
+        text = reader.text(briefing.base_commit, path)
         if text is None or not text.strip() or left < LEAST:
             continue
         full_text = f"==> {path} (read-only)\n{text.rstrip()}"
@@ -527,9 +530,9 @@ CACHE_PHRASES = {"cold": "outside the L2 cache", "warm": "in the L2 cache, as fa
 
 def benchmark_says(briefing: Briefing, reader: Reader) -> str:
     """What the benchmark's file says at its top about caches and launches, or a task of the judge by its field."""
-    paths = set(reader.paths(briefing.best_commit))
+    paths = set(reader.paths(briefing.base_commit))
     path = next((word for word in briefing.contract.quick_command if word in paths), None)
-    text = (reader.text(briefing.best_commit, path) or "") if path else ""
+    text = (reader.text(briefing.base_commit, path) or "") if path else ""
     if path and path.endswith(".yaml") and (cache := _CACHE_FIELD.search(text)):
         return f"the judge's: timed calls find their inputs {CACHE_PHRASES[cache.group(1)]}"
     header = _TOP.match(text)
@@ -563,7 +566,7 @@ def _read_task(briefing: Briefing, reader: Reader) -> Task | None:
     if path is None:
         return None
     try:
-        return Task.model_validate(yaml.safe_load(reader.text(briefing.best_commit, path) or ""))
+        return Task.model_validate(yaml.safe_load(reader.text(briefing.base_commit, path) or ""))
     except (yaml.YAMLError, ValueError, RecursionError):
         return None
 

@@ -6,7 +6,7 @@ from difflib import unified_diff
 from math import exp, fsum, log
 
 from ridgeline.agent.planner.conversation import clip_line
-from ridgeline.graph.briefing import Briefing, ShapeNow
+from ridgeline.graph.briefing import ArchivedVersion, Briefing, ShapeNow
 from ridgeline.graph.contract import Contract, Scoring
 from ridgeline.graph.evidence import Benchmark, Comparison, Profiled
 from ridgeline.graph.record import PredictionCheck, RoundClosed, ShapeRoof
@@ -381,6 +381,37 @@ def describe_failure(broken: Broken | Built) -> str:
     return "\n".join([*lines, f"{' '.join(ended.argv)}: {how}", ended.output])
 
 
+def describe_parent(briefing: Briefing) -> str:
+    """In search mode `evolve`: the version that is changed, and what other cells hold; empty in mode `linear`."""
+    parent = briefing.parent
+    if parent is None:
+        return ""
+    version, is_best = parent.version, briefing.base_round == briefing.best_round
+    lines = [
+        f"The search keeps an archive of measured versions: cells by complexity, diversity and score (bins from 0) on"
+        f" islands. Generation {parent.generation} works on island {version.island + 1} and changes"
+        f" {_say_version(version)}: {'the best version' if is_best else 'its sources are the ones below'}."
+    ]
+    if not is_best:
+        lines.append(
+            f"The best version is of round {briefing.best_round} (score {parent.best_score:.3f}, proven). Each change is"
+            " measured against it, and kept only where it is proven faster: times, profile and counters on this page are"
+            " of the best version."
+        )
+    if parent.elites:
+        lines.append(
+            "Elites of other cells, best first; their scores are estimates, and an idea of one may be carried over:"
+        )
+        lines += [f"- {_say_version(elite)}: {clip_line(elite.change, 200)}" for elite in parent.elites]
+    return "\n".join(lines)
+
+
+def _say_version(version: ArchivedVersion) -> str:
+    name = "the original" if version.round == 1 else f"round {version.round}"
+    cell = "-".join(map(str, version.cell))
+    return f"{name} (score {version.score:.3f}, island {version.island + 1}, cell {cell})"
+
+
 def diff(judged: Judged, briefing: Briefing) -> str:
     """The change that was judged, against the version that was the best before it; empty where there is none."""
     drafted = find(judged, Drafted)
@@ -389,7 +420,7 @@ def diff(judged: Judged, briefing: Briefing) -> str:
     old, new = overlaid(briefing, ()), overlaid(briefing, drafted.edits)
     lines: list[str] = []
     for path in sorted({*old, *new}):
-        names = (f"round-{briefing.best_round}/{path}", f"round-{briefing.round}/{path}")
+        names = (f"round-{briefing.base_round}/{path}", f"round-{briefing.round}/{path}")
         lines += unified_diff(old.get(path, "").splitlines(), new.get(path, "").splitlines(), *names, lineterm="")
     return "\n".join(lines)
 
@@ -400,6 +431,8 @@ def outcome(judged: Judged, briefing: Briefing) -> str:
     roofs = {shape.label: shape.roof for shape in briefing.shapes if shape.roof is not None}
     lines = [f"verdict: {verdict.sentence} ({verdict.decision.replace('_', ' ')}: {verdict.reason.replace('_', ' ')})"]
     lines += [neutral(note) for note in verdict.notes]
+    if briefing.base_round != briefing.best_round:
+        lines.append(f"made from round {briefing.base_round}'s version; measured against the best version all the same")
     if verdict.shapes:
         lines += [f"each shape, before -> after ({how_timed(judged)}):", *changes(judged, roofs)]
     drafted, failed, traced = find(judged, Drafted), find(judged, Failed), find(judged, Traced)

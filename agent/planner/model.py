@@ -109,7 +109,7 @@ SYSTEM = "system.v2.md"
 DEEP_SYSTEM, DEEP_TOOLS = "deep_system.v1.md", "deep_tools.v1.toml"
 """The rules of a deep round, and its tools that change and run the tree."""
 PROMPTS: dict[str, tuple[str, ...]] = {
-    "propose": ("propose.v6.md", "terms.v4.md", "context.v3.md"),
+    "propose": ("propose.v7.md", "terms.v4.md", "context.v3.md"),
     "baseline": ("baseline.v2.md", "context.v3.md", "edits.v4.md"),
     "draft": ("draft.v5.md", "context.v3.md", "edits.v4.md"),
     "drafts": ("drafts.v1.md", "context.v3.md", "edits.v4.md"),
@@ -363,6 +363,7 @@ class ModelPlanner:
             "example": f"{briefing.sources[0].path if briefing.sources else 'path'}:1",
             "most": max(MOST, briefing.candidates),
             "candidates": briefing.candidates,
+            "parent": fence(measurements.describe_parent(briefing)) if briefing.parent else "",
             "tools": bool(tools),
             "tool_calls": self._limits.tool_calls,
             "number_lines": True,
@@ -390,7 +391,7 @@ class ModelPlanner:
             "goal": goal.text if (goal := briefing.target.performance_target) else "",
             "editable": _describe_editable(briefing),
             "flags_file": briefing.contract.flags_file or "",
-            "whose": "best version" if name in BEFORE_EDITS else "candidate",
+            "whose": _name_origin(briefing) if name in BEFORE_EDITS else "candidate",
             **variables,
         }
         attempt = f"-{variables['attempt']}" if "attempt" in variables else ""
@@ -450,6 +451,13 @@ class ModelPlanner:
         return Draft(
             edits=edits, explanation=exchange.value.explanation or about.claim, prompts=prompts, cost=exchange.cost
         )
+
+
+def _name_origin(briefing: Briefing) -> str:
+    """The version whose sources are shown, as a sentence names it."""
+    if briefing.base_round == briefing.best_round:
+        return "best version"
+    return "original" if briefing.base_round == 1 else f"version of round {briefing.base_round}"
 
 
 def _proposal(exchange: Exchange[CheckedDirections], round: int, candidates: int) -> Proposal:

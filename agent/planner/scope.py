@@ -87,7 +87,7 @@ def _list_names(
     briefing: Briefing, files: Files | None, defined: frozenset[str]
 ) -> Iterator[tuple[str, Iterable[str]]]:
     """Who may name the timed function, the surest first, with the names."""
-    contract, commit = briefing.contract, briefing.best_commit
+    contract, commit = briefing.contract, briefing.base_commit
     if contract.function:
         yield "the contract's `function`", (contract.function,)
     if files is not None and contract.task_file:
@@ -131,11 +131,11 @@ def read_harness(briefing: Briefing, files: Files) -> list[tuple[str, str]]:
     """Read-only sources of test and benchmark: those that a command names, then those named like them."""
     contract, editable = briefing.contract, {edit.path for edit in briefing.sources}
     words = {*contract.test_command, *contract.quick_command, *contract.benchmark_command}
-    paths = [path for path in files.paths(briefing.best_commit) if path not in editable and code(path)]
+    paths = [path for path in files.paths(briefing.base_commit) if path not in editable and code(path)]
     paths = sorted(
         (path for path in paths if path in words or HARNESS.search(path)), key=lambda path: path not in words
     )
-    texts = ((path, files.text(briefing.best_commit, path)) for path in paths[:MOST_FILES])
+    texts = ((path, files.text(briefing.base_commit, path)) for path in paths[:MOST_FILES])
     return [(path, text) for path, text in texts if text is not None]
 
 
@@ -207,7 +207,7 @@ def read_included(briefing: Briefing, files: Files) -> Mapping[str, str]:
     """Read-only files that the sources include or import, and what these include, by path."""
     editable = {edit.path for edit in briefing.sources}
     by_name: dict[str, list[str]] = {}
-    for path in files.paths(briefing.best_commit):
+    for path in files.paths(briefing.base_commit):
         if path not in editable:
             by_name.setdefault(PurePosixPath(path).name, []).append(path)
     texts: dict[str, str] = {}
@@ -216,7 +216,7 @@ def read_included(briefing: Briefing, files: Files) -> Mapping[str, str]:
         _, text = waiting.pop(0)
         for name in _list_included(text):
             for path in by_name.get(name, ())[:1]:
-                text_of_path = files.text(briefing.best_commit, path) if path not in texts else None
+                text_of_path = files.text(briefing.base_commit, path) if path not in texts else None
                 if text_of_path is not None:
                     texts[path] = text_of_path
                     waiting.append((path, text_of_path))

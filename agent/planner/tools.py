@@ -170,7 +170,7 @@ class BriefedReader:
     """Where no reader is given: the editable files of the best version are all there is."""
 
     def __init__(self, briefing: Briefing) -> None:
-        self._commit = briefing.best_commit
+        self._commit = briefing.base_commit
         self._texts = {edit.path: edit.text for edit in briefing.sources if edit.text is not None}
 
     def paths(self, commit: str) -> tuple[str, ...]:
@@ -223,7 +223,7 @@ class Toolbox:
 
     def _read_file(self, path: str, first: int = 1, last: int = 0) -> str:
         """Lines `first` to `last` of a file of the best version, numbered; `last` 0 is the end."""
-        text = self._reader.text(self._briefing.best_commit, path)
+        text = self._reader.text(self._briefing.base_commit, path)
         if text is None:
             return f"{path}: no such text file; list_files names them"
         lines = text.splitlines()
@@ -237,7 +237,7 @@ class Toolbox:
 
     def _list_files(self) -> str:
         """Files of the best version, at most `FILES`."""
-        paths = self._reader.paths(self._briefing.best_commit)
+        paths = self._reader.paths(self._briefing.base_commit)
         more = f"\n[{len(paths) - FILES} more]" if len(paths) > FILES else ""
         return "\n".join(paths[:FILES]) + more
 
@@ -245,7 +245,7 @@ class Toolbox:
         """Plain text, no expression: what a model writes must not be able to keep the processor busy."""
         if not text.strip() or "\n" in text:
             return "give one line of text to look for"
-        hits = self._reader.search(self._briefing.best_commit, text)
+        hits = self._reader.search(self._briefing.base_commit, text)
         more = f"\n[{len(hits) - HITS} more hits]" if len(hits) > HITS else ""
         return "\n".join(clip_line(line, 200) for line in hits[:HITS]) + more if hits else f"{text!r} stands nowhere"
 
@@ -288,7 +288,7 @@ class Toolbox:
 
     def _texts(self, round: int) -> dict[str, str] | None:
         """The kernel's files as a round's candidate had them; those of the best version for its own round."""
-        if round == self._briefing.best_round:
+        if round == self._briefing.base_round:
             return {edit.path: edit.text for edit in self._briefing.sources if edit.text is not None}
         closed = next((entry for entry in self._briefing.rounds if entry.round == round), None)
         if closed is None:
@@ -589,7 +589,7 @@ class Texts:
     """The best version's files, as far as they are texts."""
 
     def __init__(self, briefing: Briefing, reader: Reader) -> None:
-        self._commit = briefing.best_commit
+        self._commit = briefing.base_commit
         self._sources = {edit.path: edit.text for edit in briefing.sources if edit.text is not None}
         self._reader = reader
 

@@ -20,6 +20,7 @@ from ridgeline.graph.record import (
 from ridgeline.graph.reports.files import commit_message, tip_entry
 from ridgeline.graph.rules import history as fold
 from ridgeline.graph.rules import stagnation
+from ridgeline.graph.rules.archive import has_archive, measure_code
 from ridgeline.graph.rules.cost import command_cost, elapsed_minutes, round_cost
 from ridgeline.graph.rules.escalation import advise_escalation
 from ridgeline.graph.rules.goal import read_stop_lines
@@ -113,7 +114,8 @@ def _make_closed(
     it bears the cost of what was done for all of them.
     """
     analysis, start = read_analysis(state), find_proposal(judged)
-    best = fold.standing(read_history(ports, before=f"round-{analysis.round}"))
+    history = read_history(ports, before=f"round-{analysis.round}")
+    best = fold.standing(history)
     applied = judged.formatted.applied if judged.formatted else find(judged, Applied)
     if start.author:  # a person's change teaches in the person's words: no planner explains it
         reflection, opened_at, cost = Reflection(attribution=judged.verdict.sentence), start.opened_at, Cost()
@@ -136,6 +138,7 @@ def _make_closed(
         commit=None,
         tree=best.tree,
         snapshot=applied.snapshot if applied else ports.workspace.snapshot(best.commit),
+        code=measure_code(ports.workspace.sources(applied.commit)) if applied and has_archive(history.limits) else None,
         closed_at=closed_at,
         cost=round_cost(judged, reflection, opened_at=opened_at, closed_at=until or closed_at) + cost,
     )

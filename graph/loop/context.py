@@ -14,6 +14,7 @@ from ridgeline.graph.ports import Ledger, Ports
 from ridgeline.graph.record import Body, Calibrated, Line
 from ridgeline.graph.reports.files import render_all, render_changed
 from ridgeline.graph.rules import history as fold
+from ridgeline.graph.rules.archive import choose_parent
 from ridgeline.graph.rules.cost import minutes_between
 from ridgeline.graph.rules.escalation import advise_escalation, diagnose
 from ridgeline.graph.rules.goal import peak_fraction, round_limit
@@ -106,13 +107,14 @@ def make_briefing(state: State, ports: Ports, *, before: str | None = None) -> B
     history = read_history(ports, before=until)
     best = fold.standing(history)
     streak = consecutive_rollbacks(history.rounds)
+    parent = None if before else choose_parent(history)
     return Briefing(
         round=analysis.round,
         target=history.opened.target,
         contract=history.contract,
         machine=history.opened.machine,
         specs=history.roofline.specs if history.roofline else (),
-        sources=ports.workspace.sources(best.commit),
+        sources=ports.workspace.sources(parent.commit if parent else best.commit),
         best_commit=best.commit,
         best_round=best.round,
         aggregate=aggregate(best.quick.rows, history.contract.scoring),
@@ -130,6 +132,7 @@ def make_briefing(state: State, ports: Ports, *, before: str | None = None) -> B
         candidates=count_candidates(history),
         tips=history.opened.tips,
         head=lines[-1].sha256,
+        parent=parent,
     )
 
 

@@ -28,6 +28,7 @@ from ridgeline.graph.reports.files import place_plan
 from ridgeline.graph.rules import acceptance
 from ridgeline.graph.rules import history as fold
 from ridgeline.graph.rules.acceptance import choose_measurement
+from ridgeline.graph.rules.archive import Solution, find_origin
 from ridgeline.graph.rules.audit import classify_simulation, find_refusal, list_weight_caches
 from ridgeline.graph.rules.bottleneck import classify_bottleneck
 from ridgeline.graph.rules.change import explain_forbidden, explain_several_changes
@@ -62,6 +63,7 @@ from ridgeline.graph.trial import (
     find_proposal,
     replace_draft,
 )
+from ridgeline.graph.values import FileEdit
 from ridgeline.graph.verdict import Verdict
 
 
@@ -128,6 +130,7 @@ def propose(state: State, runtime: Runtime[Ports]) -> Update:
         cost=proposal.cost,
         searches=proposal.searches,
         beside=analysis.round if others else None,
+        parent=None if briefing.base_round == briefing.best_round else briefing.base_round,
     )
     _write_plan(start, analysis, history, ports)
     return {"trial": _bar_proposal(start), "proposal": proposal, "queue": others, "rivals": ()}
@@ -200,6 +203,7 @@ def line_up(state: State, runtime: Runtime[Ports]) -> Update:
         written_at=before.written_at,
         prompts=before.prompts,
         beside=before.beside,
+        parent=before.parent,
     )
     analysis, ports = read_analysis(state), runtime.context
     _write_plan(start, analysis, read_history(ports, before=f"round-{analysis.round}"), ports)
@@ -340,15 +344,16 @@ def _brief_about(trial: Stage, state: State, ports: Ports) -> Briefing:
 def apply(state: State, runtime: Runtime[Ports]) -> Update:
     trial, ports = state["trial"], runtime.context
     assert isinstance(trial, Drafted)
-    best = read_standing(ports)
-    edit = ports.workspace.apply(
-        round=trial.proposed.round, parent=best.commit, edits=trial.edits, at=trial.proposed.opened_at
-    )
+    history = read_history(ports)
+    best, origin = fold.standing(history), find_origin(trial.proposed, history)
+    edit = _apply_edits(trial.proposed, trial.edits, origin, ports)
     if isinstance(edit, EditRefusal):
         return {"trial": Failed(reached=trial, reason="refused_edit", detail=edit.detail)}
     applied = _make_applied(trial, edit)
-    if edit.tree == best.tree:
+    if edit.tree == origin.tree:
         return {"trial": Failed(reached=applied, reason="no_change", detail="the edits leave every file as it was")}
+    if edit.tree == best.tree:
+        return {"trial": Failed(reached=applied, reason="no_change", detail="the edits give the best version's code")}
     if refused := find_refusal(edit.audit, trial.proposed.hypothesis, best.contract):
         return {"trial": Failed(reached=applied, reason=refused.reason, detail=refused.detail)}
     applied = applied.model_copy(update={"caches": _simulate_caches(edit, ports)})
@@ -356,6 +361,16 @@ def apply(state: State, runtime: Runtime[Ports]) -> Update:
         where = f"{refused_cache.path}:{refused_cache.line}: {refused_cache.why}"
         return {"trial": Failed(reached=applied, reason="overfit", detail=where)}
     return {"trial": applied}
+
+
+def _apply_edits(
+    start: Proposed, edits: tuple[FileEdit, ...], origin: Standing | Solution, ports: Ports
+) -> AppliedEdits | EditRefusal:
+    """Edits on top of the round's origin. What reading found of a parent that was never kept stays found of its child."""
+    edit = ports.workspace.apply(round=start.round, parent=origin.commit, edits=edits, at=start.opened_at)
+    if isinstance(edit, EditRefusal) or isinstance(origin, Standing):
+        return edit
+    return edit.model_copy(update={"audit": tuple(dict.fromkeys((*origin.audit, *edit.audit)))})
 
 
 def _simulate_caches(edit: AppliedEdits, ports: Ports) -> tuple[CacheSimulation, ...]:
@@ -438,14 +453,15 @@ def sync_back(state: State, runtime: Runtime[Ports]) -> Update:
     left = tuple(edit.path for edit in trial.drafted.edits if edit not in core)
     if not left:
         return {"trial": trial}
-    best, start = read_standing(ports), trial.drafted.proposed
-    edit = ports.workspace.apply(round=start.round, parent=best.commit, edits=core, at=start.opened_at)
+    start = trial.drafted.proposed
+    origin = find_origin(start, read_history(ports))
+    edit = _apply_edits(start, core, origin, ports)
     if isinstance(edit, EditRefusal):
         return {"trial": Failed(reached=trial, reason="refused_edit", detail=edit.detail)}
     synced = _make_applied(trial.drafted, edit).model_copy(
         update={"caches": trial.caches, "local": trial.local, "left": left}
     )
-    if edit.tree == best.tree:
+    if edit.tree == origin.tree:
         why = f"nothing of the kernel changed: only {', '.join(left)}, which stays in the workspace"
         return {"trial": Failed(reached=synced, reason="no_change", detail=why)}
     return {"trial": synced}
@@ -742,12 +758,9 @@ def format_candidate(state: State, runtime: Runtime[Ports]) -> Update:
     note = f"not formatted: {formatting.detail}" if formatting.detail else ""
     if formatting.edits:
         edits = tuple(edit for edit in applied.drafted.edits if edit.path not in {e.path for e in formatting.edits})
-        formatted = ports.workspace.apply(
-            round=applied.drafted.proposed.round,
-            parent=read_standing(ports).commit,
-            edits=(*edits, *formatting.edits),
-            at=applied.drafted.proposed.opened_at,
-        )
+        start = applied.drafted.proposed
+        origin = find_origin(start, read_history(ports))
+        formatted = _apply_edits(start, (*edits, *formatting.edits), origin, ports)
         if isinstance(formatted, EditRefusal):
             note = f"not formatted: {formatted.detail}"
         else:

@@ -15,6 +15,7 @@ from ridgeline.graph.reports.approval import ask_about_target
 from ridgeline.graph.reports.files import write_first_message
 from ridgeline.graph.rules import calibration
 from ridgeline.graph.rules import history as fold
+from ridgeline.graph.rules.archive import has_archive, measure_code
 from ridgeline.graph.rules.audit import find_refusal
 from ridgeline.graph.rules.bottleneck import classify_bottleneck
 from ridgeline.graph.rules.cost import command_cost
@@ -386,6 +387,9 @@ def baseline(state: State, runtime: Runtime[Ports]) -> Update:
             snapshot=ports.workspace.snapshot(history.opened.base_commit),
             shapes=roofs,
             roofline=remeasured,
+            code=measure_code(ports.workspace.sources(history.opened.base_commit))
+            if has_archive(history.limits)
+            else None,
             opened_at=so_far.opened_at,
             cost=command_cost(so_far.test, so_far.project, so_far.quick, so_far.spot, so_far.profile),
         )

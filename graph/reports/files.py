@@ -8,6 +8,7 @@ from ridgeline.graph.briefing import Draft
 from ridgeline.graph.evidence import Benchmark, BenchmarkFailed
 from ridgeline.graph.record import BaselineClosed, Opened, RoundClosed
 from ridgeline.graph.reports import figures
+from ridgeline.graph.reports.archive import render_archive
 from ridgeline.graph.reports.figures import render_once
 from ridgeline.graph.reports.final_report import render_final_report
 from ridgeline.graph.reports.logs import optimize_log, performance, trend
@@ -22,6 +23,7 @@ from ridgeline.graph.reports.rounds import (
     round_files,
 )
 from ridgeline.graph.reports.text import cell, clip, code, command, interval, line, minute, percent
+from ridgeline.graph.rules.archive import has_archive
 from ridgeline.graph.rules.escalation import diagnose
 from ridgeline.graph.rules.history import latest_question
 from ridgeline.graph.standing import History
@@ -67,6 +69,7 @@ def _living(history: History, worktree: str, tool: str) -> Documents:
         SCRIPT: quick_script(history, worktree=worktree),
         "logs/optimize.md": optimize_log(history),
         "logs/performance_trend.md": trend(history),
+        **({"archive.md": render_archive(history)} if has_archive(history.limits) else {}),
     }
 
 
@@ -92,6 +95,7 @@ def _render_stage_1(history: History, baseline: BaselineClosed) -> Documents:
             version=0,
             time=f"{minute(first_kernel.opened_at)}, before any edit",
             best_round=1,
+            parent=None,
             bottleneck="unknown",
             bottleneck_evidence="nothing was measured before the first kernel existed",
             expected="No gain is predicted: PyTorch was not timed.",
@@ -169,6 +173,7 @@ def place_plan(
         version=start.round - 1,
         time=f"{time}, with the edit of {line(start.author)}" if start.author else f"{time}, before any edit",
         best_round=prior[0] if prior else 1,
+        parent=start.parent,
         bottleneck=bottleneck,
         bottleneck_evidence=line(evidence) or "no further evidence was recorded",
         expected=describe_expected(start.hypothesis.prediction),
@@ -368,6 +373,7 @@ def commit_message(judged: Judged, history: History, round: int) -> str:
         hypothesis=line(hypothesis.claim),
         why=line(drafted.explanation if drafted and drafted.explanation else hypothesis.claim),
         evidence=[line(item, 300) for item in hypothesis.evidence[:8]],
+        parent=find_proposal(judged).parent,
         result="not measured" if unmeasured else interval(verdict.gain, verdict.lower, verdict.upper),
         metric=target.primary_metric,
         bounded=verdict.lower is not None,

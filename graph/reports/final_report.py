@@ -6,6 +6,7 @@ from ridgeline.graph.evidence import Benchmark, TestResult
 from ridgeline.graph.finding import Finding
 from ridgeline.graph.record import Attribution, Concluded, RoundClosed
 from ridgeline.graph.reports import figures
+from ridgeline.graph.reports.archive import describe_archive
 from ridgeline.graph.reports.machine import against, noise_lines, nothing_to_gain
 from ridgeline.graph.reports.result import best_so_far, first_screen_markdown, readings, shapes_note, shapes_table
 from ridgeline.graph.reports.result import headline as said_of
@@ -48,6 +49,7 @@ def render_final_report(history: History) -> str:
         ineffective=ineffective(history),
         predictions=predictions(history),
         beside=describe_candidates(history),
+        archive=describe_archive(history),
         next_steps=next_steps(history),
         audit=audit(history),
         overfit=[f"round-{number}" for number in overfit_in_lineage(history)],

@@ -7,6 +7,7 @@ from markupsafe import Markup
 
 from ridgeline.graph.record import RoundClosed
 from ridgeline.graph.reports import figures, final_report
+from ridgeline.graph.reports.archive import describe_archive
 from ridgeline.graph.reports.final_report import (
     comparison,
     decisions,
@@ -120,6 +121,7 @@ def _parts(history: History) -> list[Part]:
         ("roofline", "Roofline", _roofline(history)),
         ("kept", "What was kept", markdown(final_report.effective(history))),
         *([("beside", "Tried side by side", markdown(beside))] if (beside := describe_candidates(history)) else []),
+        *([("archive", "Archive", markdown(archive))] if (archive := describe_archive(history)) else []),
         ("lost", "What did not work", markdown(describe_losses(history))),
         ("predictions", "Predictions against measurements", markdown(describe_predictions(history))),
         ("audit", "Where the gain comes from", markdown(final_report.audit(history))),

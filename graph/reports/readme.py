@@ -5,6 +5,7 @@ from ridgeline.graph.limits import Limits
 from ridgeline.graph.record import Steered
 from ridgeline.graph.reports.machine import UNKNOWN, ceiling_lines, noise_lines, shapes
 from ridgeline.graph.reports.text import cell, code, command, line
+from ridgeline.graph.rules.archive import has_archive
 from ridgeline.graph.rules.goal import active_goal, budget_limits, peak_fraction, regression_limit, round_limit
 from ridgeline.graph.rules.isa_targets import ISA_TARGETS, IsaTarget
 from ridgeline.graph.rules.roofline import stop_conditions
@@ -125,7 +126,15 @@ def _stops(history: History) -> list[str]:
         f"T6 no idle device within {limits.gpu_max_wait_s / 60:g} minutes",
         f"T7 budgets: {limits_text or 'none'}",
         "T8 the planner has no further direction",
+        *(_evolution_stops(limits) if has_archive(limits) and not limits.endless else ()),
     ]
+
+
+def _evolution_stops(limits: Limits) -> tuple[str, str]:
+    return (
+        f"T9 no_improve: {limits.patience} generations without {100 * limits.min_rel_improve:g}%",
+        f"T10 budget_exhausted: {limits.max_generations} generations",
+    )
 
 
 def describe_steering(heard: Steered) -> list[str]:

@@ -152,6 +152,7 @@ def summary(history: History, closed: RoundClosed) -> str:
         hypothesis=hypothesis,
         claim=line(hypothesis.claim),
         change=line(hypothesis.change),
+        parent=find_proposal(closed.judged).parent,
         evidence=[line(item) for item in hypothesis.evidence],
         expected=describe_expected(hypothesis.prediction),
         stamps=_describe_stamps(closed),

@@ -121,7 +121,7 @@ def standing(history: History) -> Standing:
     runs = benchmarks(best) if best else (baseline.quick,)
     return Standing(
         round=best.round if best else baseline.round,
-        commit=_commit(best) if best else history.opened.base_commit,
+        commit=commit_of(best) if best else history.opened.base_commit,
         tree=best.tree if best else history.opened.base_tree,
         quick=runs[-1],
         full=next((run for run in reversed(runs) if run.level == "full"), None) or _at_direction_end(history, best),
@@ -269,7 +269,7 @@ def _original_us(history: History) -> tuple[Named, ...]:
     return tuple(Named(name=call.label, value=call.time_us) for call in times)
 
 
-def _commit(best: RoundClosed) -> str:
+def commit_of(best: RoundClosed) -> str:
     """The commit on the campaign's branch, or the candidate's own where nothing is committed to a branch."""
     if best.commit is not None:
         return best.commit
@@ -283,7 +283,7 @@ def _commit(best: RoundClosed) -> str:
 def _at_direction_end(history: History, best: RoundClosed | None) -> Benchmark | None:
     """The full run of the best version that a stagnation review asked for, if one did."""
     full = [review.full for review in history.reviews if review.full is not None]
-    commit = _commit(best) if best else history.opened.base_commit
+    commit = commit_of(best) if best else history.opened.base_commit
     return next((run for run in reversed(full) if run.commit == commit), None)
 
 

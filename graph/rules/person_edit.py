@@ -16,7 +16,13 @@ def begin_edit(options: Sequence[Judged]) -> EditBegun:
     assert drafted is not None
     evidence = (f"round {number} measured {describe_measured(newest.verdict)}", *about.evidence)
     hypothesis = about.model_copy(update={"id": f"{about.id}-edit-{len(options)}", "evidence": evidence})
-    return EditBegun(round=last_number + 1, edits_round=number, hypothesis=hypothesis, edits=drafted.edits)
+    return EditBegun(
+        round=last_number + 1,
+        edits_round=number,
+        hypothesis=hypothesis,
+        edits=drafted.edits,
+        parent=drafted.proposed.parent,
+    )
 
 
 def make_edit(begun: EditBegun, decision: Decision) -> Drafted:
@@ -30,6 +36,7 @@ def make_edit(begun: EditBegun, decision: Decision) -> Drafted:
         opened_at=decision.at,
         author=by,
         edits_round=begun.edits_round,
+        parent=begun.parent,
     )
     unchanged = tuple(edit for edit in begun.edits if edit.path not in paths)
     return Drafted(proposed=start, edits=(*unchanged, *decision.edits), explanation=change)

@@ -1,7 +1,8 @@
-"""When a campaign ends: every condition, T1 to T8, with the numbers that it was decided on."""
+"""When a campaign ends: every condition, T1 to T8, with the numbers that it was decided on; T9 and T10 of `evolve`."""
 
 from ridgeline.graph.briefing import STOPPED
 from ridgeline.graph.record import StopCheck
+from ridgeline.graph.rules.archive import count_generations_without_gain, fold_archive, has_archive
 from ridgeline.graph.rules.cost import is_budget_end, list_exceeded_budgets
 from ridgeline.graph.rules.goal import active_goal, is_goal_reached, peak_fraction, regression_limit, round_limit
 from ridgeline.graph.rules.headroom import compute_best_headroom, describe_nothing_left
@@ -25,7 +26,7 @@ def evaluate_stop_checks(
     no_device: bool = False,
     stopped: str = STOP_REQUESTED,
 ) -> tuple[StopCheck, ...]:
-    """T1 to T8, each with the numbers it was decided on. `stopped`: what a person said who ended it.
+    """T1 to T8, and T9 and T10 of search mode `evolve`, each with its numbers. `stopped`: what a person said who ended it.
 
     `exhausted` is the planner's reason for having no further direction, empty while it has one; `elapsed_minutes` is
     wall time since the campaign began, less the time it waited for people. Dollars that are not known exceed any
@@ -44,6 +45,7 @@ def evaluate_stop_checks(
         StopCheck(id="T6", description="no idle device" if no_device else "a device is at hand", satisfied=no_device),
         _check_budgets(history, elapsed_minutes, exhausted),
         _check_search(exhausted),
+        *(_check_evolution(history) if has_archive(history.limits) else ()),
     )
 
 
@@ -135,6 +137,29 @@ def _check_search(exhausted: str) -> StopCheck:
     if not exhausted or is_budget_end(exhausted) or exhausted.startswith(STOPPED):
         return StopCheck(id="T8", description="the planner has further directions", satisfied=False)
     return StopCheck(id="T8", description=f"search exhausted: {exhausted}", satisfied=True)
+
+
+def _check_evolution(history: History) -> tuple[StopCheck, StopCheck]:
+    """The document's own ends of its search, after its target (T1, T2): `no_improve`, then `budget_exhausted`."""
+    limits, count = history.limits, len(fold_archive(history).generations) if history.baseline else 0
+    if limits.endless:
+        return StopCheck(id="T9", description=ENDLESS, satisfied=False), StopCheck(
+            id="T10", description=ENDLESS, satisfied=False
+        )
+    streak = count_generations_without_gain(history) if history.baseline else 0
+    gain = f"{100 * limits.min_rel_improve:g} %"
+    return (
+        StopCheck(
+            id="T9",
+            description=f"no_improve: {streak} of {limits.patience} generations without {gain}",
+            satisfied=streak >= limits.patience,
+        ),
+        StopCheck(
+            id="T10",
+            description=f"budget_exhausted: {count} of {limits.max_generations} generations",
+            satisfied=count >= limits.max_generations,
+        ),
+    )
 
 
 def _efficiency(history: History) -> float | None:

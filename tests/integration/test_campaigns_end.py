@@ -99,6 +99,9 @@ class RestlessPlanner(ScriptedPlanner):
             "canary_every": st.integers(0, 3),
             "looks": st.sampled_from(((2, 4), (1, 2, 3))),
             "candidates": st.integers(1, 3),
+            "search_mode": st.sampled_from(("linear", "evolve")),
+            "islands": st.integers(1, 3),
+            "patience": st.integers(1, 5),
         }
     ),
     answers=st.lists(st.sampled_from((*SPEEDS, *FAULTS, *EXHAUSTED)), max_size=10),
@@ -108,7 +111,8 @@ class RestlessPlanner(ScriptedPlanner):
 @example(preset="router", limits={}, answers=["speed 120", *("speed 80",) * 6], at_review=False, at_reflection=False)
 @example(preset="evidence", limits={"max_restarts": 2}, answers=["speed 80"] * 4, at_review=False, at_reflection=False)
 def test_every_campaign_ends_with_a_report(tmp_path_factory, preset, limits, answers, at_review, at_reflection):
-    limits = {**limits, "candidates": limits.get("candidates", 1) if preset == "evidence" else 1}
+    if preset != "evidence":
+        limits = {**limits, "candidates": 1, "search_mode": "linear"}
     limits = make_limits(preset, **{"calibration_pairs": 2, "final_pairs": 3, "blocks": 2, **limits})
     most = 8 * (len(answers) + limits.max_restarts + 2)
     planner = RestlessPlanner(answers, at_review=at_review, at_reflection=at_reflection, most=most)

@@ -5,6 +5,7 @@ import pytest
 from ridgeline.agent.planner.checks import Checks
 from ridgeline.agent.planner.directions import assess_answer
 from ridgeline.agent.planner.model import ModelPlanner
+from ridgeline.graph.briefing import ArchivedVersion, Parent
 from ridgeline.graph.values import Cost
 from tests.builders import make_hypothesis, make_limits, make_profiled, make_round
 from tests.catalog_briefs import brief, naive
@@ -123,3 +124,23 @@ def test_what_was_outpaced_is_told_apart_from_what_failed_and_may_be_proposed_ag
     failed = page[page.index("## Directions that failed") : page.index("## Directions that were outpaced")]
     assert "pad each row" not in failed
     assert "pad" in [other.hypothesis.id for other in found.others]
+
+
+@pytest.mark.feature("F094")
+def test_a_question_that_begins_from_an_archived_version_says_so_and_shows_elites_of_other_cells():
+    versions = [
+        ArchivedVersion(round=number, score=score, island=island, cell=(island, 2, 3), change=f"change {number}")
+        for number, score, island in ((4, 1.25, 1), (6, 1.5, 0))
+    ]
+    parent = Parent(version=versions[0], commit="c" * 40, generation=5, best_score=1.5, elites=(versions[1],))
+    model = ScriptedModel(FOUR)
+    make_planner(model).propose(BRIEF.model_copy(update={"parent": parent, "best_round": 6}))
+    page = shown(model.asks[0])
+    assert "Generation 5 works on island 2 and changes round 4 (score 1.250, island 2, cell 1-2-3)" in page
+    assert "The best version is of round 6 (score 1.500, proven). Each change is measured against it" in page
+    assert "- round 6 (score 1.500, island 1, cell 0-2-3): change 6" in page
+    assert "## Editable sources of the version of round 4" in page
+    assert "on top of the version of round 4, and at most one of them is kept" in page
+    model = ScriptedModel(FOUR)
+    make_planner(model).propose(BRIEF)
+    assert "archive" not in shown(model.asks[0]), "nothing of it in search mode linear"

@@ -13,6 +13,7 @@ from ridgeline.agent.campaign.settings import (
 from ridgeline.agent.errors import UserError
 from ridgeline.graph.contract import Contract
 from ridgeline.graph.limits import PRESETS
+from ridgeline.graph.rules.archive import has_archive
 from tests.builders import make_contract
 from tests.projects import document
 
@@ -114,3 +115,15 @@ def test_a_layer_may_be_empty():
 def test_a_pair_on_a_gpu_has_more_blocks(changes, blocks):
     contract = make_contract(**{"paired_command": ["build/bench", "{a}", "{b}"], **changes})
     assert resolve([from_contract(contract)]).limits.blocks == blocks
+
+
+@pytest.mark.feature("F094")
+def test_mode_evolve_tries_three_and_needs_an_error_rate_to_share():
+    plain = resolve([from_assignments(["search_mode=evolve"])]).limits
+    assert (plain.candidates, has_archive(plain)) == (3, True)
+    alone = resolve([from_assignments(["search_mode=evolve", "candidates=1"])]).limits
+    assert (alone.candidates, has_archive(alone)) == (1, False)
+    with pytest.raises(UserError, match="--set search_mode: .*search mode evolve needs preset evidence: campaign"):
+        resolve([from_assignments(["search_mode=evolve", "preset=campaign"])])
+    with pytest.raises(UserError, match="--set search_mode"):
+        resolve([from_assignments(["search_mode=evolving"])])
