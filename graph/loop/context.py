@@ -16,6 +16,7 @@ from ridgeline.graph.reports.files import render_all, render_changed
 from ridgeline.graph.rules import history as fold
 from ridgeline.graph.rules.archive import choose_parent
 from ridgeline.graph.rules.cost import minutes_between
+from ridgeline.graph.rules.deep import find_deep_wish
 from ridgeline.graph.rules.escalation import advise_escalation, diagnose
 from ridgeline.graph.rules.goal import peak_fraction, round_limit
 from ridgeline.graph.rules.headroom import Headroom, compute_best_headroom
@@ -107,7 +108,7 @@ def make_briefing(state: State, ports: Ports, *, before: str | None = None) -> B
     history = read_history(ports, before=until)
     best = fold.standing(history)
     streak = consecutive_rollbacks(history.rounds)
-    parent = None if before else choose_parent(history)
+    parent = None if before or find_deep_wish(history) else choose_parent(history)  # a deep round begins from the best
     return Briefing(
         round=analysis.round,
         target=history.opened.target,
