@@ -79,6 +79,8 @@ class DeepWork(Value):
     refusal: str = ""
     stopped: Annotated[bool, Field(exclude_if=lambda stopped: not stopped)] = False
     """Whether a person, or the campaign's time limit, ended it."""
+    exhausted: Annotated[str, Field(exclude_if=lambda why: not why)] = ""
+    """Why nothing worth a round is left, where the worker says so: the campaign ends."""
     steps: tuple[DeepStep, ...] = ()
     work_s: float = 0.0
     ended: str = ""

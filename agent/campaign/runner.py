@@ -13,7 +13,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.checkpoint.sqlite import SqliteSaver
@@ -68,12 +68,15 @@ from ridgeline.sandbox.devices.machine import LocalDevice
 from ridgeline.sandbox.isolation.directory_pool import discard_tree
 from ridgeline.sandbox.isolation.leftovers import remove_abandoned_folders, remove_campaign_leftovers
 from ridgeline.sandbox.isolation.stopping import StepEnded, Stopping, listening
-from ridgeline.sandbox.store.campaign_folder import StopFile, WorkClock, make_folders
+from ridgeline.sandbox.store.campaign_folder import ArtifactStore, StopFile, WorkClock, make_folders
 from ridgeline.sandbox.store.durable import UNWRITABLE, make_folder, name_full_disk, write_whole
 from ridgeline.sandbox.store.json_file import read_model
 from ridgeline.sandbox.store.ledger import JsonlLedger
 from ridgeline.sandbox.workspace.repository import Repository, find_repository, release_stale_locks
 from ridgeline.sandbox.workspace.worktree import NO_BRANCH
+
+if TYPE_CHECKING:
+    from ridgeline.sandbox.workspace.worktree import GitWorkspace
 
 # A start that is refused before anything was measured leaves nothing behind: no folder, no branch.
 
@@ -870,6 +873,29 @@ def plan_ahead(campaign_dir: Path) -> bool:
     except (NeedsDevice, DeviceBusy):
         return False
     return False
+
+
+def work_at_desk(campaign_dir: Path, words: list[str]) -> str:
+    """Answer of a tool to whoever edits the tree of the open deep round, while the campaign waits for their story.
+
+    Raises UserError where no deep round is open, and DeviceBusy while the campaign runs.
+    """
+    from ridgeline.agent.deep.hands import open_bench
+    from ridgeline.agent.planner.tools import TreeReader
+
+    origin = read_campaign(campaign_dir)
+    place, request = origin.place, origin.request
+    with lease("running", wait_s=0, folder=campaign_dir), telling(note):
+        WorkClock(campaign_dir).begin(Process.began or time.time())
+        model = elsewhere(origin.model, os.environ) if origin.model else None
+        ports = connect(place, request.contract, request.planner, request.limits, model=model)
+        if not ports.ledger.lines():
+            raise UserError(f"{campaign_dir.name}: has no round yet; resume it first")
+        workspace = cast("GitWorkspace", ports.workspace)
+        try:
+            return open_bench(ports, TreeReader(workspace, ArtifactStore(campaign_dir)), campaign_dir).run(words)
+        finally:
+            WorkClock(campaign_dir).touch()
 
 
 def _connect_without_device(origin: Origin, device: LedgerDevice) -> Ports:

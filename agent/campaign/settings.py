@@ -36,6 +36,7 @@ OTHER_VARIABLES = frozenset(
         "RIDGELINE_TOKEN",
         "RIDGELINE_URL",
         "RIDGELINE_QUIET_S",
+        "RIDGELINE_DEEP_DESK",
     }
 )
 """Variables of ours that are no limits, those included that only processes which we start are given."""

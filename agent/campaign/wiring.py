@@ -231,9 +231,13 @@ def _open_thinker(
 
 def _worker(planner: "ModelPlanner", ports: Ports, campaign: Path) -> Worker:
     """Who works in the tree of a deep round, for whoever answers the planner's questions."""
-    from ridgeline.agent.deep.worker import ModelWorker
+    if planner.model.tools:
+        from ridgeline.agent.deep.worker import ModelWorker
 
-    return ModelWorker(planner, ports, campaign)
+        return ModelWorker(planner, ports, campaign)
+    from ridgeline.agent.deep.hands import HandsWorker
+
+    return HandsWorker(planner, ports, campaign)
 
 
 def on_tape(

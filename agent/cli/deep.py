@@ -1,5 +1,7 @@
 """`deep ...`: a person's word on deep rounds, and the tools for whoever edits the files of one."""
 
+import os
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -45,3 +47,50 @@ def ask(campaign: Campaign = None, plan: Plan = "") -> None:
         raise UserError(f"--plan: has {len(plan)} characters; give at most {LONGEST_PLAN}")
     number = Wishes(directory).ask_deep(" ".join(plain(plan, limit=LONGEST_PLAN).split()))
     console.say(f"{directory.name}: deep round {number} is asked for; it is the next round that begins")
+
+
+def _run_tool(words: list[str], campaign: str | None) -> None:
+    """One command of a tool: sent to the campaign that started this agent, else carried out here."""
+    from ridgeline.agent.providers.base import DESK
+
+    desk = os.environ.get(DESK)
+    if desk and campaign is None:
+        from ridgeline.agent.deep.messages import send
+
+        console.say(send(Path(desk), words))
+        return
+    from ridgeline.agent.campaign.runner import work_at_desk
+
+    console.say(work_at_desk(folders.find(campaign), words))
+
+
+@app.command()
+def build(campaign: Campaign = None) -> None:
+    """Compile what lies in the open deep round's tree."""
+    _run_tool(["build"], campaign)
+
+
+@app.command("test")
+def run_test(campaign: Campaign = None) -> None:
+    """Compile it, then the contract's test."""
+    _run_tool(["test"], campaign)
+
+
+@app.command("time")
+def take_time(campaign: Campaign = None) -> None:
+    """Compile it, then one process pair against the best version: a hint, no proof."""
+    _run_tool(["time"], campaign)
+
+
+@app.command("profile")
+def take_profile(campaign: Campaign = None) -> None:
+    """Compile it, then its counters."""
+    _run_tool(["profile"], campaign)
+
+
+@app.command("back")
+def go_back(
+    step: Annotated[int, typer.Argument(help="0 is the best version.", min=0)], campaign: Campaign = None
+) -> None:
+    """Make the tree what it was after a step."""
+    _run_tool(["back", str(step)], campaign)

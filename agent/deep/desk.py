@@ -54,9 +54,11 @@ class Desk:
         self._tokens = tokens
         self._original = {edit.path: edit.text for edit in ports.workspace.sources(self._best.commit)}
         self._build_s: dict[str, float] = {}
-        self._command_s = 0.0
+        """Seconds of each build that a step counts, by commit."""
         self._began_s = ports.clock.worked_s(f"round-{round} deep begins")
         self._worked_s = 0.0
+        self._pending_s = 0.0
+        """Seconds of a build that the next step counts."""
         self.edits: dict[str, str | None] = {}
         """Path -> text, or None for a file that is deleted; only what differs from the best version."""
         self.commit = self._best.commit
@@ -69,6 +71,8 @@ class Desk:
     def take_up(self, steps: tuple[DeepStep, ...]) -> None:
         """Go on after these steps, which an earlier process took; the tree is that of the last."""
         self.steps = list(steps)
+        if steps:
+            self._read_clock()
         self._set_commit(next((step.commit for step in reversed(steps) if step.commit), self._best.commit))
 
     def describe_budget(self) -> str:
@@ -168,7 +172,7 @@ class Desk:
         refusal = ""
         if not self.edits:
             refusal = ended or "the tree is the best version's: nothing was changed"
-        elif ended and not self._ports.builder.build(self.commit).ok:
+        elif ended and not self._is_usable():
             refusal = f"{ended}; what stands does not build"
         return DeepWork(
             edits=() if refusal else self._list_edits(),
@@ -194,11 +198,22 @@ class Desk:
             cost=cost + self._command_cost(),
         )
 
+    def _is_usable(self) -> bool:
+        """Whether what stands builds; where the contract's test compiles it, whether it passes that."""
+        if not self._ports.builder.build(self.commit).ok:
+            return False
+        return self._has_build or self._ports.checker.check(self.commit, purpose=self._purpose()).passed
+
+    @property
+    def _has_build(self) -> bool:
+        """Whether the contract has a command that builds; else its test and benchmark compile what they run."""
+        return self._history.contract.rebuild.required
+
     def _command_cost(self) -> Cost:
         """Of all steps; the build of what is handed in is counted where the round builds it."""
-        built_s = sum(seconds for commit, seconds in self._build_s.items() if commit != self.commit)
+        command_s = sum(step.seconds for step in self.steps) - self._build_s.get(self.commit, 0.0)
         device_s = sum(step.device_s for step in self.steps) if self._on_card else 0.0
-        return Cost(command_seconds=self._command_s + built_s, gpu_seconds=device_s)
+        return Cost(command_seconds=max(0.0, command_s), gpu_seconds=device_s)
 
     @property
     def _on_card(self) -> bool:
@@ -250,19 +265,28 @@ class Desk:
     def _build(self) -> BuildResult:
         result = self._ports.builder.build(self.commit)
         self._require_unstopped(bool(result.stopped), result.stopped)
-        if result.exit is not None:
-            self._build_s[self.commit] = result.exit.seconds
+        self._pending_s = 0.0
+        if result.exit is not None and self.commit not in self._build_s:
+            self._build_s[self.commit] = self._pending_s = result.exit.seconds
         return result
 
     def _tell_build(self, result: BuildResult, tool: ToolName = "build") -> str:
         output = result.exit.output if result.exit else ""
         warnings = "\n".join(result.warnings)
-        return self._note(tool, "builds" if result.ok else "does not build", warnings if result.ok else output)
+        outcome = "builds" if result.ok else "does not build"
+        if result.ok and not self._has_build:
+            outcome = "nothing to build by itself: `test` compiles it"
+        return self._note(tool, outcome, warnings if result.ok else output)
 
     def _require_unstopped(self, stopped: bool, why: str) -> None:
         """Raises StepEnded where a person or the campaign's time limit ended a command."""
         if stopped:
             raise StepEnded(why or "the step was stopped")
+
+    def _read_clock(self) -> None:
+        """Seconds of work until the last step: what nobody worked, such as the wait for an answer, is not in them."""
+        now_s = self._ports.clock.worked_s(f"round-{self._round} deep step {len(self.steps)}")
+        self._worked_s = max(0.0, now_s - self._began_s)
 
     def _note(
         self,
@@ -274,12 +298,14 @@ class Desk:
     ) -> str:
         """Keep the step, and say what came of it and what is left."""
         seconds = run.seconds if run else 0.0
-        self._command_s += seconds
         device_s = 0.0 if run is None else run.gpu_s if self._on_card else seconds
-        step = DeepStep(tool=tool, outcome=outcome, commit=self.commit, seconds=seconds, device_s=device_s)
+        step = DeepStep(
+            tool=tool, outcome=outcome, commit=self.commit, seconds=seconds + self._pending_s, device_s=device_s
+        )
+        self._pending_s = 0.0
         self.steps.append(step)
+        self._read_clock()
         number = len(self.steps)
-        self._worked_s = max(0.0, self._ports.clock.worked_s(f"round-{self._round} deep step {number}") - self._began_s)
         if self._folder is not None:
             self._folder.mkdir(parents=True, exist_ok=True)
             lines = "".join(f"{taken.model_dump_json()}\n" for taken in self.steps)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Generic, Protocol, TypeVar
 
-from ridgeline.agent.providers.base import Ask, Call, Message, Model, Reply, Tool
+from ridgeline.agent.providers.base import Ask, Call, Message, Model, Reply, Tool, WorkPlace
 from ridgeline.graph.values import Cost, Value
 from ridgeline.prompts.render import render
 
@@ -134,6 +134,8 @@ class Question:
     desk: Desk | None = None
     checks: str = ""
     """What whoever takes the answer can check it by: `ridgeline.agent.planner.checks.Checks` as JSON."""
+    place: WorkPlace | None = None
+    """Where a coding agent works for the answer; None where it answers from the text alone."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -180,6 +182,7 @@ def _ask(question: Question, messages: list[Message], number: int, *, offered: b
         tools=question.tools if offered else (),
         answer_schema="" if offered else question.schema,
         checks=question.checks,
+        place=question.place,
     )
 
 

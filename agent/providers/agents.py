@@ -1,7 +1,8 @@
 """An installed coding agent's command line in place of an API key: `agent:claude`, `agent:codex`, `agent:gemini`, `agent:opencode`.
 
 The agent is asked as any other model: one text in, one text out. It runs in an empty folder, with its tools switched off
-by its own flags, and an answer for which it used one all the same is refused. It logs in as its user does; of this
+by its own flags, and an answer for which it used one all the same is refused. In a deep round it works instead: in the
+round's tree, with its own tools for files, and a shell for `ridgeline deep` alone. It logs in as its user does; of this
 process's variables it is given those that its vendor names, and no others.
 """
 
@@ -9,6 +10,7 @@ import json
 import logging
 import os
 import shutil
+import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -17,12 +19,15 @@ from typing import Any
 
 from ridgeline.agent.errors import UserError
 from ridgeline.agent.providers.base import (
+    DESK,
     Ask,
+    BudgetSpent,
     KeyMissing,
     Message,
     Reply,
     Unanswerable,
     Unreachable,
+    WorkPlace,
     plain,
     redact,
     without_secrets,
@@ -83,6 +88,11 @@ class AgentCommand:
     """Variables that are set for it."""
     login: str
     """What logs its user in."""
+    work_argv: Callable[[Path, str], tuple[str, ...]]
+    """The same for an agent that works in a deep round: it reads and edits the files that it runs in, and its shell runs
+    `ridgeline deep` alone."""
+    work_settings: Mapping[str, str]
+    """`settings` of one that works."""
     takes_system: bool = False
     """Whether `argv` or `settings` carry SYSTEM; else the question begins with it."""
 
@@ -93,6 +103,28 @@ class AgentCommand:
 def _claude_argv(folder: Path, model: str) -> tuple[str, ...]:
     words = ("-p", "--output-format", "json", "--tools", "", "--strict-mcp-config", "--setting-sources", "user")
     limits = ("--disable-slash-commands", "--no-session-persistence", "--system-prompt", SYSTEM)
+    return (*words, *limits, *(("--model", model) if model else ()))
+
+
+def _claude_work_argv(folder: Path, model: str) -> tuple[str, ...]:
+    words = (
+        "-p",
+        "--output-format",
+        "json",
+        "--strict-mcp-config",
+        "--setting-sources",
+        "user",
+        "--no-session-persistence",
+    )
+    tools = "Read,Edit,Write,Glob,Grep"
+    limits = (
+        "--tools",
+        f"{tools},Bash",
+        "--permission-mode",
+        "acceptEdits",
+        "--allowedTools",
+        f"{tools},Bash(ridgeline deep:*)",
+    )
     return (*words, *limits, *(("--model", model) if model else ()))
 
 
@@ -132,6 +164,21 @@ def _codex_argv(folder: Path, model: str) -> tuple[str, ...]:
     return (*words, *without, *(("--model", model) if model else ()), "-")
 
 
+def _codex_work_argv(folder: Path, model: str) -> tuple[str, ...]:
+    words = (
+        "exec",
+        "--json",
+        "--sandbox",
+        "workspace-write",
+        "--skip-git-repo-check",
+        "--ephemeral",
+        "--color",
+        "never",
+    )
+    without = ("--ignore-user-config", "--ignore-rules", "-c", 'web_search="disabled"')
+    return (*words, *without, *(("--model", model) if model else ()), "-")
+
+
 SPOKEN = frozenset({"agent_message", "reasoning", "plan", "todo_list", "error"})
 """Items of Codex that are no use of a tool."""
 
@@ -163,19 +210,38 @@ def _read_codex(output: CapturedOutput) -> AgentAnswer:
 POLICY = '[[rule]]\ntoolName = "*"\ndecision = "deny"\npriority = 999\n'
 
 
+WORK_POLICY = """
+[[rule]]
+toolName = "run_shell_command"
+commandPrefix = "ridgeline deep"
+decision = "allow"
+priority = 999
+
+[[rule]]
+toolName = ["read_file", "read_many_files", "list_directory", "glob", "grep_search", "search_file_content", "write_file", "replace"]
+decision = "allow"
+priority = 998
+
+[[rule]]
+toolName = "*"
+decision = "deny"
+priority = 997
+"""
+
+
 def _gemini_argv(folder: Path, model: str) -> tuple[str, ...]:
-    policy = folder / "deny.toml"
-    policy.write_text(POLICY, encoding="utf-8")
-    words = (
-        "--output-format",
-        "json",
-        "--approval-mode",
-        "plan",
-        "--admin-policy",
-        str(policy),
-        "--extensions",
-        "none",
-    )
+    return _gemini_words(folder, model, mode="plan", rules=POLICY)
+
+
+def _gemini_work_argv(folder: Path, model: str) -> tuple[str, ...]:
+    return _gemini_words(folder, model, mode="auto_edit", rules=WORK_POLICY)
+
+
+def _gemini_words(folder: Path, model: str, *, mode: str, rules: str) -> tuple[str, ...]:
+    """With the rules of what it may use in a file of their own."""
+    policy = folder / "policy.toml"
+    policy.write_text(rules, encoding="utf-8")
+    words = ("--output-format", "json", "--approval-mode", mode, "--admin-policy", str(policy), "--extensions", "none")
     return (*words, *(("--model", model) if model else ()))
 
 
@@ -205,6 +271,19 @@ OPENCODE_CONFIG = {
     "autoupdate": False,
     "permission": {"*": "deny"},
     "agent": {"ridgeline": {"mode": "primary", "prompt": SYSTEM, "permission": {"*": "deny"}}},
+}
+
+
+WORK_PERMISSION = {
+    "*": "deny",
+    **dict.fromkeys(("read", "edit", "glob", "grep", "list"), "allow"),
+    "bash": {"*": "deny", "ridgeline deep *": "allow"},
+}
+OPENCODE_WORK_CONFIG = {
+    "share": "disabled",
+    "autoupdate": False,
+    "permission": WORK_PERMISSION,
+    "agent": {"ridgeline": {"mode": "primary", "permission": WORK_PERMISSION}},
 }
 
 
@@ -246,31 +325,38 @@ COMMANDS = {
     "claude": AgentCommand(
         program="claude",
         argv=_claude_argv,
+        work_argv=_claude_work_argv,
         read=_read_claude,
         variables=("ANTHROPIC_", "CLAUDE_", "AWS_", "GOOGLE_", "CLOUD_ML_REGION"),
         settings={},
+        work_settings={},
         login="`claude` and its /login",
         takes_system=True,
     ),
     "codex": AgentCommand(
         program="codex",
         argv=_codex_argv,
+        work_argv=_codex_work_argv,
         read=_read_codex,
         variables=("OPENAI_", "CODEX_"),
         settings={},
+        work_settings={},
         login="`codex login`",
     ),
     "gemini": AgentCommand(
         program="gemini",
         argv=_gemini_argv,
+        work_argv=_gemini_work_argv,
         read=_read_gemini,
         variables=("GEMINI_", "GOOGLE_"),
         settings={"GEMINI_CLI_TRUST_WORKSPACE": "true"},
+        work_settings={"GEMINI_CLI_TRUST_WORKSPACE": "true"},
         login="`gemini` and its /auth",
     ),
     "opencode": AgentCommand(
         program="opencode",
         argv=_opencode_argv,
+        work_argv=_opencode_argv,
         read=_read_opencode,
         variables=(
             "OPENCODE_",
@@ -284,6 +370,7 @@ COMMANDS = {
             "GROQ_",
         ),
         settings={"OPENCODE_CONFIG_CONTENT": json.dumps(OPENCODE_CONFIG)},
+        work_settings={"OPENCODE_CONFIG_CONTENT": json.dumps(OPENCODE_WORK_CONFIG)},
         login="`opencode auth login`",
         takes_system=True,
     ),
@@ -319,25 +406,37 @@ class AgentModel:
     def most(self, ask: Ask) -> Cost:
         """An upper estimate with the agent's own instructions; dollars only by a price that a person gave."""
         input_tokens = self.count(_write_question(ask, system=SYSTEM)) + OWN_TOKENS
+        if ask.place is not None:
+            input_tokens = max(input_tokens, ask.place.tokens)
         return Cost(
             tokens=input_tokens + ask.max_output_tokens, dollars=self._cost(input_tokens, ask.max_output_tokens)
         )
 
     def ask(self, ask: Ask) -> Reply:
-        """Raises KeyMissing, Unreachable and Unanswerable, each with one line."""
-        question = _write_question(ask, system="" if self._command.takes_system else SYSTEM)
+        """Raises KeyMissing, Unreachable and Unanswerable, each with one line; BudgetSpent where its work took too long."""
+        takes_system = self._command.takes_system or ask.place is not None
+        question = _write_question(ask, system="" if takes_system else SYSTEM)
         with tempfile.TemporaryDirectory(prefix="ridgeline-", ignore_cleanup_errors=True) as folder:
-            place = Path(folder) / "empty"
-            place.mkdir()
-            argv = (self._program, *self._command.argv(Path(folder), self._model))
+            empty = Path(folder) / "empty"
+            empty.mkdir()
+            make_argv = self._command.argv if ask.place is None else self._command.work_argv
+            argv = (self._program, *make_argv(Path(folder), self._model))
             try:
                 output = capture(
-                    argv, cwd=place, timeout_s=self._limit_s, env=self._environment(), stdin=question.encode()
+                    argv,
+                    cwd=Path(ask.place.folder) if ask.place else empty,
+                    timeout_s=60 * ask.place.minutes if ask.place else self._limit_s,
+                    env=self._environment(ask.place),
+                    stdin=question.encode(),
                 )
             except ProgramMissing as error:
                 raise KeyMissing(f"--model {self.name}: {error}") from None
+        if ask.place is not None and output.returncode is None:
+            raise BudgetSpent(
+                f"budget of the deep round ended: {self.name} was ended after {ask.place.minutes:g} minutes"
+            )
         answer = self._read(output)
-        if answer.tools:
+        if answer.tools and ask.place is None:
             raise Unanswerable(
                 f"--model {self.name}: used {', '.join(dict.fromkeys(answer.tools))} for its answer, and no tool is allowed;"
                 " switch it off in the agent's own settings"
@@ -375,15 +474,21 @@ class AgentModel:
             )
         return answer
 
-    def _environment(self) -> dict[str, str]:
-        """What the agent's command is told of this process: where its user is, and its vendor's own variables."""
+    def _environment(self, place: WorkPlace | None) -> dict[str, str]:
+        """What the agent's command is told of this process: where its user is, and its vendor's own variables.
+
+        One that works also finds the command `ridgeline`, and by that this campaign.
+        """
+        beside = Path(sys.executable).absolute().parent
+        work = {"PATH": f"{os.environ.get('PATH', '')}:{beside}", DESK: place.desk} if place else {}
         return {
             **{
                 name: value
                 for name, value in os.environ.items()
                 if name in COMMON or name.startswith(("LC_", *self._command.variables))
             },
-            **self._command.settings,
+            **(self._command.work_settings if place else self._command.settings),
+            **work,
             "NO_COLOR": "1",
         }
 

@@ -44,6 +44,23 @@ class Tool(Value):
     """JSON Schema of its arguments."""
 
 
+DESK = "RIDGELINE_DEEP_DESK"
+"""Variable with the folder where the campaign that an agent works for answers its commands."""
+
+
+class WorkPlace(Value):
+    """Where a coding agent works with its own tools for a question, instead of answering from the text alone."""
+
+    folder: str
+    """The files that it edits; it runs there."""
+    desk: str
+    """The folder where the commands that build and run them are answered."""
+    minutes: float
+    """After so long it is ended."""
+    tokens: int
+    """What it may take, for the budget before it is asked."""
+
+
 class Ask(Value):
     """One question. The same question has the same digest, and therefore one answer."""
 
@@ -56,6 +73,8 @@ class Ask(Value):
     max_output_tokens: int = 8192
     checks: Annotated[str, Field(exclude=True)] = ""
     """How an answer can be checked before it is given, for who takes it; no part of what is asked."""
+    place: Annotated[WorkPlace | None, Field(exclude=True)] = None
+    """Where an agent may work for it; no part of what is asked either."""
 
     def shorten(self, most: int) -> "Ask":
         """The same question for an answer of at most `most` tokens."""

@@ -321,7 +321,8 @@ def go_deep(state: State, runtime: Runtime[Ports]) -> Update:
     if not work.edits:
         paid = {"cost": trial.cost + work.cost, "prompts": (*trial.prompts, *work.prompts)}
         reached, detail = worked.model_copy(update=paid), work.refusal or work.ended or "the worker gave no edits"
-        return {"trial": Failed(reached=reached, reason="stopped" if work.stopped else "no_edit", detail=detail)}
+        failed = Failed(reached=reached, reason="stopped" if work.stopped else "no_edit", detail=detail)
+        return {"trial": failed, "exhausted": work.exhausted}
     drafted = Drafted(
         proposed=worked,
         edits=work.edits,

@@ -1,14 +1,20 @@
 """Deep rounds: many steps in a work tree of its own, one change at the gate."""
 
+import json
+import sys
 from dataclasses import replace
 
 import pytest
 
 from ridgeline.agent.campaign import settings
 from ridgeline.agent.campaign.tape import Tape, tape_port
+from ridgeline.agent.deep.hands import HandsWorker, open_bench
 from ridgeline.agent.deep.worker import ModelWorker
-from ridgeline.agent.errors import UserError
+from ridgeline.agent.errors import UserError, Waiting
 from ridgeline.agent.planner.model import ModelPlanner
+from ridgeline.agent.providers.agents import AgentModel
+from ridgeline.agent.providers.choice import Choice
+from ridgeline.agent.providers.mailbox import Mailbox, MailboxAnswer, MailboxModel
 from ridgeline.agent.providers.tape import FILE, ModelTape, TapedModel
 from ridgeline.graph.trial import Drafted, find, find_proposal
 from ridgeline.sandbox.store.campaign_folder import StopFile
@@ -228,3 +234,95 @@ def test_a_deep_round_without_a_model_is_refused_in_a_line(tmp_path):
     made.drive()
     (closed,) = made.history().rounds
     assert closed.judged.trial.detail == "nobody can work in a tree here: a deep round needs a model"
+
+
+# By hand: a mailbox, and a coding agent.
+
+
+def by_hand(tmp_path, model, **limits):
+    """The scripted world whose deep round is worked at by whoever edits files."""
+    made, _ = deep_campaign(tmp_path, tape=Tape(tmp_path / "tape.jsonl"), **limits)
+    worker = HandsWorker(ModelPlanner(model, limits=made.request.limits), made.ports, tmp_path)
+    made.ports = replace(made.ports, worker=tape_port("worker", worker, Tape(tmp_path / "tape.jsonl")))
+    return made
+
+
+def test_a_mailbox_edits_files_runs_them_by_commands_and_answers_with_the_story(tmp_path):
+    made = by_hand(tmp_path, MailboxModel(tmp_path))
+    with pytest.raises(Waiting):
+        made.drive()
+    box, tree = Mailbox(tmp_path), tmp_path / "deep" / "round-2" / "tree"
+    page = box.path(1, "request.md").read_text()
+    assert "ridgeline deep time CAMPAIGN" in page
+    assert "deep/round-2/tree" in page
+
+    def at_desk(*words):
+        """Each command is a process of its own: it knows what lies on the disk."""
+        reader = AllTexts(made.workspace)
+        return open_bench(made.ports, reader, tmp_path).run(list(words))
+
+    (tree / KERNEL).write_text("speed 150 no build\n")
+    (tree / "bench.c").write_text("always fast\n")
+    assert at_desk("build").startswith("not editable, and put back: bench.c\nstep 1, build: does not build\nkernel.c:1")
+    assert (tree / "bench.c").read_text() == "the benchmark\n"
+    (tree / KERNEL).write_text("speed 150\n")
+    assert "HINT: 1." in at_desk("time")
+    assert "the tree is that of step 0" in at_desk("back", "0")
+    assert (tree / KERNEL).read_text() == "speed 100\n"
+    assert "no tool is called 'rm'" in at_desk("rm")
+    (tree / KERNEL).write_text("speed 160\n")
+    request = box.open_request()
+    box.store(request, MailboxAnswer(digest=request.digest, text=STORY, author="Ada", tokens=5, dollars=None))
+    made.drive()
+    (closed,) = made.history().rounds
+    assert closed.accepted
+    assert made.workspace.sources(closed.commit)[0].text == "speed 160\n"
+    deep = find_proposal(closed.judged).deep
+    assert [step.tool for step in deep.steps] == ["build", "time", "go_back"]
+    assert find(closed.judged, Drafted).explanation == STORY
+
+
+class AllTexts:
+    """Every file of the scripted world, also what may not be edited."""
+
+    def __init__(self, workspace):
+        self._workspace = workspace
+
+    def paths(self, commit):
+        return tuple(self._workspace._files(commit))
+
+    def text(self, commit, path):
+        return self._workspace._files(commit).get(path)
+
+
+AGENT = """#!{python} -IS
+import json, pathlib, subprocess, sys
+asked = sys.stdin.read()
+kernel = pathlib.Path("kernel.c")
+kernel.write_text("speed 140\\n")
+ran = subprocess.run(["ridgeline", "deep", "test"], capture_output=True, text=True)
+pathlib.Path({place!r}).write_text(json.dumps([asked, sys.argv, ran.stdout, ran.stderr, ran.returncode]))
+said = dict(type="result", is_error=False, result="Blocked it.", usage=dict(output_tokens=70))
+print(json.dumps(said))
+"""
+
+
+def test_a_coding_agent_works_in_the_tree_with_the_commands_alone(tmp_path, monkeypatch):
+    stand_in, heard = tmp_path / "bin" / "claude", tmp_path / "heard.json"
+    stand_in.parent.mkdir()
+    stand_in.write_text(AGENT.format(python=sys.executable, place=str(heard)))
+    stand_in.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{stand_in.parent}:/usr/bin:/bin")
+    made = by_hand(tmp_path, AgentModel(Choice(name="agent:claude")))
+    made.drive()
+    asked, argv, out, err, code = json.loads(heard.read_text())
+    assert (code, err) == (0, "")
+    assert out.startswith("step 1, test: right\nleft: ")
+    assert "Bash(ridgeline deep:*)" in argv[argv.index("--allowedTools") + 1]
+    assert "You have no tools" not in asked
+    (closed,) = made.history().rounds
+    assert closed.accepted
+    assert find(closed.judged, Drafted).explanation == "Blocked it."
+    deep = find_proposal(closed.judged).deep
+    assert ([step.tool for step in deep.steps], deep.tokens) == (["test"], 70)
+    assert not (tmp_path / "deep" / "round-2" / "tree" / ".ridgeline").exists()

@@ -9,7 +9,7 @@ import pytest
 
 from ridgeline.agent.errors import UserError
 from ridgeline.agent.providers.agents import COMMANDS, AgentModel
-from ridgeline.agent.providers.base import Ask, KeyMissing, Message, Unanswerable, Unreachable
+from ridgeline.agent.providers.base import Ask, BudgetSpent, KeyMissing, Message, Unanswerable, Unreachable, WorkPlace
 from ridgeline.agent.providers.budget import forecast, open_model
 from ridgeline.agent.providers.choice import Choice, Price, choose
 from ridgeline.agent.providers.tape import RecordedModel
@@ -215,3 +215,43 @@ def test_a_budget_in_dollars_needs_a_price(install):
         forecast(Choice(name="agent:claude"), make_limits(max_dollars=5.0))
     lines = forecast(Choice(name="agent:claude", price=Price(input=1.0, output=2.0)), make_limits(max_dollars=5.0))
     assert lines[0] == "model agent:claude: at most 1 dollars per million tokens in, 2 out"
+
+
+@pytest.mark.parametrize(
+    ("name", "said", "words", "variable"),
+    [
+        ("claude", claude(), ["acceptEdits", "Read,Edit,Write,Glob,Grep,Bash(ridgeline deep:*)"], ""),
+        ("codex", codex({"type": "item.completed", "item": {"type": "command_execution"}}), ["workspace-write"], ""),
+        ("gemini", gemini(calls=2), ["auto_edit", "--admin-policy"], ""),
+        ("opencode", opencode(), ["ridgeline"], "OPENCODE_CONFIG_CONTENT"),
+    ],
+)
+def test_in_a_deep_round_an_agent_works_in_the_tree_with_the_tools_of_its_own(
+    install, tmp_path, name, said, words, variable
+):
+    heard = install(name, said)
+    (tmp_path / "tree").mkdir()
+    (tmp_path / "tree" / "kernel.c").touch()
+    place = WorkPlace(folder=str(tmp_path / "tree"), desk=str(tmp_path / "desk"), minutes=1, tokens=300_000)
+    ask = QUESTION.model_copy(update={"place": place})
+    model = AgentModel(Choice(name=f"agent:{name}"))
+    assert model.ask(ask).text == "42"
+    assert ask.digest == QUESTION.digest, "where it works is no part of what is asked"
+    assert model.most(ask).tokens == 300_000 + QUESTION.max_output_tokens
+    (call,) = heard()
+    assert [word for word in words if word not in call["argv"]] == []
+    assert (call["cwd"], call["files"]) == (str(tmp_path / "tree"), ["kernel.c"])
+    assert call["env"]["RIDGELINE_DEEP_DESK"] == str(tmp_path / "desk")
+    assert shutil.which("ridgeline", path=call["env"]["PATH"])
+    assert "You have no tools" not in call["text"]
+    if variable:
+        permission = json.loads(call["env"][variable])["agent"]["ridgeline"]["permission"]
+        assert permission["bash"] == {"*": "deny", "ridgeline deep *": "allow"}
+        assert (permission["*"], permission["edit"]) == ("deny", "allow")
+
+
+def test_an_agent_that_works_for_too_long_ends_the_budget_of_its_round(install, tmp_path):
+    install("claude", claude(), sleep_s=30)
+    place = WorkPlace(folder=str(tmp_path), desk=str(tmp_path / "desk"), minutes=0.002, tokens=1000)
+    with pytest.raises(BudgetSpent, match="budget of the deep round ended: agent:claude was ended after 0.002 minutes"):
+        AgentModel(Choice(name="agent:claude")).ask(QUESTION.model_copy(update={"place": place}))
