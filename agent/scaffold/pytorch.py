@@ -243,6 +243,25 @@ def _rebuild(module, arrays, copies):
     }
     return rebuilt
 
+
+def _place(module, arrays):
+    """The module itself with other arrays in those places: what it made of its own methods holds it, not a copy."""
+    for one in module.modules():
+        for kind in ("_parameters", "_buffers"):
+            vars(one)[kind].update({name: arrays.get(id(tensor), tensor) for name, tensor in vars(one)[kind].items()})
+        for value in vars(one).values():
+            if type(value) is list:
+                value[:] = [arrays.get(id(each), each) for each in value]
+    return module
+
+
+def _keeps_callables(module):
+    """Whether it holds functions, which may hold it: torch.compile of a method does."""
+    kept = [value for one in module.modules() for value in vars(one).values()]
+    kept += [each for value in kept if type(value) in (list, tuple) for each in value]
+    kept += [each for value in kept if type(value) is dict for each in value.values()]
+    return any(callable(each) and not isinstance(each, (type, _torch.nn.Module, _torch.Tensor)) for each in kept)
+
 '''
 
 
@@ -280,9 +299,13 @@ def _bind(key, {parameters}):
     module = {_write_making(plan)}
     state = {{{pairs}}}
     if state:
+        keeps_callables = _keeps_callables(module)
+        if keeps_callables:
+            module = {_write_making(plan).replace("_module(", "_module.__wrapped__(", 1)}
         tensors = {{**dict(module.named_parameters()), **dict(module.named_buffers())}}
 {"        tensors = _match(tensors, state)" + chr(10) if match else ""}\
-        module = _rebuild(module, {{id(tensors[name]): array for name, array in state.items()}}, {{}})
+        arrays = {{id(tensors[name]): array for name, array in state.items()}}
+        module = _place(module, arrays) if keeps_callables else _rebuild(module, arrays, {{}})
     if len(_bound) >= 64:
         _bound.clear()
     _bound[key] = module, state

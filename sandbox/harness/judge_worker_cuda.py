@@ -23,6 +23,10 @@ FLUSH_LEAST = 256 << 20
 """AMD's cards have a cache of that size behind the one they tell of."""
 WIDE = 0x9E3779B97F4A7C15 - (1 << 64)
 """An odd constant of 64 bits, signed, that mixes positions into bits."""
+HELD_CYCLES = 300_000
+"""Of the card's clock, some 150 us: for so long it is kept busy while the processor starts a graph behind that."""
+LEFT_OVER = 1 << 30
+"""Bytes that PyTorch keeps for nobody, above which they are given back before a graph takes its own."""
 NO_GRAPH = (RuntimeError, TypeError, ValueError, AttributeError, AssertionError)
 INTS = {1: "uint8", 2: "int16", 4: "int32", 8: "int64"}
 
@@ -195,6 +199,8 @@ class Device:
             driver = import_module("judge_card").Driver(hip=bool(self.torch.version.hip))
         self.driver = driver
         self._frames = import_module("judge_frames")
+        self._sleep = None if where == "cpu" else self.torch._C._cuda_sleep  # before the candidate can replace it
+        self._pool: Any = None
         size = self._cache_bytes()
         self._flush = self.torch.empty(size, dtype=self.torch.uint8, device=where)
         self._places: dict[int, Place] = {}
@@ -242,6 +248,8 @@ class Device:
         self.driver.sync()
         intact = place.intact(frame.placement)
         call, result = place.graphs[frame.placement] if request["graph"] else (lambda: entry(*arguments), None)
+        if request["graph"]:
+            self.hold_card()
         self.driver.start()
         returned = call()
         self.driver.stop()
@@ -252,6 +260,13 @@ class Device:
         if not from_stock:
             place.bring(frame.placement)
         return took, wrong or ("" if intact else "outputs were written before the call began")
+
+    def hold_card(self) -> None:
+        """Keep the card busy until the events and the graph lie behind each other on it, so that between the events
+        there is no time of the processor's. Of graphs alone: what runs of itself on another stream could begin early.
+        """
+        if self._sleep is not None:
+            self._sleep(HELD_CYCLES)
 
     def prove(self, frame: Any) -> None:
         """What the judge wants to know of the last call at that placement, into the place for words."""
@@ -268,9 +283,11 @@ class Device:
         place, torch = self._places[frame.slot], self.torch
         entry(*arguments)
         self.driver.sync()
+        if self.where != "cpu" and torch.cuda.memory_reserved() - torch.cuda.memory_allocated() > LEFT_OVER:
+            torch.cuda.empty_cache()
         try:
             graph = torch.cuda.CUDAGraph(keep_graph=True)
-            with torch.cuda.graph(graph):
+            with torch.cuda.graph(graph, pool=self._pool):  # one after the other: what one needs, the next can use
                 result = entry(*arguments)
             kinds = self.driver.kinds(graph.raw_cuda_graph())
             if odd := sorted(set(kinds) - import_module("judge_card").PLAIN):
@@ -278,6 +295,7 @@ class Device:
             if not kinds:
                 return "eager nothing in the graph"
             graph.instantiate()
+            self._pool = graph.pool()
         except NO_GRAPH as error:
             return f"eager {type(error).__name__}: {error}"
         place.graphs[frame.placement] = (graph.replay, result)

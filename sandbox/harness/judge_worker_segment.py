@@ -63,6 +63,7 @@ class Device(cuda.Device):  # type: ignore[name-defined,misc]
         self.driver.sync()
         if "graph" in words:
             call, result = self._places[frame.slot].graphs[frame.placement]
+            self.hold_card()
             self.driver.start()
             call()
             self.driver.stop()

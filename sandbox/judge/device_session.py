@@ -370,7 +370,7 @@ class MemoryPlan:
     private: int
     """Inputs, both sides' outputs and a decoy, which no worker sees."""
     spare: int
-    """For the candidates' own arrays, as much as one call's."""
+    """For the candidates' own arrays: as much as one call's for each of both, or for one where no more is left."""
     oracle: int
     """At least, for what is right and for comparing; more makes it faster."""
 
@@ -385,18 +385,21 @@ class MemoryPlan:
 
 
 def plan_memory(task: Task, dims: Mapping[str, int], *, oracle_bytes: int, free_bytes: int) -> MemoryPlan:
-    """The plan with two address ranges for each side, or with one. Raises SizeTooLarge where that is too much too."""
+    """The plan with two address ranges for each side, or with one; with room for arrays of both candidates' own, or of one.
+
+    Raises SizeTooLarge where the least of these is too much.
+    """
     specs = buffer_specs(task, dims)
     inputs = sum(spec.nbytes for spec in specs if spec.constness is not None)
     judged = sum(spec.nbytes for spec in specs if spec.judged)
     call = sum(spec.nbytes for spec in specs)
-    for placements in range(PLACEMENTS, 0, -1):
+    for placements, users in (*((count, 2) for count in range(PLACEMENTS, 0, -1)), (1, 1)):
         array = _end_of(specs, lay_out(specs)[0][placements - 1])
         plan = MemoryPlan(
             placements=placements,
             segments=2 * (array + CONTEXT_BYTES),
             private=inputs + 3 * judged,
-            spare=call,
+            spare=users * call,
             oracle=oracle_bytes,
         )
         if plan.total <= free_bytes:

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from ridgeline.agent.contract_file import load
+from ridgeline.agent.formats.reading import open_candidate
 from ridgeline.sandbox.judge.inputs import axis_lengths, draw, draw_sizes
 from ridgeline.sandbox.judge.references import Reference
 from ridgeline.sandbox.judge.task_file import load_task
@@ -183,6 +184,51 @@ def test_a_kernelbench_problem(made, monkeypatch):
         "label", "batch_size", "in_features", "out_features", "class", "Check", "Time (ms)",
     )  # fmt: skip
     assert contract.scoring.higher_is_better is False
+
+
+def test_an_answer_that_keeps_a_method_of_its_own_has_the_parameters_that_it_is_given(made):
+    """torch.compile of a method does, too: what it keeps is the module that was made, not a copy of it."""
+    model = """
+        import torch
+
+        class Model(torch.nn.Module):
+            def __init__(self, n):
+                super().__init__()
+                self.weight = torch.nn.Parameter(torch.ones(n))
+
+            def forward(self, x):
+                return x * self.weight
+
+        def get_inputs():
+            return [torch.randn(64, 32)]
+
+        def get_init_inputs():
+            return [32]
+    """
+    answer = """
+        import torch
+
+        class ModelNew(torch.nn.Module):
+            def __init__(self, n):
+                super().__init__()
+                self.weight = torch.nn.Parameter(torch.ones(n))
+                self.run = self.body
+
+            def body(self, x):
+                return x * self.weight
+
+            def forward(self, x):
+                return self.run(x)
+    """
+    folder = made(model, how="--from-kernelbench")
+    file = folder.parent / "answer.py"
+    file.write_text(textwrap.dedent(answer))
+    names = {}
+    with open_candidate(folder / "task.yaml", file) as sources:
+        exec(compile((sources / "kernel.py").read_text(), "kernel.py", "exec"), names)
+    for _ in range(3):
+        x, weight = torch.randn(5, 32), torch.randn(32)
+        assert torch.equal(names["run"](x, weight), x * weight)
 
 
 def test_sizes_of_a_convolution(made):

@@ -166,3 +166,6 @@ def test_a_size_beyond_the_memory_is_refused_with_the_number() -> None:
         plan_memory(TASK, {"r": 100_000, "c": 100_000}, oracle_bytes=1, free_bytes=80 * 10**9)
     assert plan_memory(TASK, {"r": 4096, "c": 393216}, oracle_bytes=1, free_bytes=80 * 10**9).placements == 1
     assert plan_memory(TASK, {"r": 4096, "c": 32768}, oracle_bytes=1, free_bytes=80 * 10**9).placements == 2
+    call = 8 * 32768 * 32768  # a kernel with arrays of its own takes as much again, in each of two processes
+    plan = plan_memory(TASK, {"r": 32768, "c": 32768}, oracle_bytes=call, free_bytes=80 * 10**9)
+    assert (plan.placements, plan.spare >= 2 * call) == (2, True)
