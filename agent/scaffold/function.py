@@ -6,6 +6,7 @@ import re
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 
 from ridgeline.agent.contract_file import FILE_NAME
 from ridgeline.agent.errors import UserError
@@ -18,6 +19,7 @@ from ridgeline.agent.scaffold.signature import (
     STRIDE,
     CallSite,
     Signature,
+    list_methods,
     python_calls,
     read_constants,
     read_signature,
@@ -95,7 +97,7 @@ def write(
     if (root / folder).exists():
         raise UserError(f"{root / folder}: exists already; edit it, or move it away first")
     plan, notes = _plan(signature, root, folder, settings)
-    chosen, whence = _choose_shapes(plan.signature, shapes, ask)
+    chosen, whence = _choose_shapes(plan.signature, shapes, ask, _fix_sizes(settings, plan.signature))
     plan, notes = plan.model_copy(update={"shapes": chosen}), (*notes, *whence)
     is_interpreted = signature.language in INTERPRETED
     trial = interpreted.try_out(plan, interpreted.find_python(root)) if is_interpreted else native.try_out(plan)
@@ -138,7 +140,14 @@ def _find_definition(path: Path, name: str) -> Path:
     word = re.compile(rf"\b{re.escape(bare)}\s*\([^;{{}}]*\)[^;{{}}()]*(?:\([^()]*\)[^;{{}}()]*)*[{{:]")
     homes = [file for file in _source_files(path) if word.search(text := _text(file)) and _defines(file, text, name)]
     if not homes:
-        raise UserError(f"--function: no C, C++, CUDA, HIP or Python file in {path} defines {name}; correct the name")
+        methods = [
+            f"--function {method} ({os.path.relpath(file, path)})"
+            for file in _source_files(path)
+            if file.suffix == ".py" and bare in (text := _text(file))
+            for method in list_methods(text, bare)
+        ]
+        mend = f"a method is named with its class: {', '.join(methods[:4])}" if methods else "correct the name"
+        raise UserError(f"--function: no C, C++, CUDA, HIP or Python file in {path} defines {name}; {mend}")
     plain = [file for file in homes if not re.search(r"test|bench|example", file.as_posix().removeprefix(str(path)))]
     if len(plain or homes) > 1:
         listed = ", ".join(str(file) for file in (plain or homes)[:4])
@@ -182,9 +191,18 @@ def _find_calls(root: Path, home: Path, name: str) -> Iterator[CallSite]:
 # Shapes and values.
 
 
-def _parse_sizes(text: str, signature: Signature) -> dict[str, int]:
-    """`n=64,m=3` as numbers. Raises `UserError`."""
-    sizes: dict[str, int] = {}
+def _fix_sizes(settings: Mapping[str, str], signature: Signature) -> dict[str, int]:
+    """Sizes that `--value` gives once for all shapes. Raises `UserError`."""
+    fixed = {name: value for name, value in settings.items() if name in signature.sizes}
+    for name, value in fixed.items():
+        if not value.isdigit():
+            raise UserError(f"--value: {name}={value}: {name} is a size of {signature.name}; give a number")
+    return {name: int(value) for name, value in fixed.items()}
+
+
+def _parse_sizes(text: str, signature: Signature, fixed: Mapping[str, int] = MappingProxyType({})) -> dict[str, int]:
+    """`n=64,m=3` as numbers, beside those that are `fixed`. Raises `UserError`."""
+    sizes = dict(fixed)
     for part in text.split(","):
         size, _, number = part.partition("=")
         if size.strip() not in signature.sizes or not number.strip().isdigit():
@@ -210,12 +228,15 @@ def _parse_values(values: Sequence[str], signature: Signature) -> dict[str, str]
 
 
 def _choose_shapes(
-    signature: Signature, shapes: Sequence[str], ask: Ask | None
+    signature: Signature,
+    shapes: Sequence[str],
+    ask: Ask | None,
+    fixed: Mapping[str, int] = MappingProxyType({}),
 ) -> tuple[tuple[ShapePlan, ...], tuple[str, ...]]:
     """The shapes that were asked for, else proposals, which a person at a terminal may change; where they come from."""
     if shapes:
-        return _as_plans([_parse_sizes(text, signature) for text in shapes], signature), ()
-    proposals, whence = _propose(signature)
+        return _as_plans([_parse_sizes(text, signature, fixed) for text in shapes], signature), ()
+    proposals, whence = _propose(signature, fixed)
     if ask is None:
         return proposals, whence
     timed = [shape for shape in proposals if shape.timed]
@@ -224,7 +245,7 @@ def _choose_shapes(
     answer = ask(f"Shapes of {signature.name} to time ({listed})", usual).split()
     if answer == usual.split():
         return proposals, ()
-    return _as_plans([_parse_sizes(text, signature) for text in answer], signature), ()
+    return _as_plans([_parse_sizes(text, signature, fixed) for text in answer], signature), ()
 
 
 def _as_plans(listed: Sequence[Mapping[str, int]], signature: Signature) -> tuple[ShapePlan, ...]:
@@ -258,7 +279,9 @@ def _find_called_shapes(signature: Signature) -> tuple[tuple[ShapePlan, ...], tu
     return plans, tuple(f"{plan.label}: {worth[tuple(plan.sizes.items())]} calls it so" for plan in plans)
 
 
-def _propose(signature: Signature) -> tuple[tuple[ShapePlan, ...], tuple[str, ...]]:
+def _propose(
+    signature: Signature, given: Mapping[str, int] = MappingProxyType({})
+) -> tuple[tuple[ShapePlan, ...], tuple[str, ...]]:
     """What callers pass, else several classes of sizes, and odd ones that are tested only; where they come from."""
     called, whence = _find_called_shapes(signature)
     if signature.language in INTERPRETED:
@@ -268,7 +291,7 @@ def _propose(signature: Signature) -> tuple[tuple[ShapePlan, ...], tuple[str, ..
         return (*theirs, *usual), (*whence, _say_chosen(usual))
     if not signature.sizes:
         return (ShapePlan(label="only", sizes={}),), ()
-    fixed = {name: SMALL[name.lower()] for name in signature.sizes if name.lower() in SMALL}
+    fixed = {name: SMALL[name.lower()] for name in signature.sizes if name.lower() in SMALL} | dict(given)
     free = [name for name in signature.sizes if name not in fixed and not STRIDE.fullmatch(name)] or list(
         signature.sizes
     )
@@ -321,7 +344,13 @@ def _say_scalars(plan: Plan) -> Iterator[str]:
     for scalar in plan.signature.parameters:
         if scalar.role == "scalar" and scalar.kind and scalar.name not in plan.values:
             value = scalar.literal or ("0.5" if scalar.kind in ("F32", "F64") else "1")
-            whose = f"as a caller has it ({scalar.literal_from})" if scalar.literal else "assumed"
+            whose = (
+                "assumed"
+                if not scalar.literal
+                else scalar.literal_from
+                if scalar.literal_from == "its default"
+                else f"as a caller has it ({scalar.literal_from})"
+            )
             yield f"{scalar.name} is {value}, {whose}; another: --value {scalar.name}={value}"
 
 
@@ -419,7 +448,7 @@ def find_unjudgeable(signature: Signature) -> str:
     if signature.static or signature.result != "void":
         return "it is static" if signature.static else f"it returns {signature.result}, and a task's outputs are arrays"
     for parameter in signature.parameters:
-        if parameter.role in ("unread", "scalar"):
+        if parameter.role in ("unread", "scalar", "struct"):
             return f"{parameter.name} is a {parameter.type}, neither an array nor a size"
         if parameter.is_array and (parameter.kind not in DTYPE_NAMES or parameter.text):
             return f"{parameter.name} is a {parameter.type}, which tasks do not know"

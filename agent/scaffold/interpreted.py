@@ -1,12 +1,13 @@
 """The harness of a Python function, one that works on PyTorch tensors or launches Triton kernels too."""
 
+import math
 import os
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from ridgeline.agent.contract_file import MARK
-from ridgeline.agent.scaffold.native import TEMPLATES, TEST_S, Plan, ShapePlan, Trial
+from ridgeline.agent.scaffold.native import EARLY_US, GROWN, OWN_IGNORE, TEMPLATES, TEST_S, Plan, ShapePlan, Trial
 from ridgeline.agent.scaffold.signature import Parameter
 from ridgeline.sandbox.isolation.process import run
 
@@ -33,6 +34,7 @@ def write_files(plan: Plan, *, mutates: bool = False) -> None:
     for name in FILES:
         shutil.copy(TEMPLATES / name, plan.home / name)
     shutil.copy(plan.signature.file, plan.home / "original.py")
+    (plan.home / ".gitignore").write_text(OWN_IGNORE, encoding="utf-8")
     (plan.home / "problem.py").write_text(_problem(plan, mutates), encoding="utf-8")
 
 
@@ -123,6 +125,7 @@ def try_out(plan: Plan, python: str) -> Trial:
     timed = timed or [min(times, key=lambda label: times[label])]
     slow = [shape.label for shape in plan.shapes if shape.timed and shape.label not in timed]
     notes += [f"a call takes over {SLOWEST_US / 1000:.0f} ms on {', '.join(slow)}: left out"] if slow else []
+    notes += _say_early(plan, times)
     mutates = any(row[4] == "1" for row in rows)
     notes += ["a call changes its arguments: each timed call gets new ones"] if mutates else []
     shapes = tuple(
@@ -134,6 +137,17 @@ def try_out(plan: Plan, python: str) -> Trial:
     notes.append("right is what the original gives")
     problem = "" if tested.ok else (tested.output.strip().splitlines() or ["fails"])[-1][:300]
     return Trial(plan=plan, notes=tuple(notes), problem=problem)
+
+
+def _say_early(plan: Plan, times: Mapping[str, float]) -> Iterator[str]:
+    """That a call takes no longer on much larger values: a function that gives up early on them is timed for nothing."""
+    elements = {shape.label: math.prod(shape.sizes.values()) for shape in plan.shapes if shape.timed}
+    small, large = (pick(elements, key=lambda label: elements[label]) for pick in (min, max))
+    if elements[large] >= GROWN * max(1, elements[small]) and times[large] < EARLY_US + 2.0 * times[small]:
+        yield (
+            f"doubtful: a call takes {times[large]:.1f} us on {large} and {times[small]:.1f} us on {small}; "
+            f"give values that it works on: arguments() in {plan.folder}/problem.py, or --value NAME=LOW:HIGH"
+        )
 
 
 def default_shapes(names: Sequence[str]) -> tuple[ShapePlan, ...]:

@@ -25,6 +25,7 @@ COMPILERS: Mapping[str, tuple[str, ...]] = {
 }  # fmt: skip
 UNITS = {"c": "unit.c", "c++": "unit.cpp", "cuda": "unit.cu", "hip": "unit.hip"}
 EXPORTS = "exports.map"
+OWN_IGNORE = "# whatever the project ignores elsewhere: a checkout needs these files\n!*\nbuild/\n"
 ONLY_NEEDED = ("-ffunction-sections", "-fdata-sections", "-Wl,--gc-sections")
 """What the function does not call is left out of its library, and with it what that would have to be linked with."""
 HEADERS = (".h", ".hh", ".hpp", ".hxx", ".cuh", ".inc", ".inl", ".def")
@@ -126,7 +127,7 @@ def write_files(plan: Plan) -> None:
         "problem.h": _problem(plan),
         "call.h": _call(plan),
         "flags.mk": _flags(plan),
-        ".gitignore": "build/\n",
+        ".gitignore": OWN_IGNORE,
     }
     if signature.language in ("cuda", "hip"):
         texts["device.h"] = _read_template("device.h")
@@ -294,7 +295,7 @@ def _call(plan: Plan) -> str:
     lines += ["#include <stdint.h>", *(['#include "device.h"'] if device else []), ""]
     linkage = "" if signature.language == "c" else 'extern "C" '
     export = f'{linkage}__attribute__((visibility("default"))) void'
-    arguments = [_argument(parameter, plan) for parameter in signature.parameters]
+    arguments = [_argument(parameter, plan) for parameter in signature.parameters if not parameter.member]
     lines += [line for parameter in signature.parameters for line in _stand_in(parameter, plan)]
     gaps = [gap for gap in signature.gaps if gap.startswith("global ")]
     marks = [f"    /* {MARK}: {gap}: set it up here, the same in every build */" for gap in gaps]
@@ -324,10 +325,21 @@ def _call(plan: Plan) -> str:
             for parameter in signature.parameters
             if parameter.by_pointer
         ),
+        *(line for parameter in signature.parameters if parameter.role == "struct" for line in _make_struct(parameter, plan)),
         f"    {call};",
         "}",
     ]  # fmt: skip
     return "\n".join(lines) + "\n"
+
+
+def _make_struct(struct: Parameter, plan: Plan) -> Iterator[str]:
+    """The struct of a call, with the fields that the function reads."""
+    name = f"at_{struct.name}"
+    spelled = re.sub(r"\*|\bconst\b", "", struct.type).strip()
+    yield f"    {spelled} {name}{' = {0}' if plan.signature.language == 'c' else '{}'};"
+    for item in plan.signature.parameters:
+        if item.member_of == struct.name:
+            yield f"    {name}.{item.member} = {_argument(item, plan)};"
 
 
 def _launch(plan: Plan) -> str:
@@ -351,7 +363,7 @@ def _argument(parameter: Parameter, plan: Plan) -> str:
         return (
             f"({parameter.type})((char *)arrays[{place}] + {_elements_of(base, plan, 'sizes')} * {_bytes(base, plan)})"
         )
-    if parameter.by_pointer:
+    if parameter.by_pointer or parameter.role == "struct":
         return f"&at_{parameter.name}"
     if parameter.role == "size":
         return f"({_plain(parameter.type)})sizes[{signature.sizes.index(parameter.name)}]"
@@ -366,7 +378,7 @@ def _plain(spelled: str) -> str:
 
 def _stand_in(parameter: Parameter, plan: Plan) -> Iterator[str]:
     """A place for what no array stands for."""
-    if parameter.is_array or parameter.role in ("size", "end"):
+    if parameter.is_array or parameter.role in ("size", "end", "struct"):
         return
     if parameter.role == "scalar" and parameter.kind:
         default = "0.5" if parameter.kind in ("F32", "F64") else "1"
@@ -659,29 +671,55 @@ def list_files(root: Path, suffixes: Sequence[str]) -> list[Path]:
     ]
 
 
+class Survey(Value):
+    """What the original did with each shape, kind of values and place of its arrays, as test.c prints it."""
+
+    rows: tuple[tuple[str, ...], ...]
+
+    @property
+    def ended(self) -> frozenset[tuple[str, str]]:
+        """Shapes and kinds of values that end it, or take too long, wherever the arrays lie."""
+        return frozenset((row[1], row[2]) for row in self.rows if row[0] in ("CRASH", "SLOW") and row[3] == "0")
+
+    @property
+    def outside(self) -> frozenset[str]:
+        """Shapes that end it only where its arrays lie at the end of their pages."""
+        edges = {row[1] for row in self.rows if row[0] == "CRASH" and row[3] != "0"}
+        return frozenset(edges - {label for label, _ in self.ended})
+
+    @property
+    def overrun(self) -> frozenset[str]:
+        """Shapes that may end it because its arrays are too short: those, and what crashes with the timed values."""
+        return self.outside | {row[1] for row in self.rows if row[0] == "CRASH" and row[2:4] == ("ordinary", "0")}
+
+
 def _survey(plan: Plan, notes: list[str]) -> Trial:
     """Leave out what ends the original, time what is left, and see whether it can be had in double."""
+    surveys: list[Survey] = []
     for slack in SLACKS:
         widened = plan.model_copy(update={"slack": slack})
         write_files(widened)
         if errors := _make(widened):
             return Trial(plan=plan, notes=tuple(notes), problem=_first_error(errors))
-        survey = run((f"{plan.folder}/build/test", "--survey"), cwd=plan.root, timeout_s=TEST_S)
-        rows = [line.split() for line in survey.output.splitlines()]
-        if not survey.ok:
-            return Trial(plan=plan, notes=tuple(notes), problem=_first_error(survey.output))
-        ended = {(row[1], row[2]) for row in rows if row[0] in ("CRASH", "SLOW") and row[3] == "0"}
-        outside = {row[1] for row in rows if row[0] == "CRASH" and row[3] != "0"} - {label for label, _ in ended}
-        if not outside:
+        ran = run((f"{plan.folder}/build/test", "--survey"), cwd=plan.root, timeout_s=TEST_S)
+        if not ran.ok:
+            return Trial(plan=plan, notes=tuple(notes), problem=_first_error(ran.output))
+        surveys.append(Survey(rows=tuple(tuple(line.split()) for line in ran.output.splitlines())))
+        if not surveys[-1].overrun:
             break
+    # the shortest arrays that help: what crashes however long they are does not do so because of their length
+    survey = next(survey for survey in surveys if survey.overrun <= surveys[-1].overrun)
+    slack = SLACKS[surveys.index(survey)]
+    widened = plan.model_copy(update={"slack": slack})
+    rows, ended, outside = survey.rows, survey.ended, survey.outside
     problem_file = f"{plan.folder}/problem.h"
     if outside and outside.isdisjoint(shape.label for shape in plan.shapes if shape.timed):
         # sizes for which the arrays of the others would be eight times too short: no size that it is called with
         notes.append(f"the original does not keep to its arrays on {', '.join(sorted(outside))}: left out")
-        rows = [row for row in rows if row[1] not in outside]
-        ended = {(label, name) for label, name in ended if label not in outside}
+        rows = tuple(row for row in rows if row[1] not in outside)
+        ended = frozenset((label, name) for label, name in ended if label not in outside)
         plan, widened = (_without(each, outside) for each in (plan, widened))
-        outside = set()
+        outside = frozenset()
     if outside:
         notes.append(
             f"the original touches memory beyond its arrays, whatever their size: guards are off; see {problem_file}"

@@ -13,6 +13,7 @@ from ridgeline.graph.ports import Ports
 from ridgeline.graph.rules.early_end import note_silent_test
 from ridgeline.graph.rules.shapes import explain_missing_shapes
 from ridgeline.graph.values import Value
+from ridgeline.sandbox.workspace.commands import BUILD_LINES, in_a_line
 
 IMPLAUSIBLE = 100
 """Two clocks, a cold and a warm cache, one call and a mean of many differ by less than this factor."""
@@ -229,8 +230,7 @@ def _advice(loaded: LoadedContract, test: TestResult) -> Iterator[str]:
 def _end(exit: Exit | None) -> str:
     if exit is None:
         return "no build command ran"
-    how = "ran out of time" if exit.timed_out else f"exits with {exit.returncode}"
-    return f"{' '.join(exit.argv)} {how}: {_last_line(exit.output)}"
+    return in_a_line(exit, BUILD_LINES)
 
 
 def _last_line(text: str) -> str:

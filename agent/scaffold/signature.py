@@ -13,7 +13,7 @@ from ridgeline.graph.values import Value
 from ridgeline.sandbox.audit.c_source import CFunction, CSource
 
 Language = Literal["c", "c++", "cuda", "hip", "python", "torch", "triton"]
-Role = Literal["input", "output", "inout", "size", "end", "scalar", "unread"]
+Role = Literal["input", "output", "inout", "size", "end", "scalar", "struct", "unread"]
 LANGUAGES: Mapping[str, Language] = {
     ".c": "c", ".cc": "c++", ".cpp": "c++", ".cxx": "c++", ".h": "c", ".hh": "c++", ".hpp": "c++", ".inl": "c++",
     ".cu": "cuda", ".cuh": "cuda", ".hip": "hip", ".py": "python",
@@ -50,7 +50,7 @@ QUALIFIERS = frozenset(
 SIZE_NAME = re.compile(
     r"(?:n|m|k|w|h|len|length|size|count|num|width|height|rows?|cols?|columns?|channels|depth|batch|dim|dims|nx|ny|nz"
     r"|stride|pitch|radius|ksize|taps|order|samples|elements|capacity|[bctdlsv]|nh|hs)(?:_?\d)?"
-    r"|(?:n|num|nb|len)_?[a-z]\w*|\w+_?(?:len|length|size|count|width|height|stride|pitch|rows|cols|dim|capacity|n)",
+    r"|(?:n|num|nb|len)_?[a-z]\w*|\w+_?(?:len|length|size|count|width|height|stride|pitch|rows|cols|dim|capacity|bytes)|\w+_n",
     re.IGNORECASE,
 )
 STRIDE = re.compile(r"\w*(?:stride|pitch|step)\w*|ld[abc]?", re.IGNORECASE)
@@ -109,6 +109,9 @@ class Parameter(Value):
     """A value that a caller or a default gives."""
     literal_from: str = ""
     """Where that caller stands."""
+    member: str = ""
+    """The field of a struct that it stands for: the struct is made for the call, and passed by its address."""
+    member_of: str = ""
     why: str = ""
     """What could not be understood about it."""
 
@@ -318,6 +321,8 @@ class _CReading:
         self, *, name: str, file: Path, language: Language, before: tuple[str, ...], notes: tuple[str, ...]
     ) -> Signature:
         parameters = [self._parameter(place) for place in range(len(self.words))]
+        if any(parameter.is_array and not self._read_fields(parameter.name) for parameter in parameters):
+            parameters = [part for parameter in parameters for part in self._with_members(parameter)]
         sizes = [parameter.name for parameter in parameters if parameter.role == "size"]
         if not any(parameter.is_array for parameter in parameters):  # nothing else could differ between two calls
             parameters = [_draw_by_value(parameter) for parameter in parameters]
@@ -355,6 +360,8 @@ class _CReading:
     def _called_shapes(self, parameters: Sequence[Parameter]) -> Iterator[CalledShape]:
         """Calls whose sizes are numbers, or names of numbers in the caller's file."""
         places = [place for place, parameter in enumerate(parameters) if parameter.role == "size"]
+        if any(parameter.member for parameter in parameters):
+            return  # what a caller's struct holds stands elsewhere
         for arguments, call in self.calls:
             numbers = [_number_of(arguments[place], call.constants) for place in places]
             sizes = {self.names[place]: number for place, number in zip(places, numbers, strict=True) if number}
@@ -395,6 +402,8 @@ class _CReading:
         if "struct" in words:
             return Parameter(name=name, type=spelled, role="scalar")
         literal, literal_from = self._literal(place)
+        if literal is None and (default := self._default(place)):
+            literal, literal_from = default, "its default"
         if kind not in ("F32", "F64") and self._is_size(name):  # a type that only the compiler knows may be a size too
             return Parameter(name=name, type=spelled, kind=kind, role="size")
         return Parameter(name=name, type=spelled, kind=kind, role="scalar", literal=literal, literal_from=literal_from)
@@ -418,6 +427,36 @@ class _CReading:
         is_index = kind[:1] in ("I", "U") and ("[", name) in {*zip(self.body, self.body[1:], strict=False)}
         return Parameter(name=name, type=pointer, kind=kind, element=element, role=role, extents=fixed, text=is_text,
                          is_index=is_index)  # fmt: skip
+
+    def _with_members(self, parameter: Parameter) -> Iterator[Parameter]:
+        """A struct of which the body only reads plain fields as those fields; any other parameter as it is."""
+        fields = [] if parameter.kind or not parameter.is_array else self._read_fields(parameter.name)
+        if not fields:
+            yield parameter
+            return
+        yield parameter.model_copy(update={"role": "struct"})
+        spelled = re.sub(r"\bconst\b", "", parameter.type).strip()
+        for field in fields:
+            of_field = f"__typeof__((({spelled})0)->{field})"
+            role: Role = "size" if SIZE_NAME.fullmatch(field) else "scalar"
+            yield Parameter(name=f"{parameter.name}_{field}", type=of_field, element=of_field, role=role, member=field,
+                            member_of=parameter.name)  # fmt: skip
+
+    def _read_fields(self, name: str) -> list[str]:
+        """The fields that `name->field` reads, where every use is such; else none."""
+        fields: dict[str, None] = {}
+        for at, word in enumerate(self.body):
+            if word != name:
+                continue
+            before, after = self.body[max(0, at - 2) : at], self.body[at + 1 : at + 4]
+            is_read = (
+                after[:1] == ["->"] and len(after) == 3 and after[2] not in CHANGES | {"->", ".", "[", "(", "++", "--"}
+            )
+            is_address = before[-1:] == ["&"] and not re.fullmatch(r"\w+|\)|\]", before[0])
+            if not is_read or is_address or before[-1:] in (["++"], ["--"], ["->"], ["."]):
+                return []
+            fields[after[1]] = None
+        return list(fields)
 
     def _base_of_end(self, name: str, words: tuple[str, ...]) -> str:
         """The array whose end a pointer is: of the same type, compared with it, and never read itself."""
@@ -479,6 +518,12 @@ class _CReading:
             (arguments[place], call.place) for arguments, call in self.calls if NUMBER.fullmatch(arguments[place])
         ]
         return next((item for item in numbers if item[0].strip("0.fFuUlL")), numbers[0] if numbers else (None, ""))
+
+    def _default(self, place: int) -> str:
+        """The plain value that a parameter has where a call leaves it out; empty where it has none."""
+        words = self._parts()[place]
+        value = "".join(words[words.index("=") + 1 :]) if "=" in words else ""
+        return value if NUMBER.fullmatch(value) or value in ("true", "false") else ""
 
     def _is_size(self, name: str) -> bool:
         """By its name, or because the body compares something with it, or counts it down."""
@@ -655,9 +700,11 @@ def _read_python(file: Path, text: str, name: str, language: Language, calls: Se
     if function is None:
         return None
     if outer and not any(ast.unparse(item) == "staticmethod" for item in function.decorator_list):
-        raise UserError(
-            f"--function: {name} is a method; write a function that makes the object and calls it, and name that one"
-        )
+        if function.decorator_list or _needs_arguments(body):
+            raise UserError(
+                f"--function: {name} is a method; write a function that makes the object and calls it, and name that one"
+            )
+        function = _without_self(function)
     decorators = [ast.unparse(item) for item in function.decorator_list]
     jitted = any("triton" in decorator or decorator.startswith("jit") for decorator in decorators)
     if jitted:
@@ -668,6 +715,36 @@ def _read_python(file: Path, text: str, name: str, language: Language, calls: Se
             note = f"{bare} is compiled by Triton; {host}, which launches it, is timed"
             return read_host.model_copy(update={"notes": (note, *read_host.notes)})
     return _PythonReading(function, [*calls, *_doctest_calls(function, bare)]).signature(file, name, language, jitted)
+
+
+def _needs_arguments(body: Sequence[ast.stmt]) -> bool:
+    """Whether objects of a class cannot be made without arguments, as far as the class itself says."""
+    made = next((node for node in body if isinstance(node, ast.FunctionDef) and node.name == "__init__"), None)
+    if made is None:
+        return False
+    listed, by_name = [*made.args.posonlyargs, *made.args.args], made.args.kw_defaults
+    return len(listed) - len(made.args.defaults) > 1 or None in by_name
+
+
+def _without_self(method: ast.FunctionDef) -> ast.FunctionDef:
+    """The method as a function of its other arguments."""
+    function = copy.deepcopy(method)
+    del (function.args.posonlyargs or function.args.args)[:1]
+    return function
+
+
+def list_methods(text: str, name: str) -> list[str]:
+    """`Class.name` of every class of a Python source that has such a method; none where that is no Python."""
+    try:
+        tree = ast.parse(text)
+    except (SyntaxError, ValueError):
+        return []
+    return [
+        f"{node.name}.{name}"
+        for node in tree.body
+        if isinstance(node, ast.ClassDef)
+        and any(isinstance(item, ast.FunctionDef) and item.name == name for item in node.body)
+    ]
 
 
 def _launcher(tree: ast.Module, kernel: str) -> str | None:
@@ -888,6 +965,7 @@ class _PythonReading:
         kind = kind or next(filter(None, map(_kind_of_value, examples)), "")
         made = [arguments[place] for arguments, _ in self.calls if len(arguments) > place]
         kind = kind or next(filter(None, map(_kind_of_maker, made)), "")
+        kind = kind or _kind_of_description(ast.get_docstring(self.function) or "", argument.arg)
         kind = kind or ("tensor" if language in ("torch", "triton") and not SIZE_NAME.fullmatch(argument.arg) else "")
         kind = kind or ("array" if argument.arg in self.shapes or argument.arg in self.matrices else "")
         literal = next((repr(value) for value in examples if isinstance(value, int | float)), None)
@@ -908,6 +986,28 @@ def _kind_of_annotation(annotation: ast.expr) -> str:
     text = ast.unparse(annotation).strip("'\"").replace("typing.", "")
     text = re.sub(r"\s*\|\s*None|^Optional\[(.*)\]$", r"\1", text)
     return ANNOTATED.get(text, ANNOTATED.get(text.partition("[")[0], ""))
+
+
+DESCRIBED: Mapping[str, str] = {
+    r"\b(?:arrays?|ndarray|array[-_]like)\b": "array",
+    r"(?=.*\b(?:list|sequence|iterable|container|tuple)\b).*\b(?:ints?|integers?|indices|degrees|counts)\b": "wholes",
+    r"(?=.*\b(?:list|sequence|iterable|container|tuple)\b).*\b(?:floats?|reals?|numbers?|weights)\b": "reals",
+    r"(?=.*\b(?:list|sequence|iterable|container|tuple)\b).*\b(?:str|strings?)\b": "texts",
+    r"\b(?:str|strings?)\b": "text",
+    r"\bbytes\b": "octets",
+}
+"""Kind of values by what NumPy's or Google's style of docstrings says of an argument."""
+
+
+def _kind_of_description(docstring: str, name: str) -> str:
+    """Kind of values by the entry of an argument, `name : type` or `name (type):` with its lines; else empty."""
+    entry = re.search(
+        rf"^([ \t]*){re.escape(name)}(?:[ \t]*:|[ \t]*\()(.*(?:\n(?:\1[ \t]+\S.*|[ \t]*(?=\n)))*)",
+        docstring,
+        re.MULTILINE,
+    )
+    text = " ".join(entry[2].split()).lower() if entry else ""
+    return next((kind for pattern, kind in DESCRIBED.items() if re.search(pattern, text)), "")
 
 
 def _parse_arguments(call: str) -> Sequence[ast.expr]:

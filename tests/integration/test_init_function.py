@@ -454,3 +454,59 @@ int main(void) { cpx a[COUNT]; rotate(a, a, COUNT); return 0; }
             assert "note: n640: sub/a.c:11 calls it so" in done.out
     refused = cli("init", root, "--function", "refuse", "--shape", "n=64", "--shape", "n=65536")
     assert "doubtful: a call writes nothing to y; give values that it works on" in refused.out
+
+
+def test_a_struct_of_which_fields_are_read_is_made_for_the_call_and_no_file_of_the_harness_is_ignored(
+    cli, make_repository, git, tmp_path
+):
+    text = """#include <stddef.h>
+typedef unsigned char byte;
+typedef struct { unsigned width; size_t rowbytes; byte bits; void *owner; } row_info;
+static void undo(const row_info *info, byte *row, const byte *prev) {
+    unsigned bpp = (info->bits + 7) >> 3;
+    for (size_t i = 0; i < info->rowbytes * 4; i++) row[i] += prev[i] + (i >= bpp ? row[i - bpp] : 0);
+}
+"""
+    root = make_repository({"a.c": text, ".gitignore": "*.map\n*.mk\n"})
+    done = cli("init", root, "--function", "undo", "--value", "info_bits=32", "--shape", "info_rowbytes=3000")
+    assert done.code == 0, done.err
+    assert "not understood" not in done.out
+    assert "arrays are 4 times as long" in done.out, "rows are four times what the field says: found, not a crash"
+    git(root, "add", "-A")
+    git(root, "commit", "-q", "-m", "harness")
+    clone = tmp_path / "clone"
+    git(tmp_path, "clone", "-q", str(root), str(clone))
+    assert verdict(clone).startswith("PASS")
+
+
+def test_a_method_of_a_package_that_registers_what_it_imports(cli, make_repository, monkeypatch):
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}:/usr/bin:/bin")
+    files = {
+        "tool/__init__.py": "from .spread import Spread\n",
+        "tool/registry.py": "KNOWN = set()\ndef once(cls):\n    if cls.__name__ in KNOWN:\n        raise KeyError(cls)\n"
+        "    KNOWN.add(cls.__name__)\n    return cls\n",
+        "tool/spread.py": '''from .registry import once
+@once
+class Spread:
+    def __init__(self, scale=2.0):
+        self.scale = scale
+
+    def width(self, values, floor=0.0):
+        """How wide they lie.
+
+        Parameters
+        ----------
+        values : list or iterable container
+            Numbers of any size.
+        """
+        return self.scale * (max(values, default=floor) - min(values, default=floor))
+''',
+    }
+    root = make_repository(files)
+    bare = cli("init", root, "--function", "width")
+    assert "a method is named with its class: --function Spread.width (tool/spread.py)" in bare.complaint
+    done = cli("init", root, "--function", "Spread.width")
+    assert done.code == 0, done.err
+    source = root / "tool" / "spread.py"
+    source.write_text(files["tool/spread.py"].replace("self.scale *", "-self.scale *"))
+    assert verdict(root).startswith("MISMATCH"), "the original stands in the package that imports it first"

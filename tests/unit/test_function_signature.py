@@ -271,3 +271,44 @@ def test_structs_of_numbers_are_read_field_by_field(text, name, fields, size):
 )
 def test_structs_that_no_numbers_fill_say_why(text, why):
     assert read_layout(text, "T").why == why
+
+
+def test_fields_that_are_read_are_values_of_their_own_and_a_struct_that_is_written_or_handed_on_is_none():
+    text = """typedef struct { int width; float gain; } info;
+    static void scale(const info *i, float *x) { for (int k = 0; k < i->width; k++) x[k] *= i->gain; }
+    static void fit(info *i, float *x) { i->width = 3; x[0] = i->gain; }
+    static void hand(info *i, float *x) { other(i); x[0] = i->gain; }"""
+    signature = read(text, "scale")
+    assert roles(signature) == {"i": "struct", "i_width": "size", "i_gain": "scalar", "x": "inout"}
+    assert roles(read(text, "fit"))["i"] == roles(read(text, "hand"))["i"] == "inout"
+
+
+def test_a_default_stands_for_what_nobody_gives_and_a_length_may_lie_behind_a_void_pointer():
+    text = """namespace a { float f(const void *x, const void *count, double cut = 0.25) {
+        const float *p = (const float *)x; int n = *((const int *)count); float s = 0;
+        for (int i = 0; i < n; i++) s += p[i] > cut; return s; } }"""
+    x, count, cut = read(text, "f", "f.hpp").parameters
+    assert (x.kind, count.role, count.by_pointer, cut.literal) == ("F32", "size", True, "0.25")
+
+
+@pytest.mark.parametrize(
+    ("described", "kind"),
+    [
+        ("values : list or iterable container\n        A sequence of integer node degrees.", "wholes"),
+        ("values : sequence of float", "reals"),
+        ("values (list of str): names", "texts"),
+        ("values : array_like\n        Any.\n\n    other : list of int", "array"),
+        ("values : object\n    other : list of int", ""),
+    ],
+)
+def test_what_a_docstring_says_of_an_argument(described, kind):
+    text = f'''def f(values):
+    """Does it.
+
+    Parameters
+    ----------
+    {described}
+    """
+'''
+    (values,) = read(text, "f", "f.py").parameters
+    assert values.kind == kind

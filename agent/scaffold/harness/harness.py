@@ -5,6 +5,7 @@ Nothing here depends on the function; problem.py says what it takes.
 
 import copy
 import importlib
+import importlib.abc
 import importlib.util
 import math
 import random
@@ -119,22 +120,31 @@ def load(root: Path, file: str, function: str, *, text_from: Path | None = None)
         sys.path.remove(str(top))
     value: Any = module
     for part in function.split("."):
-        value = getattr(value, part)
+        is_method = isinstance(value, type) and isinstance(vars(value).get(part), types.FunctionType)
+        value = getattr(value() if is_method else value, part)
     _forget(root)
     return value
 
 
+class _FromFile(importlib.abc.MetaPathFinder):
+    """Imports one module from another file, whoever imports it: its package may do so before anybody asks for it."""
+
+    def __init__(self, name: str, file: Path) -> None:
+        self.name, self.file = name, file
+
+    def find_spec(self, name: str, path: object = None, target: object = None) -> Any:
+        """The module's place; None for all others."""
+        return importlib.util.spec_from_file_location(name, self.file) if name == self.name else None
+
+
 def _module(name: str, file: Path) -> types.ModuleType:
     """A module of that name from another file, in the package that its name says."""
-    package = name.rpartition(".")[0]
-    if package:
-        importlib.import_module(package)
-    spec = importlib.util.spec_from_file_location(name, file)
-    if spec is None or spec.loader is None:
-        raise ImportError(name)
-    module = sys.modules[name] = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    finder = _FromFile(name, file)
+    sys.meta_path.insert(0, finder)
+    try:
+        return importlib.import_module(name)
+    finally:
+        sys.meta_path.remove(finder)
 
 
 def _forget(root: Path) -> None:
