@@ -22,8 +22,9 @@ DTYPES = {
 }
 ONE_SOURCE = "one source"
 """No second one was found that gives the same number."""
-KINDS = ("dense", "sparse", "vector", "matrix")
-"""Matrix units without and with structured sparsity, vector units, and matrix units where a vendor says only that."""
+KINDS = ("dense", "sparse", "vector", "matrix", "achieved")
+"""Matrix units without and with structured sparsity, vector units, matrix units where a vendor says only that; and the
+most that somebody measured of dense matrix products, with the source that says how: a ceiling below the theoretical."""
 UNITS = {
     "hbm_bandwidth": "TB/s",
     "hbm_capacity": "GB",

@@ -446,6 +446,12 @@ ARCHS: Mapping[str, str] = MappingProxyType(
         "H20": "sm_90",
         "A100": "sm_80",
         "B200": "sm_100",
+        "GB200": "sm_100",
+        "B300": "sm_103",
+        "L40S": "sm_89",
+        "RTX4090": "sm_89",
+        "RTX5090": "sm_120",
+        "MI300A": "gfx942",
     }
 )
 """Product -> architecture. A product that is not here is asked for, never guessed."""

@@ -172,3 +172,32 @@ def test_hazards_and_waves_are_those_of_their_own_architecture():
     assert "waits 5, 7, 11 or 19 states" in texts["knowledge/hardware/gfx942/notes.md"]
     assert "waits 5, 8, 12 or 20 states" in texts["knowledge/hardware/gfx950/notes.md"]
     assert "170 registers give two waves" in texts["knowledge/hardware/gfx942/overview.md"]
+
+
+@pytest.mark.parametrize(
+    ("product", "arch", "bandwidth"),
+    [
+        ("B200", "sm_100", 8.0), ("NVIDIA GB200", "sm_100", 8.0), ("B300", "sm_103", 8.0), ("L40S", "sm_89", 0.864),
+        ("RTX 4090", "sm_89", 1.008), ("NVIDIA GeForce RTX 5090", "sm_120", 1.792), ("MI300A", "gfx942", 5.3),
+        ("Radeon RX 9070 XT", "gfx1201", 0.64),
+    ],
+)  # fmt: skip
+def test_products_of_other_generations_are_known(product, arch, bandwidth):
+    products = Products(SHIPPED)
+    assert products.spec(product, "arch").written == arch
+    assert products.spec(product, "hbm_bandwidth").value == bandwidth
+
+
+def test_what_was_measured_stands_beside_the_peak_and_below_it():
+    products = Products(SHIPPED)
+    measured = [
+        (name, dtype, spec.value / peak.value)
+        for name in products.names
+        for dtype in ("bf16", "fp8")
+        if (spec := products.spec(name, f"{dtype}_achieved")).value
+        and (peak := products.spec(name, f"{dtype}_dense")).value
+    ]
+    assert len(measured) >= 12
+    # a GeForce boosts above the clock that its peak is printed for; its page says so
+    assert [name for name, _, share in measured if not 0.5 < share < 0.95] == ["rtx-5090"]
+    assert products.spec("H100", "bf16_achieved").value < 0.9 * products.spec("H100", "bf16_dense").value
