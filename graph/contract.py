@@ -373,6 +373,9 @@ class Contract(Value):
     """Grouped operators: the test with a group that has no rows, as `FILE::NAME`; `test_command` or `full_test_command`
     runs that file."""
     threads: int = Field(default=1, ge=1)
+    device_host: Annotated[str, Field(exclude_if=_says_nothing)] = ""
+    """Machine that builds, tests and times, `ssh://[USER@]HOST[:PORT][/PATH/OF/ridgeline]`, while planner and record stay
+    here; empty: this one."""
     performance_target: str | None = None
     """For example `>500 TFLOPS` or `>60% peak efficiency`."""
     max_iterations: int | None = None

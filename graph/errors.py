@@ -7,7 +7,9 @@ MEND = "`ridgeline fsck CAMPAIGN` says what is whole, with --repair it mends wha
 """What to do about a campaign's damaged file."""
 OPTIONAL_PACKAGES: Mapping[str, str] = {
     "inspect_ai": "inspect-ai>=0.3.285,<0.4",
+    "langgraph.checkpoint.postgres": "langgraph-checkpoint-postgres>=3.1,<4",
     "litellm": "litellm>=1.105,<1.106",
+    "psycopg": "psycopg[binary]>=3.2",
     "ray": "ray>=2.50",
     "torch": "torch>=2.6",
     "triton": "triton>=3.6",

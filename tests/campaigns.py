@@ -8,6 +8,7 @@ from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.checkpoint.sqlite import SqliteSaver
 
 from ridgeline.agent.campaign.approvals import ApprovalFiles
+from ridgeline.agent.campaign.checkpoints import Checkpoints
 from ridgeline.agent.campaign.progress import NoView
 from ridgeline.agent.campaign.runner import drive
 from ridgeline.agent.campaign.tape import PROTOCOLS, Tape, tape_port
@@ -49,7 +50,7 @@ class Campaign:
     def drive(self) -> None:
         """Begin, or go on after a crash."""
         restore_files(self.ports)
-        drive(self.saver, self.request, self.ports, NoView())
+        drive(Checkpoints(saver=self.saver), self.request, self.ports, NoView())
 
     def history(self) -> History:
         found = fold_ledger(self.ports.ledger.lines())

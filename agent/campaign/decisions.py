@@ -18,6 +18,7 @@ from ridgeline.agent.campaign.approvals import (
     describe_decision,
     find_unused_decision,
 )
+from ridgeline.agent.campaign.device_host import machine_of
 from ridgeline.agent.campaign.notify import hook
 from ridgeline.agent.campaign.state_files import read_manifest, write_manifest
 from ridgeline.agent.errors import UserError, UserErrors
@@ -146,14 +147,13 @@ def adjust_target(campaign: Path, answer: Answer, decision: Decision) -> Decisio
     """
     from ridgeline.agent.campaign.settings import adjust_limits
     from ridgeline.graph.loop.setup import adjust_request, resolve_request
-    from ridgeline.sandbox.devices.machine import LocalDevice
 
     manifest = read_manifest(campaign)
     limits = adjust_limits(manifest.request.limits, answer.limits)
     decision = decision.model_copy(update={"target": tuple(sorted(answer.target.items())), "limits": limits})
     adjusted = adjust_request(manifest.request, decision)
     try:
-        resolve_request(adjusted, LocalDevice(adjusted.contract).machine())
+        resolve_request(adjusted, machine_of(adjusted.contract))
     except NeedsAnswer as error:
         raise UserError(f"--target: {error}; the question stays open") from None
     write_manifest(campaign, manifest.model_copy(update={"request": adjusted}))

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from ridgeline.agent.campaign import folders
-from ridgeline.agent.campaign.runner import FILE as CHECKPOINTS
+from ridgeline.agent.campaign.checkpoints import FILE as CHECKPOINTS
 from ridgeline.agent.campaign.runner import write_ledger_from_tape
 from ridgeline.agent.campaign.state_files import (
     BASE,

@@ -1,12 +1,10 @@
 """Start a campaign, or go on with one after any stop."""
 
-import errno
 import gc
 import hashlib
 import logging
 import os
 import re
-import sqlite3
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
@@ -15,11 +13,11 @@ from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, cast
 
-from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
-from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.errors import GraphRecursionError
 
 from ridgeline.agent.campaign.approvals import find_open_page
+from ridgeline.agent.campaign.checkpoints import Checkpoints, open_checkpoints
+from ridgeline.agent.campaign.device_host import machine_of
 from ridgeline.agent.campaign.notify import FILE as NOTIFIED
 from ridgeline.agent.campaign.notify import keep
 from ridgeline.agent.campaign.progress import NoView, Outcome, Progress, Resolution, Status, StatusView
@@ -47,7 +45,7 @@ from ridgeline.graph.errors import (
     StateDamaged,
 )
 from ridgeline.graph.limits import Limits
-from ridgeline.graph.loop.build import CHECKPOINTED, build_loop
+from ridgeline.graph.loop.build import build_loop
 from ridgeline.graph.loop.context import reopen_round, restore_files
 from ridgeline.graph.ports import Base, Files, Ports
 from ridgeline.graph.record import BaselineClosed, Concluded, Opened, RoundClosed, Spec, StopCheck
@@ -64,7 +62,6 @@ from ridgeline.graph.stats.sequential import smallest_visible_gain
 from ridgeline.graph.values import SCHEMA, Artifact, Cost
 from ridgeline.prompts.render import render
 from ridgeline.sandbox.devices.lease import lease, telling
-from ridgeline.sandbox.devices.machine import LocalDevice
 from ridgeline.sandbox.isolation.directory_pool import discard_tree
 from ridgeline.sandbox.isolation.leftovers import remove_abandoned_folders, remove_campaign_leftovers
 from ridgeline.sandbox.isolation.stopping import StepEnded, Stopping, listening
@@ -169,7 +166,7 @@ def check_machine(campaign_dir: Path, request: Request, contract_file: Path) -> 
             " restore it from a copy, or start a new campaign"
         )
     tell_of_edits(contract_file, request)
-    here = LocalDevice(request.contract).machine()
+    here = machine_of(request.contract)
     if here.fingerprint == history.opened.machine.fingerprint:
         return None
     if why := _find_machine_bond(history):
@@ -240,7 +237,6 @@ class StartRequest:
 
 
 REQUEST = "request.json"
-THREAD = "campaign"
 NAMING_S = 60.0
 """So long a start waits for others that find their names in the same repository."""
 FUSE = 20_000
@@ -335,7 +331,7 @@ def resume(campaign_dir: Path, progress: Progress) -> Outcome:
 def _run(place: Place, request: Request, ports: Ports, progress: Progress) -> Outcome:
     """Drive the loop, with the campaign's lease held, and say how it ended. Raises what stopped it."""
     live = StatusView(place.campaign_dir, ports, progress)
-    with checkpoints(place.campaign_dir) as saver, telling(note):
+    with open_checkpoints(place.campaign_dir) as saved, telling(note):
         try:
             base = _read_base(place.campaign_dir)
             branch = base.branch if base else None
@@ -343,14 +339,14 @@ def _run(place: Place, request: Request, ports: Ports, progress: Progress) -> Ou
             restore_files(ports)
             if place.moved_to:
                 # the open round holds times of the other machine; what the ledger holds is closed
-                saver.delete_thread(THREAD)
+                saved.delete()
             clock = WorkClock(place.campaign_dir)
             stopping = Stopping(
                 requests=lambda: StopFile(place.campaign_dir).requests,
                 worked_s=None if place.recording else lambda: clock.worked_s("now"),
             )
             with listening(stopping):
-                drive(saver, request, ports, live, stopping)
+                drive(saved, request, ports, live, stopping)
         except BaseException as stop:
             person = isinstance(stop, KeyboardInterrupt)
             ended: Status = "waiting" if isinstance(stop, Waiting) else "interrupted" if person else "stopped"
@@ -377,22 +373,22 @@ def _report_end(ended: Outcome, progress: Progress) -> Outcome:
 
 
 def drive(
-    saver: SqliteSaver, request: Request, ports: Ports, live: StatusView, stopping: Stopping | None = None
+    checkpoints: Checkpoints, request: Request, ports: Ports, live: StatusView, stopping: Stopping | None = None
 ) -> None:
     """From the beginning, from the saved checkpoint, or from what ledger and tape hold, to the end.
 
     `stopping` is told how long steps may last, and when the final validation begins.
     """
-    graph = build_loop(saver)
+    graph = build_loop(checkpoints.saver)
     gc.collect()
     gc.freeze()  # modules and schemas stay for good; walking them again and again is a tenth of a round's own time
     gc.set_threshold(100_000, 20, 20)
-    config: Any = {"configurable": {"thread_id": THREAD}, "recursion_limit": FUSE}
+    config: Any = {"configurable": {"thread_id": checkpoints.thread}, "recursion_limit": FUSE}
     graph_input: State | None = initial(request)
     saved = graph.get_state(config)
     if saved.values:
         if saved.values.get("schema") != SCHEMA:
-            raise SchemaMismatch(f"checkpoints.sqlite: schema {saved.values.get('schema')}, expected {SCHEMA}")
+            raise SchemaMismatch(f"checkpoints: schema {saved.values.get('schema')}, expected {SCHEMA}")
         graph_input = None if saved.next else initial(request)
     if graph_input is not None:
         ports = reopen_round(ports)
@@ -400,7 +396,7 @@ def drive(
     while True:
         rounds = _count_rounds(ports)
         try:
-            asks = _drive_steps(graph, graph_input, config, saver, request, ports, live, stopping)
+            asks = _drive_steps(graph, graph_input, config, checkpoints, request, ports, live, stopping)
             break
         except GraphRecursionError:
             graph_input = None
@@ -414,7 +410,7 @@ def _drive_steps(
     graph: Any,
     graph_input: State | None,
     config: Any,
-    saver: SqliteSaver,
+    checkpoints: Checkpoints,
     request: Request,
     ports: Ports,
     live: StatusView,
@@ -425,7 +421,7 @@ def _drive_steps(
     stream = graph.stream(graph_input, config, context=ports, stream_mode="tasks", durability="exit")
     for number, event in enumerate(stream):
         if number == 0:
-            saver.delete_thread(THREAD)  # it has been read, and must not be gone on from once the ledger is beyond it
+            checkpoints.delete()  # it has been read, and must not be gone on from once the ledger is beyond it
         if not isinstance(event, dict):
             continue
         asks = event.get("interrupts") or asks
@@ -487,14 +483,13 @@ def _request(request: StartRequest, created: str, contract_path: str) -> Request
 
 def _derive_name(start_request: StartRequest, request: Request, repository: Path) -> str:
     """The campaign's derived name, made unique by a number. Questions are asked before anything is made."""
-    from ridgeline.sandbox.devices.machine import LocalDevice
 
     target = resolve_target(
         request.contract,
         instruction=request.instruction,
         created=request.created,
         contract_path=request.contract_path,
-        machine=LocalDevice(request.contract).machine(),
+        machine=machine_of(request.contract),
         overrides=dict(start_request.overrides),
         branch_prefix=BRANCHES.get(request.limits.preset, "optimize"),
     )
@@ -520,12 +515,11 @@ def _derive_name(start_request: StartRequest, request: Request, repository: Path
 def _documented_specs(contract: Contract, root: Path) -> tuple[Spec, ...]:
     """What documents say of the GPU that the contract runs on; nothing of a processor, whose ceilings are measured."""
     from ridgeline.agent.roofline.roofline import of_machine
-    from ridgeline.sandbox.devices.machine import LocalDevice
     from ridgeline.sandbox.devices.values import device_kind
 
     if device_kind(contract) == "cpu":
         return ()
-    return of_machine(LocalDevice(contract).machine(), contract, roots(contract, root))
+    return of_machine(machine_of(contract), contract, roots(contract, root))
 
 
 def _require_empty(folder: Path) -> None:
@@ -589,9 +583,9 @@ def write_ledger_from_tape(campaign_dir: Path) -> str:
         ports = connect(place, origin.request.contract, origin.request.planner, origin.request.limits)
         ends_at = ""
         try:
-            with checkpoints(campaign_dir) as saver:
-                saver.delete_thread(THREAD)
-                drive(saver, origin.request, replace(ports, files=files), NoView())
+            with open_checkpoints(campaign_dir) as saved:
+                saved.delete()
+                drive(saved, origin.request, replace(ports, files=files), NoView())
         except (TapeMiss, Waiting) as stop:
             ends_at = str(stop)
         written = ledger.read_bytes()
@@ -632,55 +626,6 @@ class PastFiles:
         """Try it without the last entry; whether there was one."""
         self._left = self._left[1:] if self._left else []
         return bool(self._left)
-
-
-# SQLite checkpoints: a convenience for resuming inside a round. The ledger is the record.
-
-FILE = "checkpoints.sqlite"
-SQLITE_DISK = {
-    sqlite3.SQLITE_FULL: errno.ENOSPC,
-    sqlite3.SQLITE_IOERR: errno.EIO,
-    sqlite3.SQLITE_READONLY: errno.EROFS,
-    sqlite3.SQLITE_CANTOPEN: errno.EIO,
-}
-"""SQLite's own codes for what is wrong with a file system, in the system's words."""
-
-
-@contextmanager
-def checkpoints(folder: Path) -> Iterator[SqliteSaver]:
-    """The campaign's saver; a file that is not a database any more is moved aside and begun afresh. Raises DiskFull."""
-    path = folder / FILE
-    try:
-        with _saver(path) as saver:
-            yield saver
-    except sqlite3.OperationalError as error:
-        code = SQLITE_DISK.get(error.sqlite_errorcode & 0xFF)
-        if code is None:
-            raise
-        raise name_full_disk(path, code) from error
-
-
-@contextmanager
-def _saver(path: Path) -> Iterator[SqliteSaver]:
-    """The saver on that file."""
-    connection = sqlite3.connect(path, check_same_thread=False)
-    try:
-        connection.execute("PRAGMA schema_version").fetchone()
-        connection.execute("PRAGMA quick_check").fetchone()
-    except sqlite3.DatabaseError:
-        connection.close()
-        aside = path.with_suffix(".damaged")
-        path.replace(aside)
-        logger.warning("%s was damaged and is now %s; going on from the ledger", path.name, aside.name)
-        connection = sqlite3.connect(path, check_same_thread=False)
-    try:
-        saver = SqliteSaver(connection, serde=JsonPlusSerializer(allowed_msgpack_modules=CHECKPOINTED))
-        saver.setup()
-        # a lost power supply may cost the open round's work, never a closed round: that is the ledger's to keep
-        connection.execute("PRAGMA synchronous=NORMAL")
-        yield saver
-    finally:
-        connection.close()
 
 
 # The one object that `run` and `resume` end in, folded from the ledger.
@@ -864,9 +809,9 @@ def plan_ahead(campaign_dir: Path) -> bool:
     ):
         return False
     try:
-        with lease("running", wait_s=0, folder=campaign_dir), checkpoints(campaign_dir) as saver:
+        with lease("running", wait_s=0, folder=campaign_dir), open_checkpoints(campaign_dir) as saved:
             drive(
-                saver, origin.request, _connect_without_device(origin, LedgerDevice(history.opened.machine)), NoView()
+                saved, origin.request, _connect_without_device(origin, LedgerDevice(history.opened.machine)), NoView()
             )
     except Waiting:
         return True

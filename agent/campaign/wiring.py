@@ -13,6 +13,7 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ridgeline.agent.campaign.approvals import ApprovalFiles
+from ridgeline.agent.campaign.device_host import REMOTE, DeviceHost, find_host
 from ridgeline.agent.campaign.tape import Tape, tape_port
 from ridgeline.agent.console import note
 from ridgeline.agent.contract_file import LoadedContract
@@ -23,7 +24,7 @@ from ridgeline.graph.contract import Contract
 from ridgeline.graph.errors import DiskFull
 from ridgeline.graph.evidence import BenchmarkFailed, BuildResult, TestResult
 from ridgeline.graph.limits import Limits
-from ridgeline.graph.ports import Formatting, Planner, Ports, Profiler, Worker
+from ridgeline.graph.ports import Builder, Checker, Device, Formatting, Planner, Ports, Profiler, Timer, Worker
 from ridgeline.graph.record import BaselineClosed
 from ridgeline.graph.values import Value
 from ridgeline.sandbox.devices.gate import CardGate, gate_of
@@ -98,11 +99,42 @@ def connect(
         contract=contract,
         artifacts=artifacts,
     )
-    signals = StopFile(folder)
-    gate = _gate(contract, limits, signals)
-    judge = judge_of(contract, gate)
-    if place.recording is None and judge is not None and contract.task_file:
-        judge.warm_up(place.repository / place.contract_dir / contract.task_file)
+    if address := find_host(contract) if place.recording is None else "":
+        host = DeviceHost(address, workspace, limits, artifacts)
+        builder, checker, timer = (end_steps(host.port(name), folder) for name in REMOTE[:3])
+        profiler, device = end_steps(host.port("profiler"), folder), host.port("device")
+    else:
+        builder, checker, timer, profiler, device = connect_devices(
+            place, contract, limits, workspace=workspace, artifacts=artifacts
+        )
+    thinker = _open_thinker(model, workspace, place=place, artifacts=artifacts, limits=limits)
+    live = Ports(
+        planner=thinker[0] if thinker else _planner(planner, workspace, artifacts),
+        workspace=workspace,
+        builder=builder,
+        checker=checker,
+        timer=timer,
+        profiler=profiler,
+        device=device,
+        approvals=ApprovalFiles(folder, artifacts),
+        clock=WorkClock(folder),
+        signals=StopFile(folder),
+        ledger=_ledger(folder / "ledger.jsonl", later),
+        files=CampaignFiles(folder, tips_root=place.repository / TIPS),
+    )
+    make_worker = (lambda ports: _worker(thinker[1], ports, folder)) if thinker else None
+    return on_tape(live, place, later, make_worker=make_worker)
+
+
+def connect_devices(
+    place: Place, contract: Contract, limits: Limits, *, workspace: GitWorkspace, artifacts: ArtifactStore
+) -> tuple[Builder, Checker, Timer, Profiler, Device]:
+    """The adapters whose work is done on the machine with the device, not on the tape."""
+    folder = place.campaign_dir
+    gate = _gate(contract, limits, StopFile(folder))
+    judge, task = judge_of(contract, gate), place.repository / place.contract_dir / (contract.task_file or "")
+    if place.recording is None and judge is not None and task.is_file():
+        judge.warm_up(task)
     commands = Commands(
         contract=contract,
         trees=Trees(workspace, candidates=limits.candidates),
@@ -112,29 +144,18 @@ def connect(
     )
     builder = ContractBuilder(commands)
     device = LocalDevice(contract, wait_s=limits.gpu_max_wait_s, root=place.repository / place.contract_dir, gate=gate)
-    thinker = _open_thinker(model, workspace, place=place, artifacts=artifacts, limits=limits)
-    live = Ports(
-        planner=thinker[0] if thinker else _planner(planner, workspace, artifacts),
-        workspace=workspace,
-        builder=DiskChecked(end_steps(builder, folder), commands, folder),
-        checker=DiskChecked(meter_port(end_steps(ContractChecker(commands, builder), folder), gate), commands, folder),
-        timer=DiskChecked(
-            meter_port(
-                end_steps(_timer(commands, builder, artifacts=artifacts, device=device, limits=limits), folder), gate
-            ),
-            commands,
-            folder,
-        ),
-        profiler=meter_port(end_steps(_profiler(commands, builder, artifacts=artifacts, device=device), folder), gate),
-        device=device,
-        approvals=ApprovalFiles(folder, artifacts),
-        clock=WorkClock(folder),
-        signals=signals,
-        ledger=_ledger(folder / "ledger.jsonl", later),
-        files=CampaignFiles(folder, tips_root=place.repository / TIPS),
+    timer = _timer(commands, builder, artifacts=artifacts, device=device, limits=limits)
+
+    def check_disk(port: Port) -> Port:
+        return DiskChecked(port, commands, folder)  # type: ignore[return-value]
+
+    return (
+        check_disk(end_steps(builder, folder)),
+        check_disk(meter_port(end_steps(ContractChecker(commands, builder), folder), gate)),
+        check_disk(meter_port(end_steps(timer, folder), gate)),
+        meter_port(end_steps(_profiler(commands, builder, artifacts=artifacts, device=device), folder), gate),
+        device,
     )
-    make_worker = (lambda ports: _worker(thinker[1], ports, folder)) if thinker else None
-    return on_tape(live, place, later, make_worker=make_worker)
 
 
 def _ledger(path: Path, later: UnsyncedFiles) -> JsonlLedger:

@@ -90,16 +90,13 @@ def drive(
 
 
 def table(out: Annotated[Path, typer.Argument(help="Folder of a fleet.")], as_json: Json = False) -> None:
-    """The fleet as far as it is; `ridgeline serve FOLDER/campaigns` shows its campaigns live."""
-    from ridgeline.agent.attempts import read_rows
-    from ridgeline.agent.fleet.plan import Attempt, FleetFile, summarize_attempts
-    from ridgeline.agent.fleet.run import SETTINGS_FILE, list_running
-    from ridgeline.sandbox.store.json_file import read_model
+    """The fleet as far as it is; `ridgeline serve FOLDER` shows it in a browser, live."""
+    from ridgeline.agent.fleet.run import read_standing
 
-    if not (out / SETTINGS_FILE).is_file():
-        raise UserError(f"{out}: is no folder of a fleet; give the --out of `ridgeline fleet run`")
-    asked = read_model(out / SETTINGS_FILE, FleetFile)
-    _print_table(summarize_attempts(asked, read_rows(out, Attempt), list_running(out)), as_json=as_json)
+    standing = read_standing(out)
+    _print_table(standing.lines, as_json=as_json)
+    if not as_json:
+        console.say(standing.describe())
 
 
 def read_fleet(file: Path) -> "FleetFile":

@@ -42,6 +42,7 @@ def register(app: typer.Typer) -> None:
     """Add the commands."""
     app.command()(serve)
     app.command()(mcp)
+    app.command(name="device-host", hidden=True)(device_host)
 
 
 def serve(
@@ -95,3 +96,10 @@ def mcp(folders: NamedFolders = None, read_only: ReadOnly = False) -> None:
         signal.signal(number, signal.SIG_DFL)  # a thread that reads standard input would hold an orderly end for ever
     here = Path.cwd()
     serve(Roots(folders or [campaigns.repository(here) or here]), read_only=read_only)
+
+
+def device_host() -> None:
+    """What a campaign's `ssh` starts on its `device_host`: answers on standard output, until that connection ends."""
+    from ridgeline.agent.campaign.device_server import serve_standard_streams
+
+    serve_standard_streams()

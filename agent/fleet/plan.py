@@ -7,6 +7,7 @@ A campaign that fits nowhere now lets others pass it, but for at most PATIENCE o
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
@@ -124,6 +125,8 @@ class Node(Value):
     cpus: float
     gpus: float = 0.0
     arch: str = ""
+    host: str = ""
+    """Its name for people."""
 
 
 class Running(Value):
@@ -208,24 +211,47 @@ class Line(Value):
     minutes: float
     dollars: float | None
     node: str
+    """Where it runs, as far as the driver reckons, or ran last."""
     detail: str
 
 
-def summarize_attempts(fleet: FleetFile, attempts: Iterable[Attempt], running: Iterable[str] = ()) -> tuple[Line, ...]:
-    """The table, in the file's order."""
+class Standing(Value):
+    """A fleet as far as it is."""
+
+    lines: tuple[Line, ...]
+    max_parallel: int
+    budget_usd: float | None
+
+    @property
+    def dollars(self) -> float | None:
+        """What all campaigns have cost; None where a price is not known."""
+        prices = [line.dollars for line in self.lines]
+        return None if None in prices else sum(price or 0.0 for price in prices)
+
+    def describe(self) -> str:
+        """`9 of 20 concluded, 2 running, 3 blocked; 1.20 of 200.00 USD`."""
+        counts = {state: sum(line.state == state for line in self.lines) for state in ("running", "blocked", "failed")}
+        concluded = sum(line.state == "concluded" for line in self.lines)
+        words = [f"{concluded} of {len(self.lines)} concluded", *(f"{n} {state}" for state, n in counts.items() if n)]
+        price = "price unknown" if self.dollars is None else f"{self.dollars:.2f}"
+        limit = "" if self.budget_usd is None else f" of {self.budget_usd:.2f}"
+        return f"{', '.join(words)}; {price}{limit} USD"
+
+
+def summarize_attempts(
+    fleet: FleetFile, attempts: Iterable[Attempt], running: Mapping[str, str] = MappingProxyType({})
+) -> tuple[Line, ...]:
+    """The table, in the file's order. `running`: machine by campaign."""
     by_name: dict[str, list[Attempt]] = {}
     for attempt in attempts:
         by_name.setdefault(attempt.name, []).append(attempt)
-    active = set(running)
-    return tuple(
-        _summarize(entry, by_name.get(entry.name, []), running=entry.name in active) for entry in fleet.campaigns
-    )
+    return tuple(_summarize(entry, by_name.get(entry.name, []), running.get(entry.name)) for entry in fleet.campaigns)
 
 
-def _summarize(entry: Entry, attempts: Sequence[Attempt], *, running: bool) -> Line:
+def _summarize(entry: Entry, attempts: Sequence[Attempt], machine: str | None) -> Line:
     latest = attempts[-1] if attempts else Attempt(name=entry.name, number=0, result="lost")
     state: Literal["waiting", "running", "concluded", "blocked", "failed"] = "waiting"
-    if running:
+    if machine is not None:
         state = "running"
     elif latest.result in ("concluded", "failed"):
         state = latest.result
@@ -242,6 +268,6 @@ def _summarize(entry: Entry, attempts: Sequence[Attempt], *, running: bool) -> L
         attempts=len(attempts),
         minutes=sum(attempt.seconds for attempt in attempts) / 60,
         dollars=latest.dollars if attempts else 0.0,
-        node=latest.node,
+        node=latest.node if machine is None else machine,
         detail=latest.detail,
     )

@@ -117,6 +117,7 @@ class RayEngine:
                 id=str(node["NodeID"]),
                 cpus=float(node["Resources"].get("CPU", 0)),
                 gpus=float(node["Resources"].get("GPU", 0)),
+                host=str(node.get("NodeManagerHostname", "")),
                 arch=str(node.get("Labels", {}).get(ARCH_LABEL, "")),
             )
             for node in self._ray.nodes()

@@ -8,7 +8,7 @@ ended campaigns are not touched, others go on from their ledgers. On several mac
 import fcntl
 import json
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -27,6 +27,7 @@ from ridgeline.agent.fleet.plan import (
     Needs,
     Node,
     Running,
+    Standing,
     can_ever_run,
     choose_next,
     summarize_attempts,
@@ -35,6 +36,7 @@ from ridgeline.agent.fleet.ray_engine import AttemptLost
 from ridgeline.sandbox.isolation.directory_pool import discard_tree
 from ridgeline.sandbox.store.campaign_folder import request_stop
 from ridgeline.sandbox.store.durable import write_whole
+from ridgeline.sandbox.store.json_file import read_model
 
 SETTINGS_FILE, RUNNING_FILE, LOCK_FILE = "fleet.json", "running.json", "fleet.lock"
 CAMPAIGNS = "campaigns"
@@ -112,7 +114,7 @@ class Fleet:
 
     def table(self) -> tuple[Line, ...]:
         """What is known so far."""
-        return summarize_attempts(self.file, self.attempts, (item.entry.name for item in self.running))
+        return summarize_attempts(self.file, self.attempts, {item.entry.name: item.node for item in self.running})
 
     def _begin(self, waiting: list[Entry]) -> None:
         """As many as fit now."""
@@ -167,7 +169,11 @@ class Fleet:
 
     def _note_running(self) -> None:
         """For `ridgeline fleet table` beside this process."""
-        write_whole(self.folder / RUNNING_FILE, json.dumps([item.entry.name for item in self.running]).encode())
+        hosts = {node.id: node.host or node.id for node in self.engine.list_nodes()} if self.running else {}
+        write_whole(
+            self.folder / RUNNING_FILE,
+            json.dumps({item.entry.name: hosts.get(item.node, item.node) for item in self.running}).encode(),
+        )
 
     def _stop(self, why: str) -> None:
         """Ask what runs to conclude; begin nothing."""
@@ -220,14 +226,28 @@ def _alone(folder: Path) -> Iterator[None]:
         yield
 
 
-def list_running(folder: Path) -> tuple[str, ...]:
-    """Campaigns that a driver has begun and that have not ended; none where no driver works on the fleet."""
+def list_running(folder: Path) -> Mapping[str, str]:
+    """Machine of each campaign that a driver has begun and that has not ended; none where no driver works on the fleet."""
     try:
         with _alone(folder):
-            return ()
+            return {}
     except UserError:
-        text = (folder / RUNNING_FILE).read_text(encoding="utf-8") if (folder / RUNNING_FILE).exists() else "[]"
-        return tuple(json.loads(text))
+        path = folder / RUNNING_FILE
+        return read_object(path.read_text(encoding="utf-8")) if path.exists() else {}
+
+
+def is_fleet(folder: Path) -> bool:
+    """Whether a fleet was begun in the folder."""
+    return (folder / SETTINGS_FILE).is_file()
+
+
+def read_standing(folder: Path) -> Standing:
+    """A fleet from its folder, whether a driver works on it or not. Raises UserError for another folder."""
+    if not is_fleet(folder):
+        raise UserError(f"{folder}: is no folder of a fleet; give the --out of `ridgeline fleet run`")
+    file = read_model(folder / SETTINGS_FILE, FleetFile)
+    lines = summarize_attempts(file, read_rows(folder, Attempt), list_running(folder))
+    return Standing(lines=lines, max_parallel=file.max_parallel, budget_usd=file.budget_usd)
 
 
 def read_attempt(blank: Attempt, ended: Ended | AttemptLost) -> Attempt:

@@ -24,6 +24,7 @@ from ridgeline.agent.campaign.decisions import open_questions
 from ridgeline.agent.campaign.progress import Status
 from ridgeline.agent.campaign.status import state_of
 from ridgeline.agent.errors import UserError
+from ridgeline.agent.fleet.run import is_fleet
 from ridgeline.graph.errors import WorldError
 from ridgeline.graph.record import Body
 from ridgeline.graph.rules.history import fold_ledger
@@ -141,6 +142,11 @@ class Catalogue:
         self._recent_records: Recent[CampaignRecord] = Recent(KEPT)
         self._parts: Recent[object] = Recent(PARTS)
         self._wake = threading.Event()
+
+    @property
+    def fleets(self) -> tuple[Path, ...]:
+        """Those of the folders that are fleets'."""
+        return tuple(folder for folder in self._folders if is_fleet(folder))
 
     def find_campaigns(self) -> dict[str, Path]:
         """Folder of every campaign by its id."""

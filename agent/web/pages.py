@@ -13,6 +13,7 @@ from ridgeline.agent.campaign.decisions import Answer, find_question, refuse_lat
 from ridgeline.agent.campaign.evidence_pack import change_of, read_for_page
 from ridgeline.agent.campaign.progress import Course
 from ridgeline.agent.errors import UserError
+from ridgeline.agent.fleet.run import CAMPAIGNS, read_standing
 from ridgeline.agent.web.catalogue import CORE, CampaignRecord, Catalogue
 from ridgeline.agent.web.gatekeeper import NAME, source, words
 from ridgeline.agent.web.listing import (
@@ -88,6 +89,19 @@ def morning(catalogue: Catalogue, hours: int) -> str:
     )
 
 
+def fleets(catalogue: Catalogue) -> str:
+    """Every fleet that is shown: its campaigns with their gains, what they cost, and which machine holds which."""
+    stamp = catalogue.stamp()
+    names = {path: name for name, path in catalogue.find_campaigns().items()}
+    rows = {row.id: row for row in catalogue.rows()}
+    shown = []
+    for folder in catalogue.fleets:
+        standing, inside = read_standing(folder), (folder / CAMPAIGNS).resolve()
+        lines = [(line, rows.get(names.get(inside / line.name, ""))) for line in standing.lines]
+        shown.append((folder.name, standing, lines))
+    return render("web_fleet.v1.html", fleets=shown, stamp=stamp, **_top(catalogue))
+
+
 def campaign(catalogue: Catalogue, id: str, page: int = 1) -> str:
     """One campaign, with its phase and its events. `page`: of its rounds, the newest first; one beyond them is the last."""
     stamp = beat(catalogue.folder(id)).stamp  # before it is read: what comes later is told by the events
@@ -146,7 +160,7 @@ def message(catalogue: Catalogue, title: str, text: str) -> str:
 
 def _top(catalogue: Catalogue) -> dict[str, object]:
     """What the head of every page shows."""
-    return {"open": catalogue.asking()}
+    return {"open": catalogue.asking(), "has_fleets": bool(catalogue.fleets)}
 
 
 def _course(record: CampaignRecord) -> dict[str, object]:

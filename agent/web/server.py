@@ -102,6 +102,10 @@ def _campaigns(app: FastAPI, catalogue: Catalogue, streams: Streams) -> None:
     def morning(hours: Hours = 16) -> HTMLResponse:
         return HTMLResponse(pages.morning(catalogue, hours))
 
+    @app.get("/fleet")
+    def fleets() -> HTMLResponse:
+        return HTMLResponse(pages.fleets(catalogue))
+
     @app.get("/events")
     async def all_events() -> Response:
         return _stream(streams, lambda: All(stamp=catalogue.stamp()))

@@ -20,6 +20,7 @@ from langgraph.checkpoint.sqlite import SqliteSaver
 from pydantic import TypeAdapter
 from pydantic_core import to_jsonable_python
 
+from ridgeline.agent.campaign.checkpoints import Checkpoints
 from ridgeline.agent.campaign.progress import NoView
 from ridgeline.agent.campaign.runner import drive
 from ridgeline.agent.campaign.tape import ASKED_AFRESH, PROTOCOLS, Tape, TapeMiss, tape_port
@@ -101,7 +102,7 @@ def perform(request: Request, ports: Ports, ledger: Path) -> Performance:
     try:
         saver = SqliteSaver(connection, serde=JsonPlusSerializer(allowed_msgpack_modules=CHECKPOINTED))
         with _quiet():
-            drive(saver, request, ports, NoView())
+            drive(Checkpoints(saver=saver), request, ports, NoView())
     except TapeMiss as miss:
         stopped = str(miss)
     except ValueError as error:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ridgeline.agent.campaign.runner import FILE, checkpoints
+from ridgeline.agent.campaign.checkpoints import FILE, open_checkpoints
 from ridgeline.agent.campaign.tape import PROTOCOLS, Tape, tape_port
 from ridgeline.graph.loop.build import build_loop
 from ridgeline.graph.state import initial
@@ -32,8 +32,8 @@ def _run(folder: Path) -> Iterator[dict[str, Any]]:
     ports = replace(campaign.ports, files=_Lenient(store))
     ports = replace(ports, **{name: tape_port(name, getattr(ports, name), tape) for name in PROTOCOLS})
     began, marks = time.perf_counter(), []
-    with checkpoints(folder) as saver:
-        graph, given = build_loop(saver), initial(campaign.request)
+    with open_checkpoints(folder) as saved:
+        graph, given = build_loop(saved.saver), initial(campaign.request)
         for event in graph.stream(given, CONFIG, context=ports, stream_mode="tasks", durability="exit"):
             if "input" not in event and event["name"] in ("accept", "rollback"):
                 marks.append(time.perf_counter())

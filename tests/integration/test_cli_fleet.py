@@ -11,6 +11,9 @@ from ridgeline.agent.errors import UserError
 from ridgeline.agent.fleet.plan import Attempt, Entry, FleetFile, Node
 from ridgeline.agent.fleet.ray_engine import AttemptLost, drive_in_child
 from ridgeline.agent.fleet.run import Fleet, list_running
+from ridgeline.agent.web.gatekeeper import Access
+from ridgeline.agent.web.server import application
+from tests.web_calls import TOKEN, call
 
 TWO_SLOTS = (Node(id="n", cpus=2),)
 
@@ -90,7 +93,7 @@ def test_lost_attempts_go_on_and_a_second_fleet_begins_nothing_that_concluded(tm
     lines = fleet(tmp_path, again, "a", "b", "c").run()
     assert [(name, words[0]) for name, words in again.asked] == [("c", "resume")]
     assert [line.state for line in lines] == ["concluded"] * 3
-    assert list_running(tmp_path / "fleet") == ()
+    assert list_running(tmp_path / "fleet") == {}
     assert len(list(read_rows(tmp_path / "fleet", Attempt))) == 5
 
 
@@ -131,7 +134,7 @@ def test_one_driver_a_fleet(tmp_path):
     running = []
     with pytest.raises(UserError, match="another `ridgeline fleet` works on it"):
         first.run()
-    assert running == [("a",)]
+    assert running == [{"a": "n"}]
 
 
 def test_what_cannot_be_read_is_one_line(cli, tmp_path):
@@ -206,3 +209,29 @@ def test_a_start_that_was_killed_before_it_was_on_record_begins_again(tmp_path):
     cluster.begin = begin_without_ledger
     assert fleet(tmp_path, cluster, "a").run()[0].state == "concluded"
     assert [words[0] for _, words in cluster.asked] == ["run", "run", "resume"]
+
+
+def test_a_fleet_in_a_browser(cli, tmp_path):
+    answers = {"a": [concluded(2.0, dollars=1.5)], "b": [Ended(code=2, output='{"error": "<b>no</b>"}')]}
+    cluster = Cluster({**answers, "c": [concluded()]}, nodes=(Node(id="n", cpus=1, host="gpu-7"),))
+    pages = []
+
+    def look():
+        return call(application((tmp_path / "fleet",), Access(token=TOKEN)), "/fleet").text
+
+    def wait(seconds):
+        pages.append(look())
+        return Cluster.wait(cluster, seconds)
+
+    cluster.wait = wait
+    fleet(tmp_path, cluster, "a", "b", "c", budget_usd=9.0).run()
+    assert "<strong>gpu-7</strong>" in pages[0]
+    assert "0 of 3 concluded, 1 running; 0.00 of 9.00 USD" in pages[0]
+    page = look()
+    assert "<strong>gpu-7</strong>" not in page
+    assert "2 of 3 concluded, 1 failed; 1.50 of 9.00 USD" in page
+    assert "&lt;b&gt;no&lt;/b&gt;" in page
+    assert "<strong>2.00x</strong>" in page
+    assert 'href="/fleet"' in page
+    assert 'href="/fleet"' not in call(application((tmp_path,), Access(token=TOKEN)), "/").text
+    assert "2 of 3 concluded, 1 failed; 1.50 of 9.00 USD" in cli("fleet", "table", tmp_path / "fleet").out

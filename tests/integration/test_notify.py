@@ -10,6 +10,7 @@ import pytest
 
 from ridgeline.agent.campaign import notify
 from ridgeline.agent.campaign.approvals import ApprovalFiles
+from ridgeline.agent.campaign.checkpoints import Checkpoints
 from ridgeline.agent.campaign.folders import announce_server, id_of, link
 from ridgeline.agent.campaign.progress import SilentProgress, StatusView
 from ridgeline.agent.campaign.runner import drive
@@ -139,13 +140,13 @@ def test_a_campaign_tells_each_event_once_and_an_old_one_nothing(tmp_path, scrip
     notify.allow(words)
     live = StatusView(tmp_path, made.ports, SilentProgress())
     with pytest.raises(Waiting) as asked:
-        drive(made.saver, made.request, made.ports, live)
+        drive(Checkpoints(saver=made.saver), made.request, made.ports, live)
     live.end("waiting", problem=str(asked.value))
     (one,) = ApprovalFiles(tmp_path).waiting()
     decision = Decision(key=one.request.key, choice="approve", by="Ada", at="2026-11-22T09:00:00+00:00")
     ApprovalFiles(tmp_path).decide(decision)
     live = StatusView(tmp_path, made.ports, SilentProgress())
-    drive(made.saver, made.request, made.ports, live)
+    drive(Checkpoints(saver=made.saver), made.request, made.ports, live)
     live.end("concluded")
     StatusView(tmp_path, made.ports, SilentProgress()).end("concluded")
 
@@ -171,7 +172,7 @@ def test_an_event_names_the_change_and_links_its_page(tmp_path, script, monkeypa
     notify.allow(words)
     live = StatusView(tmp_path, made.ports, SilentProgress())
     with announce_server("http://127.0.0.1:8765/", (tmp_path.parent,)), pytest.raises(Waiting):
-        drive(made.saver, made.request, made.ports, live)
+        drive(Checkpoints(saver=made.saver), made.request, made.ports, live)
     with announce_server("http://127.0.0.1:8765/", (tmp_path.parent,)):
         live.end("waiting", problem="waits")
     (one,) = ApprovalFiles(tmp_path).waiting()
@@ -180,7 +181,7 @@ def test_an_event_names_the_change_and_links_its_page(tmp_path, script, monkeypa
     )
     monkeypatch.setenv("RIDGELINE_URL", "https://box.example/ridgeline/")
     live = StatusView(tmp_path, made.ports, SilentProgress())
-    drive(made.saver, made.request, made.ports, live)
+    drive(Checkpoints(saver=made.saver), made.request, made.ports, live)
     live.end("concluded")
     monkeypatch.delenv("RIDGELINE_URL")
     live.end("stopped", problem="the disk is full")

@@ -9,6 +9,7 @@ import contextlib
 import json
 import os
 import shutil
+import signal
 import socket
 import statistics
 import subprocess
@@ -28,6 +29,8 @@ from tests.soak.recorded import FEW, ROOT, TASKS, lay_out
 
 LOOK_S = 1.0
 LONGEST_S = 5400.0
+BETWEEN_S = 10.0
+"""Nodes begin one after the other."""
 MOST_DRIVERS = 12
 HEAD_GONE_S = 100.0
 """Ray's own processes end a minute after their head."""
@@ -65,7 +68,7 @@ class Cluster:
         }  # fmt: skip
         self.head: subprocess.Popen[bytes] | None = None
         self.nodes: list[subprocess.Popen[bytes]] = []
-        self.address, self._port = "", 0
+        self.address, self._port, self._added = "", 0, -BETWEEN_S
 
     def begin(self) -> None:
         """A head and two nodes, where an earlier head was, if there was one."""
@@ -85,11 +88,19 @@ class Cluster:
         self.head = self._start(*words)
         self._wait_for_port(self._port)
         self.nodes = []
-        for _ in range(2):
+
+    def mend(self) -> None:
+        """Begin what did not start, or has ended: on a busy machine Ray gives up its own start after 30 s."""
+        if self.head is not None and self.head.poll() is not None:
+            self.end()
+            self.begin()
+        self.nodes = [node for node in self.nodes if node.poll() is None]
+        if len(self.nodes) < 2 and time.monotonic() - self._added > BETWEEN_S:
             self.add_node()
 
     def add_node(self) -> None:
         """One more with a processor."""
+        self._added = time.monotonic()
         self.nodes.append(self._start(f"--address={self.address}", "--num-cpus=1"))
 
     def _start(self, *words: str) -> "subprocess.Popen[bytes]":
@@ -112,7 +123,6 @@ class Cluster:
     def kill_node(self) -> None:
         """The first one goes away with all its processes, as a machine does that loses power; another one comes."""
         _kill_tree(self.nodes.pop(0).pid)
-        self.add_node()
 
     def kill_head(self) -> None:
         """The head's own process; when the rest has noticed, a new one begins in its place."""
@@ -156,6 +166,7 @@ class Soak:
         self._tally = Tally()
         self._ledgers: dict[str, bytes] = {}
         self._cluster = Cluster(folder)
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # the cluster ends with this process
         names = [f"{TASKS[number % len(TASKS)]}-{number}" for number in range(campaigns)]
         for name in names:
             lay_out(name.partition("-")[0], folder / "kernels" / name)
@@ -174,6 +185,7 @@ class Soak:
         try:
             while time.monotonic() - began < LONGEST_S and self._tally.drivers <= MOST_DRIVERS:
                 time.sleep(LOOK_S)
+                self._cluster.mend()
                 self._look()
                 concluded = sum(row.result == "concluded" for row in self._rows())
                 if driver.poll() is not None:
@@ -219,6 +231,8 @@ class Soak:
         return "a Ray worker" if running else ""
 
     def _kill_node(self, driver: "subprocess.Popen[bytes]") -> str:
+        if len(self._cluster.nodes) < 2:
+            return ""
         self._cluster.kill_node()
         return "a node"
 

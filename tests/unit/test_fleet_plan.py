@@ -60,6 +60,7 @@ def test_the_table_tells_where_each_stands():
         Attempt(name="a", number=2, result="concluded", speedup=2.0, speedup_lower=1.9, seconds=60, dollars=None),
         Attempt(name="b", number=1, result="waiting", detail="request.md"),
     ]
-    lines = summarize_attempts(file, attempts, running=["c"])
+    lines = summarize_attempts(file, attempts, running={"c": "gpu-7"})
     assert [line.state for line in lines] == ["concluded", "blocked", "running", "waiting"]
+    assert lines[2].node == "gpu-7"
     assert (lines[0].attempts, lines[0].minutes, lines[0].speedup_lower, lines[0].dollars) == (2, 2.0, 1.9, None)
