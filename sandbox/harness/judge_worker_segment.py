@@ -56,12 +56,9 @@ class Device(cuda.Device):  # type: ignore[name-defined,misc]
         """One call: its time in ns by the device's events, and why it gave no answer. The frame's text says how."""
         if frame.kind == self._frames.PING:
             return self._time_call(entry, ()), ""
-        words = frame.text.split()
         self.driver.no_persistence()
-        if "cold" in words:
-            self.driver.fill(self._flush.data_ptr(), frame.nonce[0], len(self._flush))
         self.driver.sync()
-        if "graph" in words:
+        if frame.text == "graph":
             call, result = self._places[frame.slot].graphs[frame.placement]
             self.hold_card()
             self.driver.start()

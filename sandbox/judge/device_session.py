@@ -206,6 +206,7 @@ class DeviceSession(Session):
         """Address ranges of each size, 1 or 2: set before `open` where memory is short."""
         self.compiled = b""
         """What an earlier process of this version had compiled; set before `open`."""
+        self._flush: Tensor | None = None
         self.lane = "eager"
         """`graph`: calls are replays of what `capture` made."""
 
@@ -230,8 +231,9 @@ class DeviceSession(Session):
             buffers.write(inputs, placement)
             buffers.poison(kind, decoy, placement)
             self._sync()
-            words = ("cold " if self._task.cache == "cold" else "") + self.lane
-            frame = Frame(CALL, os.urandom(NONCE_BYTES), slot, placement, text=words)
+            if self._task.cache == "cold":
+                self._empty_cache()  # here: what a worker does for it, its candidate could leave out
+            frame = Frame(CALL, os.urandom(NONCE_BYTES), slot, placement, text=self.lane)
             answer, wall_us = self._running.exchange(frame, DONE, timeout_s=timeout_s)
             stop_us = self._running.wait_stopped().stop_us
             began = time.perf_counter_ns()
@@ -252,6 +254,16 @@ class DeviceSession(Session):
             )
         except WorkerLost as lost:
             return self._break(lost)
+
+    def _empty_cache(self) -> None:
+        """Fill the card's last cache with what is nobody's; all its processes share it."""
+        if self._chance.device.type == "cpu":
+            return
+        if self._flush is None:
+            size = 2 * int(torch.cuda.get_device_properties(0).L2_cache_size)
+            self._flush = torch.empty(size, dtype=torch.uint8, device=self._chance.device)
+        self._flush.fill_(int(self._chance.places.integers(256)))
+        self._sync()
 
     def capture_device(self, dims: Mapping[str, int]) -> str | BrokenWorker:
         """Have one call at each placement made into a graph: `graph` and its nodes, or `eager` and why not."""

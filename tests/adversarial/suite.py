@@ -113,6 +113,28 @@ def cheats(home: Path = ROOT) -> list[Case]:
     return list(_cheats(home))
 
 
+IN_CACHE = [{"label": "large", "dims": {"rows": 1024, "cols": 2048}}]
+"""A size whose arrays a card's last cache holds."""
+
+
+def attacks(home: Path = CARD) -> list[Case]:
+    """What was written against the judge's path on a card with its code at hand; each file says what it does."""
+    return [
+        Case(
+            id=path.stem,
+            kind="attack",
+            home=home,
+            task=path.parent.name,
+            dialect="triton",
+            file=path.name,
+            overlay={"shapes": IN_CACHE}
+            if path.stem in ("cold_cache_kept", "flush_read_back", "inputs_fetched")
+            else {},
+        )
+        for path in sorted((home / "attacks").glob("*/*.py"))
+    ]
+
+
 def honest(home: Path = ROOT) -> list[Case]:
     """Every honest kernel."""
     return list(_honest(home))

@@ -252,7 +252,8 @@ def case(kind: str, name: str, *, reading: bool = False, device_path: bool = Tru
     """One of the suite, as the product judges it; on a card with everything there, unless not `device_path`."""
     import suite
 
-    one = next(each for each in (suite.cheats(HERE) if kind == "cheat" else suite.honest(HERE)) if each.id == name)
+    cases = {"cheat": suite.cheats, "honest": suite.honest, "attack": suite.attacks}[kind](HERE)
+    one = next(each for each in cases if each.id == name)
     with tempfile.TemporaryDirectory() as folder:
         laid = suite.stage(one, Path(folder))
         laid_out(laid.task_file, CASE_EXTENT)
@@ -272,7 +273,7 @@ def case(kind: str, name: str, *, reading: bool = False, device_path: bool = Tru
         for key, answer in one.expect.items()
         if getattr(said, key).answer != answer
     }
-    bad = said.accepted if kind == "cheat" else said.correct.answer != "yes" or "own_work" in wrong
+    bad = said.accepted if kind != "honest" else said.correct.answer != "yes" or "own_work" in wrong
     return {
         "verdict": "WRONG" if bad else "ok",
         "unlike_expected": wrong,

@@ -1,9 +1,11 @@
 """The suite for a card once, and one task from the command line, in some minutes: what is unexpected, and a summary.
 
-    python tests/adversarial/gpu/quick.py [suite] [command] [own] [--processes 7] [--seconds 400] [--only WORD]
+    python tests/adversarial/gpu/quick.py [suite] [attacks] [command] [own] [--processes 7] [--seconds 400] [--only WORD]
+                                          [--out FILE]
 
 `suite`: all cases, reading off, judged where the card is, shared out among some processes that each keep theirs. What
 is unexpected is told at once; after `--seconds` everything is ended, and the last line has the counts.
+`attacks`: the same for what was written against the path on a card with its code at hand. `--out`: every line of JSON.
 `command`: `ridgeline judge candidate` on a softmax task of 4096x32768 against a slower version, one minute at most.
 `own`: whose work a version is, with arrays in the judge's segments and by way of the processor.
 """
@@ -86,11 +88,12 @@ class CaseProcess:
             say(f"  process {self.number} ended with {self.popen.returncode}: {tail!r}")
 
 
-def run_suite(processes: int, seconds: float, only: str) -> None:
+def run_suite(kinds: tuple[str, ...], processes: int, seconds: float, only: str, out: Path | None) -> None:
     """Every case, in an order that chance decides; a line for each that is not as it must be, as soon as it is known."""
     import suite
 
-    names = [f"cheat:{each.id}" for each in suite.cheats(HERE)] + [f"honest:{each.id}" for each in suite.honest(HERE)]
+    listed = {"cheat": suite.cheats, "honest": suite.honest, "attack": suite.attacks}
+    names = [f"{kind}:{each.id}" for kind in kinds for each in listed[kind](HERE)]
     names = [name for name in names if only in name]
     random.shuffle(names)  # where the time is short, what was judged is a sample
     began, until = time.monotonic(), time.monotonic() + seconds
@@ -119,6 +122,9 @@ def run_suite(processes: int, seconds: float, only: str) -> None:
                 lines.append(line)
                 tell_unexpected(line)
             summarize(names, lines, time.monotonic() - began)
+            if out is not None:
+                with out.open("a") as file:
+                    file.writelines(json.dumps(line) + "\n" for line in lines)
 
 
 def tell_unexpected(line: dict[str, Any]) -> None:
@@ -134,12 +140,12 @@ def summarize(names: list[str], lines: list[dict[str, Any]], took_s: float) -> N
     """The counts, in one line."""
     judged = [line for line in lines if line["ok"]]
     paths = {path: sum(line["path"] == path for line in judged) for path in {line["path"] for line in judged}}
-    accepted = [line["name"] for line in judged if line["name"].startswith("cheat") and line["accepted"]]
+    accepted = [line["name"] for line in judged if not line["name"].startswith("honest") and line["accepted"]]
     refused = [line["name"] for line in judged if line["name"].startswith("honest") and line["verdict"] != "ok"]
     seconds = sorted(line["s"] for line in judged) or [0.0]
     say(
         f"  SUMMARY {len(judged)} of {len(names)} judged in {took_s:.0f} s,",
-        f"{sum(line['name'].startswith('cheat') for line in judged)} cheats, not judged {len(lines) - len(judged)},",
+        f"{sum(not line['name'].startswith('honest') for line in judged)} cheats, not judged {len(lines) - len(judged)},",
         f"not reached {len(set(names) - {line['name'] for line in lines})}, paths {paths},",
         f"cheats accepted {len(accepted)}: {accepted}, honest refused {len(refused)}: {refused},",
         f"seconds a case: median {seconds[len(seconds) // 2]}, longest {seconds[-1]}",
@@ -220,6 +226,7 @@ def main() -> None:
     parser.add_argument("--processes", type=int, default=7)
     parser.add_argument("--seconds", type=float, default=400)
     parser.add_argument("--only", default="")
+    parser.add_argument("--out", type=Path)
     parser.add_argument("--cases")
     parser.add_argument("--until", type=float)
     given = parser.parse_args()
@@ -229,7 +236,8 @@ def main() -> None:
     sections = {
         "command": run_command,
         "own": run_own,
-        "suite": lambda: run_suite(given.processes, given.seconds, given.only),
+        "suite": lambda: run_suite(("cheat", "honest"), given.processes, given.seconds, given.only, given.out),
+        "attacks": lambda: run_suite(("attack",), given.processes, given.seconds, given.only, given.out),
     }
     for name in given.sections or sections:
         say(f"== {name}")
