@@ -7,7 +7,7 @@ from pydantic import Field
 from ridgeline.graph.contract import Contract
 from ridgeline.graph.evidence import Machine, Profiled
 from ridgeline.graph.limits import Limits
-from ridgeline.graph.record import Prompts, RoundClosed, ShapeRoof, Spec
+from ridgeline.graph.record import Champion, Prompts, RoundClosed, ShapeRoof, Spec
 from ridgeline.graph.target import Target
 from ridgeline.graph.values import Bottleneck, Cost, FileEdit, Hypothesis, LookUp, Value
 
@@ -114,6 +114,8 @@ class Briefing(Value):
     candidates: int = 1
     """Directions that may be tried side by side in the open round."""
     tips: str | None = None
+    champions: Annotated[tuple[Champion, ...], Field(exclude_if=lambda champions: not champions)] = ()
+    """Of earlier campaigns, those that cannot be tried here and may be read."""
     head: str = ""
     """sha256 of the ledger's last line: names everything above in one word."""
     parent: Annotated[Parent | None, Field(exclude_if=_unknown)] = None
@@ -146,6 +148,8 @@ class Proposal(Value):
     """To be tried side by side with it, best first, where the briefing asks for several candidates."""
     beside: Annotated[tuple[Hypothesis, ...], Field(exclude_if=lambda beside: not beside)] = ()
     """All that are tried side by side, this one among them, in their order; empty where it is tried alone."""
+    champion: Annotated[str, Field(exclude_if=lambda campaign: not campaign)] = ""
+    """The earlier campaign whose best version this is: its edits are on record, and nobody is asked for them."""
     prompts: tuple[str, ...] = ()
     cost: Cost = Cost()
 

@@ -93,6 +93,9 @@ class Limits(Value):
     patience: Annotated[int, Field(ge=1, exclude_if=_plain(5))] = 5
     """Generations without `min_rel_improve` after which search mode `evolve` ends."""
     min_rel_improve: Annotated[float, Field(ge=0, exclude_if=_plain(0.01))] = 0.01
+    warm_start: Annotated[bool, Field(exclude_if=_plain(False))] = False
+    """Best versions of earlier campaigns of the same operator, machine and language are candidates of the first question,
+    judged again from nothing. False begins from the original alone, as campaigns did before this limit was."""
     final_pairs: int = Field(default=8, ge=3)
     """Pairs of the champion-versus-original test."""
     shape_guard: float = Field(default=0.02, ge=0)
@@ -195,7 +198,7 @@ class Limits(Value):
 
 
 PRESETS: dict[Preset, Limits] = {
-    "evidence": Limits(lost_in_a_row=3, calibration_looks=(4, 6, 8, 12), calibration_late=True),
+    "evidence": Limits(lost_in_a_row=3, calibration_looks=(4, 6, 8, 12), calibration_late=True, warm_start=True),
     "campaign": Limits(preset="campaign", repair_builds=False, max_restarts=0),
     "router": Limits(preset="router", repair_builds=False, split=False, write_baseline=True, max_restarts=3),
     "autonomous": Limits(

@@ -11,7 +11,7 @@ from ridgeline.graph.evidence import Benchmark, BenchmarkFailed, Ceilings, Compa
 from ridgeline.graph.limits import Limits
 from ridgeline.graph.target import Goal, Target
 from ridgeline.graph.trial import Judged, Repair, find_proposal
-from ridgeline.graph.values import SCHEMA, Artifact, Bottleneck, Bucket, Cost, Hypothesis, Instant, Value
+from ridgeline.graph.values import SCHEMA, Artifact, Bottleneck, Bucket, Cost, FileEdit, Hypothesis, Instant, Value
 
 
 def _nothing(value: object) -> bool:
@@ -88,6 +88,25 @@ class FirstKernel(Value):
     cost: Cost = Cost()
 
 
+class Champion(Value):
+    """The best version of an earlier, concluded campaign of the same operator, machine and language."""
+
+    campaign: str
+    """Name of the campaign that made it."""
+    commit: str
+    """Of that campaign's branch."""
+    speedup: float
+    """Over its own original, by its own final test: a number of another day, which nothing here rests on."""
+    lower: float
+    """Lower bound of that."""
+    hypothesis: Hypothesis
+    """What it is tried as."""
+    files: tuple[FileEdit, ...]
+    """What is in it of the files that it changed."""
+    mismatch: Annotated[str, Field(exclude_if=lambda why: not why)] = ""
+    """Why it cannot be tried here, and is shown as text alone; empty where it can."""
+
+
 class Opened(Value):
     kind: Literal["opened"] = "opened"
     target: Target
@@ -118,6 +137,8 @@ class Opened(Value):
     """The minimal project of the unmodified code, in workspace mode."""
     first_kernel: Annotated[FirstKernel | None, Field(exclude_if=_none)] = None
     """The first kernel, where the planner wrote it: `base_commit` is the one that holds it."""
+    champions: Annotated[tuple[Champion, ...], Field(exclude_if=_nothing)] = ()
+    """Of earlier campaigns, best first, as they were found when the campaign began."""
 
     @property
     def upstream_commit(self) -> str:

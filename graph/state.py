@@ -8,7 +8,7 @@ from ridgeline.graph.contract import Contract
 from ridgeline.graph.evidence import Benchmark, BenchmarkFailed, Ceilings, Comparison, Machine, Profiled, TestResult
 from ridgeline.graph.limits import Limits
 from ridgeline.graph.ports import Base
-from ridgeline.graph.record import FirstKernel, Spec, StopCheck
+from ridgeline.graph.record import Champion, FirstKernel, Spec, StopCheck
 from ridgeline.graph.target import Target
 from ridgeline.graph.trial import Judged, Trial
 from ridgeline.graph.values import SCHEMA, Bottleneck, Value
@@ -40,6 +40,8 @@ class Request(Value):
     """As in `Opened`; records older than this field have none."""
     specs: tuple[Spec, ...] = ()
     """What the documents say of this product; the shell reads them, the graph reads no file."""
+    champions: tuple[Champion, ...] = ()
+    """Of earlier campaigns; the shell finds them."""
 
 
 class Setting(Value):

@@ -44,6 +44,8 @@ class Proposed(Value):
     """What was done in its work tree, where it is a deep round; None in others."""
     parent: Annotated[int | None, Field(exclude_if=_none)] = None
     """The round whose code it changes, 1 for the original; None where that is the best version."""
+    champion: Annotated[str, Field(exclude_if=_none)] = ""
+    """The earlier campaign whose best version this is; empty where the change is new."""
 
 
 class Repair(Value):

@@ -44,11 +44,12 @@ from ridgeline.graph.errors import (
     SchemaMismatch,
     StateDamaged,
 )
+from ridgeline.graph.evidence import Machine
 from ridgeline.graph.limits import Limits
 from ridgeline.graph.loop.build import build_loop
 from ridgeline.graph.loop.context import reopen_round, restore_files
 from ridgeline.graph.ports import Base, Files, Ports
-from ridgeline.graph.record import BaselineClosed, Concluded, Opened, RoundClosed, Spec, StopCheck
+from ridgeline.graph.record import BaselineClosed, Champion, Concluded, Opened, RoundClosed, Spec, StopCheck
 from ridgeline.graph.reports.logs import performance
 from ridgeline.graph.rules.calibration import list_alarms
 from ridgeline.graph.rules.cost import final_validation_s
@@ -59,6 +60,7 @@ from ridgeline.graph.rules.result import compute_result
 from ridgeline.graph.standing import History
 from ridgeline.graph.state import BRANCHES, Request, State, initial
 from ridgeline.graph.stats.sequential import smallest_visible_gain
+from ridgeline.graph.target import Target
 from ridgeline.graph.values import SCHEMA, Artifact, Cost
 from ridgeline.prompts.render import render
 from ridgeline.sandbox.devices.lease import lease, telling
@@ -232,6 +234,8 @@ class StartRequest:
     progress: Progress
     notify: tuple[str, ...] = ()
     """Command that is told of events, its program as a path; empty for none."""
+    memory: tuple[Path, ...] = ()
+    """Folders with more campaigns whose best versions are tried first; the repository's own are looked at anyway."""
     campaign_dir: Path | None = None
     """Where to keep the campaign; None means `<repository>/agent/workspace/<campaign>`."""
 
@@ -266,8 +270,10 @@ def start(start_request: StartRequest, *, recording: Path | None = None) -> Outc
                 recording=recording.resolve() if recording else None,
             )
             original = _read_request(recording) if recording else None
+            champions = original.champions if original else _remember(start_request, request, repository)
             request = request.model_copy(
                 update={
+                    "champions": champions,
                     "campaign": place.campaign_dir.name,
                     "specs": specs,
                     "counts_work": original.counts_work if original else True,
@@ -481,15 +487,36 @@ def _request(request: StartRequest, created: str, contract_path: str) -> Request
     )
 
 
-def _derive_name(start_request: StartRequest, request: Request, repository: Path) -> str:
-    """The campaign's derived name, made unique by a number. Questions are asked before anything is made."""
+def _remember(start_request: StartRequest, request: Request, repository: Path) -> tuple[Champion, ...]:
+    """Champions of earlier campaigns, each told in a line; none without a warm start."""
+    if not request.limits.warm_start:
+        return ()
+    from ridgeline.agent.campaign.champions import find_champions
 
+    root = start_request.contract.root
+    champions, problems = find_champions(
+        *_resolve_target(start_request, request),
+        root=root,
+        repository=repository,
+        memory=(*roots(request.contract, root), *start_request.memory),
+    )
+    for problem in problems:
+        note(f"warm start: {problem}")
+    for champion in champions:
+        fate = f"is shown as text alone: {champion.mismatch}" if champion.mismatch else "judged again here"
+        note(f"warm start: champion of {champion.campaign} ({champion.speedup:.2f}x there), {fate}")
+    return champions
+
+
+def _resolve_target(start_request: StartRequest, request: Request) -> tuple[Target, Machine]:
+    """What is optimized, and the machine. Raises NeedsAnswer with all that is missing or contradictory."""
+    machine = machine_of(request.contract)
     target = resolve_target(
         request.contract,
         instruction=request.instruction,
         created=request.created,
         contract_path=request.contract_path,
-        machine=machine_of(request.contract),
+        machine=machine,
         overrides=dict(start_request.overrides),
         branch_prefix=BRANCHES.get(request.limits.preset, "optimize"),
     )
@@ -499,6 +526,12 @@ def _derive_name(start_request: StartRequest, request: Request, repository: Path
         raise NeedsAnswer(
             "\n".join(f"{flag_names.get(q.field, where + q.field)}: {q.message}" for q in target.questions)
         )
+    return target, machine
+
+
+def _derive_name(start_request: StartRequest, request: Request, repository: Path) -> str:
+    """The campaign's derived name, made unique by a number. Questions are asked before anything is made."""
+    target, _ = _resolve_target(start_request, request)
     names = (target.campaign if n == 1 else f"{target.campaign}_{n}" for n in range(1, 10_000))
     git, workspace = Repository(repository).git, repository / "agent" / "workspace"
 

@@ -101,6 +101,13 @@ NotifyTest = Annotated[bool, typer.Option("--notify-test", help="Send --notify a
 Wiki = Annotated[
     list[Path] | None, typer.Option("--wiki", help="Folder of documents that a model may look up too; repeatable.")
 ]
+WarmFrom = Annotated[
+    list[Path] | None,
+    typer.Option(
+        help="Folder with campaigns whose best versions are tried first, beside this repository's own; repeatable."
+        " None at all: --set warm_start=off."
+    ),
+]
 Repair = Annotated[
     bool, typer.Option("--repair", help="Mend what ledger, tape and commits allow; what is replaced is kept beside.")
 ]
@@ -138,6 +145,7 @@ def run(
     target: Targets = None,
     directory: Directory = None,
     wiki: Wiki = None,
+    warm_from: WarmFrom = None,
     notify: Notify = None,
     notify_test: NotifyTest = False,
     as_json: Json = False,
@@ -161,6 +169,7 @@ def run(
         planner=planner or os.environ.get("RIDGELINE_PLANNER", "catalog"),
         overrides=pairs("--target", target or []),
         directory=directory,
+        memory=_require_folders(warm_from or []),
         model=choice,
         notify=_remember_receiver(notify),
     )
@@ -248,6 +257,7 @@ def launch(
     planner: str = "catalog",
     overrides: dict[str, str] | None = None,
     directory: Path | None = None,
+    memory: tuple[Path, ...] = (),
     model: "Choice | None" = None,
     notify: tuple[str, ...] = (),
 ) -> "Outcome":
@@ -275,6 +285,7 @@ def launch(
             overrides=overrides or {},
             progress=progress(),
             notify=notify,
+            memory=memory,
             campaign_dir=directory.absolute() if directory else None,
         )
     )
@@ -326,6 +337,14 @@ def _try_out(command: str | None, *, as_json: bool) -> None:
         console.emit({"sent": True})
     else:
         console.say("sent; look whether it arrived")
+
+
+def _require_folders(places: list[Path]) -> tuple[Path, ...]:
+    """Folders of `--warm-from`. Raises UserError for one that is none."""
+    for place in places:
+        if not place.is_dir():
+            raise UserError(f"--warm-from: {place}: no such folder; give one with campaigns in it")
+    return tuple(place.resolve() for place in places)
 
 
 def _load_contract(contract: Path, wikis: list[Path]) -> "LoadedContract":

@@ -386,8 +386,14 @@ class Context:
         return self._fit("\n".join(f"- {clip_line(line, 400)}" for line in self._briefing.directions), tokens)
 
     def _tips(self, tokens: int) -> str:
-        """Hints that the operator of the campaign gave."""
-        return self._fit(self._briefing.tips or "", tokens)
+        """Lessons of earlier campaigns, and the champions of theirs that cannot be tried here."""
+        champions = (
+            f"Best version of campaign {champion.campaign}, {champion.speedup:.2f}x there, no candidate here"
+            f" ({champion.mismatch}); {edit.path}:\n{edit.text}"
+            for champion in self._briefing.champions
+            for edit in champion.files
+        )
+        return self._fit("\n\n".join((*filter(None, (self._briefing.tips,)), *champions)), tokens)
 
 
 def describe_hypothesis(hypothesis: Hypothesis, score: str = "") -> str:

@@ -132,6 +132,7 @@ def make_briefing(state: State, ports: Ports, *, before: str | None = None) -> B
         terms=describe_terms(history),
         candidates=count_candidates(history),
         tips=history.opened.tips,
+        champions=tuple(champion for champion in history.opened.champions if champion.mismatch),
         head=lines[-1].sha256,
         parent=parent,
     )

@@ -31,6 +31,7 @@ from ridgeline.graph.rules.acceptance import choose_measurement
 from ridgeline.graph.rules.archive import Solution, find_origin
 from ridgeline.graph.rules.audit import classify_simulation, find_refusal, list_weight_caches
 from ridgeline.graph.rules.bottleneck import classify_bottleneck
+from ridgeline.graph.rules.champion import list_champions, propose_beside, write_champion
 from ridgeline.graph.rules.change import explain_forbidden, explain_several_changes
 from ridgeline.graph.rules.deep import find_deep_wish, make_hypothesis
 from ridgeline.graph.rules.early_end import explain_early_end
@@ -114,12 +115,12 @@ def propose(state: State, runtime: Runtime[Ports]) -> Update:
     if (deep := find_deep_wish(read_history(ports, before=f"round-{analysis.round}"))) is not None:
         return _begin_deep(deep, analysis, ports)
     briefing = make_briefing(state, ports)
-    proposal = ports.planner.propose(briefing)
+    history = read_history(ports, before=f"round-{analysis.round}")
+    proposal = propose_beside(list_champions(history, briefing.candidates), briefing, ports.planner.propose)
     if proposal.hypothesis is None:
         exhausted = proposal.exhausted or "the planner has no further direction"
         return {"exhausted": exhausted, "trial": None, "proposal": proposal, "queue": (), "rivals": ()}
     others = tuple(other for other in proposal.others if other.hypothesis is not None)[: briefing.candidates - 1]
-    history = read_history(ports, before=f"round-{analysis.round}")
     stamped = history.opened.stamps_edits
     start = Proposed(
         round=analysis.round,
@@ -131,6 +132,7 @@ def propose(state: State, runtime: Runtime[Ports]) -> Update:
         searches=proposal.searches,
         beside=analysis.round if others else None,
         parent=None if briefing.base_round == briefing.best_round else briefing.base_round,
+        champion=proposal.champion,
     )
     _write_plan(start, analysis, history, ports)
     return {"trial": _bar_proposal(start), "proposal": proposal, "queue": others, "rivals": ()}
@@ -201,9 +203,10 @@ def line_up(state: State, runtime: Runtime[Ports]) -> Update:
         hypothesis=hypothesis,
         opened_at=before.opened_at,
         written_at=before.written_at,
-        prompts=before.prompts,
+        prompts=() if queue[0].champion else before.prompts,
         beside=before.beside,
         parent=before.parent,
+        champion=queue[0].champion,
     )
     analysis, ports = read_analysis(state), runtime.context
     _write_plan(start, analysis, read_history(ports, before=f"round-{analysis.round}"), ports)
@@ -286,7 +289,11 @@ def draft(state: State, runtime: Runtime[Ports]) -> Update:
     trial, proposal = state["trial"], state["proposal"]
     assert isinstance(trial, Proposed)
     assert proposal is not None
-    answer = runtime.context.planner.draft(_brief_about(trial, state, runtime.context), proposal)
+    answer = (
+        write_champion(trial, read_history(runtime.context))
+        if trial.champion
+        else runtime.context.planner.draft(_brief_about(trial, state, runtime.context), proposal)
+    )
     if not answer.edits:
         detail = answer.refusal or "the planner gave no edits"
         # a refusal was asked for too: what it cost stays with the round
@@ -580,8 +587,8 @@ def _run_original_again(ports: Ports) -> tuple[TestOutput, ...]:
 
 
 def count_repairs_left(drafted: Drafted, limits: Limits) -> int:
-    """How often the planner may still be asked to mend this draft: never, where a person wrote it."""
-    return 0 if drafted.proposed.author else limits.max_repairs - len(drafted.repairs)
+    """How often the planner may still be asked to mend this draft: never, where a person or an earlier campaign wrote it."""
+    return 0 if drafted.proposed.author or drafted.proposed.champion else limits.max_repairs - len(drafted.repairs)
 
 
 def repair(state: State, runtime: Runtime[Ports]) -> Update:
@@ -710,7 +717,8 @@ def decide(state: State, runtime: Runtime[Ports]) -> Update:
     """The verdict; of several candidates one for each, and the one that is kept goes on."""
     history, contestants = read_history(runtime.context), list_contestants(state)
     best, limits = fold.standing(history), history.limits
-    if find_proposal(contestants[-1]).author or len(contestants) > 1:
+    start = find_proposal(contestants[-1])
+    if start.author or start.champion or len(contestants) > 1:
         # a person is asked what becomes of an edit, not the planner; of several candidates another one may be kept
         limits = limits.model_copy(update={"split": False})
     judged: list[Judged] = []

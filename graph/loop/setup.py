@@ -255,6 +255,7 @@ def recall(state: State, runtime: Runtime[Ports]) -> Update:
             stamps_edits=request.stamps_edits,
             minimal=ports.workspace.extract(base.commit) if target.execution_mode == "workspace" else None,
             first_kernel=setting.first_kernel,
+            champions=request.champions,
         )
     )
     ports.ledger.append(make_roofline_record(setting.ceilings, setting.machine, request.specs))

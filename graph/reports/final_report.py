@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from ridgeline.graph.evidence import Benchmark, TestResult
 from ridgeline.graph.finding import Finding
-from ridgeline.graph.record import Attribution, Concluded, RoundClosed
+from ridgeline.graph.record import Attribution, Champion, Concluded, RoundClosed
 from ridgeline.graph.reports import figures
 from ridgeline.graph.reports.archive import describe_archive
 from ridgeline.graph.reports.machine import against, noise_lines, nothing_to_gain
@@ -13,6 +13,7 @@ from ridgeline.graph.reports.result import headline as said_of
 from ridgeline.graph.reports.rounds import CANDIDATE_COLUMNS, candidate_rows, is_beside_others
 from ridgeline.graph.reports.text import cell, command, interval, line, minute, table
 from ridgeline.graph.rules.audit import describe_settlement
+from ridgeline.graph.rules.champion import find_tried, multiply_gains
 from ridgeline.graph.rules.cost import device_minutes
 from ridgeline.graph.rules.early_end import note_silent_test
 from ridgeline.graph.rules.history import accepted_rounds, rolled_back_rounds, total_cost
@@ -50,6 +51,7 @@ def render_final_report(history: History) -> str:
         predictions=predictions(history),
         beside=describe_candidates(history),
         archive=describe_archive(history),
+        memory=describe_memory(history),
         next_steps=next_steps(history),
         audit=audit(history),
         overfit=[f"round-{number}" for number in overfit_in_lineage(history)],
@@ -271,6 +273,34 @@ def describe_candidates(history: History) -> str:
     firsts = [f"round-{closed.beside}" for closed in history.rounds if is_beside_others(closed)]
     asked = [("" if at and firsts[at - 1] == first else first) for at, first in enumerate(firsts)]
     return table(("Question", *CANDIDATE_COLUMNS), [(first, *row) for first, row in zip(asked, rows, strict=True)])
+
+
+def describe_memory(history: History) -> list[str]:
+    """What earlier campaigns gave and what is new here, a line each; none where no champion was found."""
+    champions = history.opened.champions
+    lines = [f"{_name_champion(champion)}: {_describe_fate(champion, history)}" for champion in champions]
+    for words, remembered in (("From memory", True), ("New here", False)):
+        if champions and (gain := multiply_gains(history, remembered=remembered)) is not None:
+            lines.append(f"{words}: the kept rounds' own gains, multiplied: {gain:.2f}x")
+    return lines
+
+
+def _name_champion(champion: Champion) -> str:
+    """The champion with its number, which is of another campaign."""
+    return f"Champion of campaign `{champion.campaign}` ({champion.speedup:.2f}x there, at least {champion.lower:.2f}x)"
+
+
+def _describe_fate(champion: Champion, history: History) -> str:
+    """What became of a champion here."""
+    if champion.mismatch:
+        return f"shown as text alone, since it cannot be tried here: {cell(champion.mismatch, 300)}"
+    closed = find_tried(champion, history)
+    if closed is None:
+        return "not tried"
+    verdict = closed.judged.verdict
+    fate = "kept" if closed.accepted else f"not kept ({verdict.reason})"
+    gain = interval(verdict.gain, verdict.lower, verdict.upper)
+    return f"judged again here as round-{closed.round}: {fate}, {gain}"
 
 
 def ineffective_rows(rounds: Sequence[RoundClosed]) -> list[tuple[str, str, str]]:

@@ -12,6 +12,7 @@ from ridgeline.graph.reports.final_report import (
     comparison,
     decisions,
     describe_candidates,
+    describe_memory,
     environment_table,
     reproduce,
 )
@@ -122,6 +123,11 @@ def _parts(history: History) -> list[Part]:
         ("kept", "What was kept", markdown(final_report.effective(history))),
         *([("beside", "Tried side by side", markdown(beside))] if (beside := describe_candidates(history)) else []),
         *([("archive", "Archive", markdown(archive))] if (archive := describe_archive(history)) else []),
+        *(
+            [("memory", "Warm start", markdown("\n".join(f"- {item}" for item in memory)))]
+            if (memory := describe_memory(history))
+            else []
+        ),
         ("lost", "What did not work", markdown(describe_losses(history))),
         ("predictions", "Predictions against measurements", markdown(describe_predictions(history))),
         ("audit", "Where the gain comes from", markdown(final_report.audit(history))),
