@@ -1,14 +1,15 @@
 """Check the hardware numbers in a campaign's files against the knowledge base and against what its ledger holds."""
 
-import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ridgeline.agent.campaign import folders as campaigns
 from ridgeline.agent.errors import UserError
+from ridgeline.sandbox.store.json_file import NotJson, parse_json
 
 if TYPE_CHECKING:
+    from ridgeline.graph.record import Spec
     from ridgeline.knowledge.claims import ClaimsChecked
     from ridgeline.knowledge.library import Library
     from ridgeline.knowledge.registered import MeasuredNumber
@@ -29,12 +30,17 @@ def numbers(campaign: str, library: "Library") -> "ClaimsChecked":
 
 
 def wikis_of(campaign: str) -> tuple[Path, ...]:
-    """Folders that the campaign's contract attached. Raises `UserError` for one that cannot be read any more."""
+    """Folders that the campaign's contract attached.
+
+    Raises `UserError` for one that cannot be read any more, `StateDamaged` for a campaign whose request cannot.
+    """
     folder = Path(campaign) if Path(campaign).is_dir() else campaigns.find(campaign)
-    request_path = folder / "request.json"
-    document = json.loads(_text(request_path)) if request_path.is_file() else {}
-    names = document.get("request", {}).get("contract", {}).get("knowledge", {}).get("wiki", ())
-    wikis = [Path(document["repository"]) / document["contract_dir"] / name for name in names]
+    if not (folder / campaigns.REQUEST).is_file():
+        return ()
+    from ridgeline.agent.campaign.state_files import read_manifest
+
+    manifest = read_manifest(folder)
+    wikis = roots(manifest.request.contract, Path(manifest.repository) / manifest.contract_dir)
     return require_readable(wikis, f"{folder.name}: knowledge.wiki")
 
 
@@ -45,22 +51,24 @@ def read_measured_specs(ledger: Path) -> Iterator["MeasuredNumber"]:
     if not ledger.is_file():
         return
     for line in _text(ledger).splitlines():
-        body = _body(line)
+        for spec in _read_specs(line):
+            if spec.value is not None:
+                yield MeasuredNumber(metric=spec.metric, value=spec.value, unit=spec.unit)
+
+
+def _read_specs(line: str) -> Sequence["Spec"]:
+    """Those in a ledger's line; none in one that was cut off by a crash, or is damaged."""
+    from pydantic import TypeAdapter, ValidationError
+
+    from ridgeline.graph.record import Spec
+
+    try:
+        body = parse_json(line.encode())["body"]
         # the baseline's line has the ceilings that were measured a second time, where any were
         entry = body if body.get("kind") == "roofline" else body.get("roofline") or {}
-        for spec in entry.get("specs", ()):
-            if isinstance(spec.get("value"), int | float):
-                yield MeasuredNumber(metric=spec["metric"], value=spec["value"], unit=spec["unit"])
-
-
-def _body(line: str) -> dict[str, Any]:
-    """Body of a ledger's line; empty for one that was cut off by a crash."""
-    try:
-        document = json.loads(line)
-    except json.JSONDecodeError:
-        return {}
-    body = document.get("body") if isinstance(document, dict) else None
-    return body if isinstance(body, dict) else {}
+        return TypeAdapter(tuple[Spec, ...]).validate_python(entry.get("specs", ()))
+    except (NotJson, ValidationError, KeyError, TypeError, AttributeError):
+        return ()
 
 
 def _text(path: Path) -> str:

@@ -205,6 +205,9 @@ def _write_request(campaign: Path, history: History, tell: Callable[[str], None]
         version=opened.version,
         campaign=opened.target.campaign,
         specs=history.roofline.specs if history.roofline else (),
+        counts_work=opened.counts_work,
+        steerable=opened.stamps_edits or _was_steered(campaign),
+        stamps_edits=opened.stamps_edits,
     )
     manifest = Manifest(
         repository=str(root),
@@ -217,6 +220,12 @@ def _write_request(campaign: Path, history: History, tell: Callable[[str], None]
     write_manifest(campaign, manifest)
     server = "; a --base-url, fallbacks and a price of the model are lost" if opened.planner.startswith("llm:") else ""
     tell(f"{folders.REQUEST}: written again from the ledger{server}")
+
+
+def _was_steered(campaign: Path) -> bool:
+    """Whether its tape says what a person changed, or nothing: of campaigns that stamp no edits not all asked."""
+    tape = campaign / TAPE
+    return tape.is_file() and b'"port":"signals","method":"steering"' in tape.read_bytes()
 
 
 def _drop_bad_answers(campaign: Path, tell: Callable[[str], None]) -> None:

@@ -65,8 +65,10 @@ def read_problem(text: str, sources: Mapping[str, str], *, name: str, file: str)
 def _read(text: str, file: str) -> dict[str, object]:
     try:
         fields = yaml.safe_load(text)
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, ValueError) as error:  # ValueError: a scalar that has no value, such as 2026-13-01
         raise FormatError(f"{file}: is not YAML ({' '.join(str(error).split())}); correct it") from None
+    except RecursionError:
+        raise FormatError(f"{file}: is nested too deep; correct it") from None
     if not isinstance(fields, dict):
         raise FormatError(f"{file}: holds no fields; see gpu-mode/reference-kernels for a task.yml")
     return fields

@@ -99,6 +99,12 @@ def unlink_object(campaign: Path, name: str) -> None:
     (objects / name[:2] / name[2:]).unlink()
 
 
+def list_switches(campaign: Path) -> dict[str, bool]:
+    """What the campaign's request says of how it runs."""
+    request = json.loads((campaign / "request.json").read_bytes())["request"]
+    return {name: value for name, value in request.items() if isinstance(value, bool)}
+
+
 DAMAGES = {
     "an empty ledger": (lambda c: (c / "ledger.jsonl").write_bytes(b""), "ledger.jsonl: is empty, but"),
     "not a number": (lambda c: replace_line(c / "ledger.jsonl", 4, b'{"x":NaN}'), "line 4: holds NaN"),
@@ -133,6 +139,7 @@ def test_commands_agree_on_damage_and_a_repair_loses_nothing(campaigns, campaign
     assert tell(capsys, "fsck", campaign)[0] == 2
     assert tell(capsys, "fsck", campaign, "--repair") == (0, "")
     assert tell(capsys, "status", campaign) == (0, "")
+    assert list_switches(campaign) == {"counts_work": True, "steerable": True, "stamps_edits": True}
     assert tell(capsys, "resume", campaign)[0] == 0
     assert (campaign / "ledger.jsonl").read_bytes() == whole_ledger(campaigns)
 

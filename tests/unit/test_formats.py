@@ -218,6 +218,8 @@ def test_a_task_yml_becomes_one_file_for_any_device(tmp_path):
         ("benchmarks:", "sizes:", ""),
         ("files:", "parts:", "files: missing"),
         ("lang: py", "lang: [", "is not YAML"),
+        ("lang: py", "since: 2026-13-01", "is not YAML (month must be in 1..12)"),
+        ("lang: py", f"lang: {'[' * 3000}", "is nested too deep"),
         ("  - {size: 128, seed: 5}", "  - 5", "benchmarks: is no list of cases"),
     ],
 )

@@ -7,7 +7,15 @@ import pytest
 from ridgeline.agent.campaign.runner import tell_of_edits
 from ridgeline.agent.contract_file import load, schema, with_wikis
 from ridgeline.agent.errors import UserError
-from ridgeline.agent.knowledge_folders import require_readable, roots, unreadable, unsound
+from ridgeline.agent.knowledge_folders import (
+    read_measured_specs,
+    require_readable,
+    roots,
+    unreadable,
+    unsound,
+    wikis_of,
+)
+from ridgeline.graph.errors import StateDamaged
 from ridgeline.graph.state import Request
 from tests.builders import make_limits
 from tests.knowledge_base import FILES, GEMM, PRODUCT, write_base
@@ -139,3 +147,19 @@ def test_a_resumed_campaign_tells_of_an_edited_list_and_not_of_its_own(project, 
     )
     tell_of_edits(project(**({"wiki": wiki} if wiki else {})), request)
     assert ("was changed after the campaign began" in caplog.text) == told
+
+
+@pytest.mark.parametrize(
+    "line", [b"[1]", b'{"body":3}', b'{"body":{"kind":"roofline","specs":[{"value":1}]}}', b"{", b"9" * 5000]
+)
+def test_a_damaged_line_of_a_ledger_holds_no_number(tmp_path, line):
+    whole = b'{"body":{"kind":"roofline","specs":[{"metric":"peak","value":2.0,"unit":"TB/s","source":"measured"}]}}'
+    (tmp_path / "ledger.jsonl").write_bytes(line + b"\n" + whole + b"\n")
+    assert [number.value for number in read_measured_specs(tmp_path / "ledger.jsonl")] == [2.0]
+
+
+@pytest.mark.parametrize("request_text", ["", "[]", '{"schema":1,"request":[]}'])
+def test_a_damaged_request_of_a_campaign_is_named(tmp_path, request_text):
+    (tmp_path / "request.json").write_text(request_text)
+    with pytest.raises(StateDamaged, match=r"request\.json"):
+        wikis_of(str(tmp_path))
