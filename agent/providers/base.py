@@ -190,20 +190,36 @@ def without_keys(text: str, environment: Mapping[str, str] | None = None) -> str
     return text
 
 
+ESCAPE = re.compile(r"(?<!\\)((?:\\\\)*)\\u00([2-7][0-9a-fA-F])")
+"""A letter of ASCII as JSON may write it."""
+
+
 def without_secrets(text: str) -> str:
     """An answer as it may enter a campaign: without the values of secret variables, and without keys of others."""
-    return KEY.sub("[key]", without_keys(text))
+    unescaped = _spell_out(text)
+    safe = KEY.sub("[key]", without_keys(unescaped))
+    return text if safe == unescaped else safe
 
 
 def find_secret(text: str) -> str:
     """Line and kind of the first thing that `without_secrets` takes out, never the thing itself; empty for none."""
-    for number, line in enumerate(text.splitlines(), start=1):
+    for number, line in enumerate(_spell_out(text).splitlines(), start=1):
         for value, name in _secrets(os.environ):
             if value in line:
                 return f"line {number} has the value of {name}"
         if KEY.search(line):
             return f"line {number} has what looks like a key"
     return ""
+
+
+def _spell_out(text: str) -> str:
+    """The same JSON with its escaped letters as they are, save quotes and backslashes, which must stay escaped."""
+
+    def spell(match: re.Match[str]) -> str:
+        letter = chr(int(match[2], 16))
+        return match[0] if letter in '"\\' or letter == "\x7f" else match[1] + letter
+
+    return ESCAPE.sub(spell, text)
 
 
 def plain(text: str, *, limit: int) -> str:

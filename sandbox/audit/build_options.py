@@ -35,8 +35,10 @@ SHORT = re.compile(r"-[IlLTexo].*|@.+")
 """Options that mean something else to other programs."""
 OUTPUT = re.compile(
     r"(?:-?-Map|-?-output(?:-file|-directory)?|-?-odir|-?-keep-dir|-?-dependency-(?:file|output)|-?-out-implib"
-    r"|-dump(?:dir|base(?:-ext)?)|-aux-info|-auxbase(?:-strip)?|-?-serialize-diagnostics|-index-store-path|--?M[MDFP]*|-o|-a[a-z]*"
-    r"|-f(?:dump|opt-info|profile|callgraph-info|time-trace|optimization-record|crash-diagnostics|modules-cache)[\w-]*)=?(.*)"
+    r"|-dump(?:dir|base(?:-ext)?)|-aux-info|-auxbase(?:-strip)?|-?-serialize-diagnostics|-index-store-path|--?M[MDFPJ]*|-o|-a[a-z]*"
+    r"|-?-save-temps|-time|-?-print-map-file|-?-lto-obj-path|-?-stats"
+    r"|-f(?:dump|opt-info|profile|callgraph-info|time-trace|(?:save-)?optimization-record|crash-diagnostics|modules-cache)[\w-]*"
+    r"|-fdiagnostics-[\w-]*output=[\w:,=-]*file)=?(.*)"
 )
 """Options of compilers, assemblers and linkers whose value is a place that is written to."""
 OUTSIDE = re.compile(r"(?!/dev/null$)(?:/|~|\$[({]?(?:HOME|TMPDIR|TMP|TEMP|XDG_\w+)\b|(?:.*/)?\.\.(?:/|$))")

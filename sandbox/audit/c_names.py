@@ -59,6 +59,7 @@ def hits(source: CSource) -> Iterator[Hit]:
         ):
             yield Hit(rule="reads-reference", line=line)
     yield from _early(source)
+    yield from _strangers(source)
 
 
 def external_symbols(source: CSource) -> Iterator[Symbol]:
@@ -144,10 +145,25 @@ def _parenthesized_definitions(source: CSource) -> Iterator[Symbol]:
 
 def _aliases(source: CSource) -> Iterator[Symbol]:
     """`__attribute__((alias("f")))` and its kin: the statement's names are the symbol's."""
+    for at, word in _alias_attributes(source):
+        yield from (Symbol(name.text, name.line, word) for name in _statement(source, at) if name.kind == "name")
+
+
+def _alias_attributes(source: CSource) -> Iterator[tuple[int, str]]:
+    """Where an attribute gives a name to something else, and its word without underscores."""
     for at, token in enumerate(source.tokens):
         word = token.text.strip("_") if token.kind == "name" else ""
         if word in {"alias", "ifunc", "weakref", "symver"} and source.text(at + 1) == "(":
-            yield from (Symbol(name.text, name.line, word) for name in _statement(source, at) if name.kind == "name")
+            yield at, word
+
+
+def _strangers(source: CSource) -> Iterator[Hit]:
+    """`weakref("system")`: a name of this file's own that means a function of somebody else's."""
+    own = {function.name for function in source.functions}
+    for at, _ in _alias_attributes(source):
+        target = "".join(strings(tuple(source.tokens[at + 1 : source.closing(at + 1)])))
+        if target and target.partition("@")[0] not in own:
+            yield Hit(rule="hidden-name", line=source.tokens[at].line)
 
 
 def _statement(source: CSource, at: int) -> list[Token]:

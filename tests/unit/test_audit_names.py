@@ -283,12 +283,19 @@ UNCERTAIN = {
     "no end": "#define J(a, b) a##b\nvoid f(void) { J(x, y;\n",
     "itself": "#define J(a) J2(a##1)\n#define J2(a) J(a##2)\nvoid f(void) { J(x); }\n",
     "a trigraph": 'const char *a = "??/" " ; fopen(); ";\n',
+    "a weak reference": 'static int g(const char *) __attribute__((weakref("sys" "tem")));\nint f(void) { return g("x"); }\n',
+    "an alias": 'static void *g(const char *, int) __attribute__((weakref, alias("dlopen")));\n',
 }
 
 
 @pytest.mark.parametrize("text", UNCERTAIN.values(), ids=UNCERTAIN)
 def test_a_name_that_cannot_be_told_is_said(text):
     assert {one.rule for one in audit("kernel.c", text)} == {"hidden-name"}
+
+
+def test_an_alias_of_a_function_of_its_own_is_no_hidden_name():
+    text = 'float f(float x) { return x; }\nfloat g(float x) __attribute__((alias("f")));\n'
+    assert not [*audit("kernel.c", text)]
 
 
 def test_a_macro_of_an_included_file_is_put_in():
@@ -313,6 +320,13 @@ def test_an_honest_use_of_pasting_is_clean():
 WRITING = (
     "-O2 -MD -MF /tmp/x",
     "-MF/tmp/x",
+    "-MJ /tmp/x",
+    "-save-temps=/tmp",
+    "-time=/tmp/x",
+    "-fsave-optimization-record=/tmp/x",
+    "-fdiagnostics-add-output=sarif:file=/tmp/x",
+    "-Wl,--print-map-file=/tmp/x",
+    "-Wl,--lto-obj-path=/tmp/x",
     "-MMD -MF ../../x.d",
     "-Wp,-MD,/tmp/x",
     "-Wl,-Map=/tmp/x",

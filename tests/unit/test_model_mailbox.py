@@ -5,7 +5,7 @@ import json
 import pytest
 
 from ridgeline.agent.errors import UserError, Waiting
-from ridgeline.agent.providers.base import Ask, Message
+from ridgeline.agent.providers.base import Ask, Message, without_secrets
 from ridgeline.agent.providers.mailbox import LONGEST, Mailbox, MailboxAnswer, MailboxModel, check_answer, open_request
 from ridgeline.graph.values import Cost
 
@@ -131,6 +131,22 @@ def test_a_key_enters_a_campaign_neither_by_command_nor_by_file(tmp_path, monkey
     reply = MailboxModel(tmp_path).ask(ask())
     assert secret not in reply.model_dump_json()
     assert len(json.loads(reply.text)["items"]) == 1
+
+
+def test_a_key_is_seen_in_the_escapes_of_json_too(tmp_path):
+    asked = Mailbox(tmp_path).post(ask())
+    escaped = "".join(f"\\u{ord(letter):04X}" for letter in OPENAI)
+    text = f'{{"items": [{{"name": "{escaped}"}}]}}'
+    assert OPENAI in json.loads(text)["items"][0]["name"]
+    with pytest.raises(UserError, match="line 1 has what looks like a key"):
+        check_answer(text.encode(), asked, source="f")
+    Mailbox(tmp_path).store(asked, MailboxAnswer(digest=asked.digest, text=text, author="me", tokens=5, dollars=0.1))
+    assert json.loads(MailboxModel(tmp_path).ask(ask()).text) == {"items": [{"name": "[key]"}]}
+
+
+@pytest.mark.parametrize("text", [r'"\\u0073k-a" \u0022 \u005c', r"a = '\u0041'"])
+def test_escapes_that_hide_no_key_stay(text):
+    assert without_secrets(text) == text
 
 
 @pytest.mark.parametrize(
