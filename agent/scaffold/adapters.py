@@ -3,8 +3,9 @@
 An adapter is one function that reads a checkout and returns the contract's fields; the loop knows none of them.
 """
 
+import csv
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -139,19 +140,22 @@ def _read_gemm(asked: InstructionFields) -> tuple[str, str]:
 
 # FlyDSL: one fixed command that tests and measures, whose CSV says how wrong and how slow each row is.
 
-FLYDSL_TESTS = "tests"
-FLYDSL_TEST, FLYDSL_BENCH = f"{FLYDSL_TESTS}/kernels/test_pa.py", f"{FLYDSL_TESTS}/ridgeline/bench.py"
+FLYDSL_TEST = "tests/kernels/test_pa.py"
 FLYDSL_CONFIG = ("block_size", "mtp", "head_size")
+FLYDSL_ERROR, FLYDSL_TIME = "err_flydsl_ps", "us_flydsl_ps"
 
 
 def adopt_flydsl(root: Path, asked: InstructionFields) -> Prerequisites:
-    """Paged attention of FlyDSL by its fixed command; its columns are read through a script of ours."""
+    """Paged attention of FlyDSL by its fixed command; how its CSV is read follows from one that a run left here."""
     _require(root, FLYDSL_TEST)
     kernels = sorted(path.relative_to(root).as_posix() for path in root.glob("kernels/*pa*.py"))
     if not kernels:
         raise UserError(f"{root}: has no kernels/*pa*.py; give the root of a FlyDSL checkout")
     product = _require_single("GPU", asked.products, "MI300X or MI355X")
-    run = f"python {FLYDSL_BENCH} --csv {{csv}}"
+    run = f"python {FLYDSL_TEST}"
+    file, rows = _read_result(root, run)
+    config = [name for name in FLYDSL_CONFIG if name in rows[0]]
+    columns = list(rows[0])
     fields = {
         "target_op": "paged_attention",
         "target_backend": "FLYDSL",
@@ -159,20 +163,56 @@ def adopt_flydsl(root: Path, asked: InstructionFields) -> Prerequisites:
         "kernel_source": kernels,
         "protected": ["tests/**"],
         "test_command": run,
-        "correctness": {"kind": "column", "column": "err_flydsl_ps", "op": "==", "threshold": 0.0},
+        "correctness": {"kind": "column", "column": FLYDSL_ERROR, "op": "==", "threshold": 0.0},
         "benchmark_command": run,
-        "quick_command": f"{run} --shapes {{shapes}}",
-        "benchmark_output": {
-            "columns": ["label", *FLYDSL_CONFIG, "Check", "err_flydsl_ps", "us_flydsl_ps", "Time (ms)"],
-            "config_columns": list(FLYDSL_CONFIG),
+        "quick_command": run,
+        "project_output": {
+            "file": file,
+            "columns": columns,
+            "label": "_".join(f"{name}{{{name}}}" for name in _choose_label(rows, config)),
+            "check": None,
+            "time_us": FLYDSL_TIME,
         },
-        "scoring": {"primary_metric": "us_flydsl_ps", "higher_is_better": False, "time_ms": "Time (ms)"},
+        "benchmark_output": {
+            "columns": ["label", *config, "Check", FLYDSL_ERROR, FLYDSL_TIME, "Time (ms)"],
+            "config_columns": config,
+        },
+        "scoring": {"primary_metric": FLYDSL_TIME, "higher_is_better": False, "time_ms": "Time (ms)"},
         "execution_mode": "repo",
         "rebuild": {"required": False},
-        "profile": {"command": f"python {FLYDSL_TEST}"},
+        "profile": {"command": run},
         "timeouts": {"test_s": 1800, "benchmark_s": 1800},
     }
-    return Prerequisites(fields=fields, files={FLYDSL_BENCH: "flydsl_bench.py"})
+    return Prerequisites(fields=fields, files={})
+
+
+def _read_result(root: Path, run: str) -> tuple[str, list[dict[str, str]]]:
+    """Name and rows of the CSV that the fixed command left in the checkout. Raises UserError where there is none."""
+    for path in sorted(root.glob("*.csv")):
+        with path.open(encoding="utf-8", errors="replace", newline="") as file:
+            rows = list(csv.DictReader(file))
+        if rows and {FLYDSL_ERROR, FLYDSL_TIME} <= rows[0].keys():
+            return path.name, rows
+    raise UserError(
+        f"{root}: has no CSV with {FLYDSL_ERROR} and {FLYDSL_TIME}; run `{run}` there once, so that its file and columns"
+        " are known, and leave the file uncommitted"
+    )
+
+
+def _choose_label(rows: Sequence[Mapping[str, str]], config: Sequence[str]) -> list[str]:
+    """Columns that name each row: the configuration's, and of the others those that are needed to tell two rows apart.
+
+    Raises UserError where nothing that is not measured tells them apart.
+    """
+    others = [
+        name for name in rows[0] if name not in config and not name.startswith(("err_", "us_")) and name.isidentifier()
+    ]
+    chosen = list(config)
+    for name in ("", *others):
+        chosen += [name] if name else []
+        if chosen and len({tuple(row[part] for part in chosen) for row in rows}) == len(rows):
+            return chosen
+    raise UserError(f"{FLYDSL_TEST}: no columns of its CSV tell all rows apart; write the contract by hand")
 
 
 ADAPTERS: Mapping[str, Callable[[Path, InstructionFields], Prerequisites]] = {
