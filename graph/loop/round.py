@@ -25,6 +25,7 @@ from ridgeline.graph.ports import CandidateCommit as AppliedEdits
 from ridgeline.graph.ports import EditRefusal, Ports
 from ridgeline.graph.reports.approval import ask_about_change, ask_about_hypothesis
 from ridgeline.graph.reports.files import place_plan
+from ridgeline.graph.reports.memory import open_memory
 from ridgeline.graph.rules import acceptance
 from ridgeline.graph.rules import history as fold
 from ridgeline.graph.rules.acceptance import choose_measurement
@@ -158,16 +159,11 @@ def _begin_deep(deep: DeepRound, analysis: Analysis, ports: Ports) -> Update:
 
 
 def _write_plan(start: Proposed, analysis: Analysis, history: History, ports: Ports) -> None:
-    """`history` is that before the open round."""
-    ports.files.write(
-        place_plan(
-            history,
-            start,
-            bottleneck=analysis.bottleneck,
-            evidence=analysis.evidence,
-            best_known=analysis.best_known,
-        )
-    )
+    """Plan and memory of the round, before its first edit. `history` is that before the open round."""
+    bottleneck, evidence = analysis.bottleneck, analysis.evidence
+    plan = place_plan(history, start, bottleneck=bottleneck, evidence=evidence, best_known=analysis.best_known)
+    memory = open_memory(history, start, profile=analysis.profile, bottleneck=bottleneck, evidence=evidence)
+    ports.files.write({**plan, f"memory/v{start.round - 1}.json": memory})
 
 
 def _bar_proposal(start: Proposed) -> Proposed | Failed:

@@ -12,7 +12,7 @@ from ridgeline.graph.reports.transfer import transfer_check
 from ridgeline.graph.rules.history import best_profile, masked_versions
 from ridgeline.graph.rules.isa_targets import measure_progress
 from ridgeline.graph.standing import History
-from ridgeline.graph.trial import Drafted, find, find_proposal
+from ridgeline.graph.trial import Drafted, Proposed, find, find_proposal
 from ridgeline.graph.values import Bottleneck, Hypothesis, LookUp
 
 # What went wrong in a version, in the form of the memory's `pitfalls_and_fixes`.
@@ -161,6 +161,47 @@ def round_memory(history: History, closed: RoundClosed) -> str:
     return dump(memory)
 
 
+def open_memory(
+    history: History, start: Proposed, *, profile: Profiled | None, bottleneck: Bottleneck, evidence: str
+) -> str:
+    """v<N-1> of round N before its first edit: what is tried and why; the round's end writes it anew with what came of it.
+
+    `profile`: of the best version, which is all that is known. What is not known yet is null or an empty text.
+    """
+    hypothesis = start.hypothesis
+    plan = {
+        "action_category": hypothesis.category,
+        "action_description": clip(hypothesis.change, WORDS),
+        "expected_impact": _describe_impact(hypothesis),
+        "risks_and_rollback": clip(hypothesis.risks, WORDS),
+    }
+    memory: Entry = {
+        "version": f"v{start.round - 1}",
+        "masked": False,
+        "timestamp": start.written_at or start.opened_at,
+        "performance": _performance(history, None, None),
+        "optimization": {**plan, "performance_validated": "", "improvement_summary": ""},
+        "profile_evidence": _profile(profile, bottleneck, evidence, hypothesis.evidence),
+        "correctness": {"rel_err": None, "status": ""},
+        "isa_metric_progress": [],
+        "search_log": [_search_entry(search) for search in start.searches],
+        "pitfalls_and_fixes": [],
+        "references": [_reference(source, hypothesis) for source in hypothesis.sources],
+        "quality_gate": {"result": "", "failure_reason": ""},
+        "git_commit_hash": "",
+        "round": start.round,
+        "decision": "OPEN",
+        "bucket": hypothesis.bucket,
+    }
+    return dump(memory)
+
+
+def _describe_impact(hypothesis: Hypothesis) -> str:
+    """What the change is expected to bring, with the counter that it is predicted of."""
+    prediction = hypothesis.prediction
+    return clip(f"{hypothesis.claim} ({prediction.counter} {prediction.direction})", WORDS)
+
+
 def dump(memory: Entry) -> str:
     """Canonical form: sorted keys, two spaces, strings for hashes."""
     return json.dumps(_finite(memory), sort_keys=True, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
@@ -226,11 +267,10 @@ def _share(value: float | None, ceiling: float | None) -> float | None:
 def _optimization(hypothesis: Hypothesis, closed: RoundClosed) -> Entry:
     """What was changed, what it was expected to bring, and whether that was shown."""
     drafted = find(closed.judged, Drafted)
-    prediction = hypothesis.prediction
     return {
         "action_category": hypothesis.category,
         "action_description": clip(hypothesis.change, WORDS),
-        "expected_impact": clip(f"{hypothesis.claim} ({prediction.counter} {prediction.direction})", WORDS),
+        "expected_impact": _describe_impact(hypothesis),
         "risks_and_rollback": clip(hypothesis.risks, WORDS),
         "performance_validated": "YES"
         if closed.accepted or closed.replaced

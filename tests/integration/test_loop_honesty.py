@@ -219,13 +219,14 @@ class Looking(ScriptedPlanner):
     def __init__(self, path, *scripts):
         super().__init__(*scripts)
         self._path = path
-        self.written, self.plans, self.files = [], [], None
+        self.written, self.plans, self.memories, self.files = [], [], [], None
 
     def draft(self, briefing, proposal):
         lines = [json.loads(line) for line in self._path.read_text().splitlines()]
         proposed = [line for line in lines if line["method"] == "propose"]
         self.written.append((briefing.round, proposal.hypothesis.claim in json.dumps(proposed[-1]), len(proposed)))
         self.plans.append(self.files.read(f"plans/v{briefing.round - 1}_plan.md"))
+        self.memories.append(json.loads(self.files.read(f"memory/v{briefing.round - 1}.json")))
         return super().draft(briefing, proposal)
 
 
@@ -237,6 +238,18 @@ def test_a_hypothesis_is_on_the_disk_before_its_edit_is_asked_for(tmp_path):
     campaign.drive()
     assert planner.written == [(2, True, 1), (3, True, 2), (4, True, 3)]
     assert planner.plans == [campaign.files.read(f"plans/v{version}_plan.md") for version in (1, 2, 3)]
+    before, after = (
+        planner.memories,
+        [json.loads(campaign.files.read(f"memory/v{version}.json")) for version in (1, 2, 3)],
+    )
+    assert [(memory["decision"], memory["quality_gate"]["result"]) for memory in before] == [("OPEN", "")] * 3
+    assert [memory["decision"] for memory in after] == ["ACCEPTED", "ROLLED BACK", "ACCEPTED"]
+    for open_one, closed in zip(before, after, strict=True):
+        assert open_one.keys() <= closed.keys()
+        same = ("action_category", "action_description", "expected_impact", "risks_and_rollback")
+        assert [open_one["optimization"][name] for name in same] == [closed["optimization"][name] for name in same]
+        assert open_one["optimization"]["performance_validated"] == ""
+        assert open_one["profile_evidence"]["evidence_chain"] == closed["profile_evidence"]["evidence_chain"]
 
 
 class Dispatching(ScriptedPlanner):
