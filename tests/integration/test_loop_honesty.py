@@ -230,7 +230,7 @@ class Looking(ScriptedPlanner):
         return super().draft(briefing, proposal)
 
 
-@pytest.mark.feature("F032")
+@pytest.mark.feature("F032", "F082")
 def test_a_hypothesis_is_on_the_disk_before_its_edit_is_asked_for(tmp_path):
     planner = Looking(tmp_path / "tape.jsonl", "speed 120", "speed 80", "speed 140")
     campaign = make_campaign(tmp_path, planner=planner, tape=Tape(tmp_path / "tape.jsonl"))
