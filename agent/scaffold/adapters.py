@@ -140,7 +140,8 @@ def _read_gemm(asked: InstructionFields) -> tuple[str, str]:
 
 # FlyDSL: one fixed command that tests and measures, whose CSV says how wrong and how slow each row is.
 
-FLYDSL_TEST = "tests/kernels/test_pa.py"
+FLYDSL_TESTS = "tests"
+FLYDSL_TEST = f"{FLYDSL_TESTS}/kernels/test_pa.py"
 FLYDSL_CONFIG = ("block_size", "mtp", "head_size")
 FLYDSL_ERROR, FLYDSL_TIME = "err_flydsl_ps", "us_flydsl_ps"
 
