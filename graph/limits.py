@@ -68,8 +68,8 @@ class Limits(Value):
     """What the deep round at the start is for, for example `write it anew in Gluon`; empty: as the worker sees fit."""
     deep_minutes: Annotated[float, Field(gt=0, exclude_if=_plain(30.0))] = 30.0
     """Work in one deep round; waiting for a person is none."""
-    deep_tokens: Annotated[int, Field(ge=1000, exclude_if=_plain(400_000))] = 400_000
-    """Of the model in one deep round."""
+    deep_tokens: Annotated[int, Field(ge=1000, exclude_if=_plain(2_000_000))] = 2_000_000
+    """Of the model in one deep round, what it is told counted anew at each of its calls."""
     deep_device_s: Annotated[float, Field(gt=0, exclude_if=_plain(600.0))] = 600.0
     """Seconds that the timings and profiles of one deep round may take."""
     deep_steps: Annotated[int, Field(ge=1, le=1000, exclude_if=_plain(100))] = 100

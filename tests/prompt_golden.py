@@ -5,10 +5,11 @@ python -m tests.prompt_golden
 
 from pathlib import Path
 
-from ridgeline.agent.planner.model import ModelPlanner
+from ridgeline.agent.planner.model import DEEP_TOOLS, ModelPlanner
 from ridgeline.agent.planner.tools import list_tools
 from ridgeline.agent.providers.base import Ask, Message
 from ridgeline.graph.briefing import Proposal, ShapeNow, Terms
+from ridgeline.graph.deep import DeepRound
 from ridgeline.graph.evidence import BuildResult, Exit
 from ridgeline.graph.record import ShapeRoof
 from ridgeline.graph.trial import Broken, Built
@@ -23,6 +24,7 @@ from tests.builders import (
     make_judged,
     make_limits,
     make_profiled,
+    make_proposed,
     make_test,
     make_traced,
     make_verdict,
@@ -119,6 +121,23 @@ def _looks_back() -> dict[str, list[Ask]]:
     return {"review": [review], "reflect": [reflect], "diagnose": [diagnose]}
 
 
+def _deep() -> dict[str, str]:
+    """A deep round as a model with tools is asked for it, and as whoever edits files is."""
+    told = brief(naive("matmul_c"), profile=make_profiled())
+    about = make_proposed(hypothesis=ABOUT, deep=DeepRound(origin="person", plan="pack the panels"))
+    by_hand = {
+        "tree": "`deep/round-4/tree`",
+        "commands": ("ridgeline deep build CAMPAIGN", "ridgeline deep back N CAMPAIGN"),
+    }
+    planner = Prompts().planner
+    ways = {"deep": planner.ask_deep(told, about, budget="30 minutes")}
+    ways["deep-by-hand"] = planner.ask_deep(told, about, budget="30 minutes", **by_hand)
+    return {
+        f"{name}.golden": _text((Message(role="system", text=asked.system), Message(role="user", text=asked.text)))
+        for name, (asked, _) in ways.items()
+    }
+
+
 def prompts() -> dict[str, str]:
     """Name of the golden file -> what is asked now."""
     asked = {
@@ -129,8 +148,10 @@ def prompts() -> dict[str, str]:
         **_looks_back(),
     }
     found = {f"{name}.golden": _text(asks[-1].messages) for name, asks in asked.items()}
-    tools = [f"## {tool.name}\n{tool.description}\n{tool.parameters}\n" for tool in list_tools()]
-    return {**found, "tools.golden": "\n".join(tools)}
+    tools = [
+        f"## {tool.name}\n{tool.description}\n{tool.parameters}\n" for tool in (*list_tools(), *list_tools(DEEP_TOOLS))
+    ]
+    return {**found, **_deep(), "tools.golden": "\n".join(tools)}
 
 
 def _text(messages: tuple[Message, ...]) -> str:

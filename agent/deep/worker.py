@@ -20,7 +20,7 @@ from ridgeline.sandbox.isolation.stopping import StepEnded
 
 LOOKS = 3
 """Calls for each step of the budget: looking at the tree is no step."""
-ROOM = 4
+ROOM = 2
 """Times `context_tokens` that a conversation may grow to; then what is oldest is left out."""
 RECENT = 8
 """Messages at its end that are never left out."""

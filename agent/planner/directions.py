@@ -287,6 +287,8 @@ class Around(Answer):
     directions: tuple[Aspect, ...] = ()
     exhausted: str = ""
     """With no directions: why nothing worth a round is left; the campaign then ends."""
+    deep: str = ""
+    """Plan of a deep round, where what is left takes several steps."""
 
 
 class Learnt(Answer):
@@ -299,6 +301,13 @@ class Learnt(Answer):
     lesson: str | None = None
     applies: str = ""
     does_not_apply: str = ""
+
+
+class CheckedReview(Value):
+    """A review that can be used."""
+
+    directions: tuple[str, ...]
+    deep: str = ""
 
 
 def categories(answer: str) -> dict[str, Aspect] | Wrong:
@@ -337,9 +346,14 @@ def nothing_left(answer: str) -> str:
     return _words(why).strip() if isinstance(why, str) else ""
 
 
-def read_end_or_review(answer: str, briefing: Briefing) -> str | tuple[str, ...] | Wrong:
-    """Why nothing is left, or the directions of a review."""
-    return nothing_left(answer) or read_review(answer, briefing)
+def read_end_or_review(answer: str, briefing: Briefing) -> str | CheckedReview | Wrong:
+    """Why nothing is left, or a review with its plan of a deep round, where it has one."""
+    review = nothing_left(answer) or read_review(answer, briefing)
+    if not isinstance(review, tuple):
+        return review
+    document = json_of(answer)
+    plan = document.get("deep") if isinstance(document, dict) else ""
+    return CheckedReview(directions=review, deep=_words(plan).strip() if isinstance(plan, str) else "")
 
 
 def read_review(answer: str, briefing: Briefing) -> tuple[str, ...] | Wrong:

@@ -12,7 +12,14 @@ from ridgeline.agent.planner.catalog import reflection
 from ridgeline.agent.planner.checks import NO_DIRECTION, Checks, of_edits, of_planning
 from ridgeline.agent.planner.context import Context
 from ridgeline.agent.planner.conversation import ELIDED, Exchange, Question, Wrong, fence, talk
-from ridgeline.agent.planner.directions import Answer, CheckedDirections, Directions, check_directions, none_usable
+from ridgeline.agent.planner.directions import (
+    Answer,
+    CheckedDirections,
+    CheckedReview,
+    Directions,
+    check_directions,
+    none_usable,
+)
 from ridgeline.agent.planner.edits import EditedFiles, apply_candidate
 from ridgeline.agent.planner.history import unusable_streak
 from ridgeline.agent.planner.tools import (
@@ -115,7 +122,7 @@ PROMPTS: dict[str, tuple[str, ...]] = {
     "drafts": ("drafts.v1.md", "context.v3.md", "edits.v4.md"),
     "repair": ("repair.v5.md", "context.v3.md", "edits.v4.md"),
     "split": ("split.v5.md", "context.v3.md", "edits.v4.md"),
-    "review": ("review.v5.md", "terms.v4.md", "context.v3.md"),
+    "review": ("review.v6.md", "terms.v4.md", "context.v3.md"),
     "reflect": ("reflect.v5.md", "judged.v4.md", "terms.v4.md"),
     "diagnose": ("diagnose.v5.md", "judged.v4.md", "terms.v4.md"),
     "deep": ("deep.v1.md", "context.v3.md"),
@@ -299,17 +306,31 @@ class ModelPlanner:
         """At least three directions of different categories, unexplored ones first; from code where the model fails."""
         context = self._context(briefing).planning(without_tools=not self._model.tools)
         question = self._question(
-            "review", briefing, {**context, "trigger": trigger, "number_lines": True}, schema=_schema(answers.Around)
+            "review",
+            briefing,
+            {**context, "trigger": trigger, "number_lines": True, "deep": self._describe_deep()},
+            schema=_schema(answers.Around),
         )
         question = self._add_checks(question, lambda: Checks(kind="review"))
-        exchange: Exchange[str | tuple[str, ...]] = talk(
+        exchange: Exchange[str | CheckedReview] = talk(
             self._model, question, lambda text: answers.read_end_or_review(text, briefing)
         )
         prompts = self._wording.identities("review")
         if isinstance(exchange.value, str):
             return Review(directions=(), exhausted=exchange.value, prompts=prompts, cost=exchange.cost)
-        directions = answers.list_fallback_directions(briefing) if isinstance(exchange.value, Wrong) else exchange.value
-        return Review(directions=directions, prompts=prompts, cost=exchange.cost)
+        if isinstance(exchange.value, Wrong):
+            directions = answers.list_fallback_directions(briefing)
+            return Review(directions=directions, prompts=prompts, cost=exchange.cost)
+        return Review(
+            directions=exchange.value.directions, deep=exchange.value.deep, prompts=prompts, cost=exchange.cost
+        )
+
+    def _describe_deep(self) -> str:
+        """The budget of a deep round, where a review may ask for one; else empty."""
+        limits = self._limits
+        if limits.deep == "asked":
+            return ""
+        return f"{limits.deep_minutes:g} minutes and {limits.deep_tokens} tokens"
 
     def reflect(self, briefing: Briefing, judged: Judged) -> Reflection:
         """What the numbers say, then the model's reading of it: a diagnosis after a rollback (rule 7).

@@ -236,6 +236,29 @@ def test_a_deep_round_without_a_model_is_refused_in_a_line(tmp_path):
     assert closed.judged.trial.detail == "nobody can work in a tree here: a deep round needs a model"
 
 
+def test_after_stagnation_the_planner_asks_for_a_deep_round_and_its_plan_is_that_rounds_own(tmp_path):
+    around = json.dumps(
+        {
+            "directions": [{"category": name, "direction": f"try {name}"} for name in ("layout", "tile", "backend")],
+            "deep": "block the loops, then pack the panels, then a micro-kernel",
+        }
+    )
+    limits = make_limits(target_peak_fraction=None, max_restarts=0, deep="stagnation", max_rounds=3, **SHORT)
+    reviewer = ScriptedModel(around)
+    planner = ScriptedPlanner("speed 80", "speed 81")
+    planner.review = ModelPlanner(reviewer, limits=limits).review
+    made = make_campaign(tmp_path, planner=planner, limits=limits)
+    worker = ModelPlanner(ScriptedModel(write("speed 150"), STORY), limits=limits)
+    made.ports = replace(made.ports, worker=ModelWorker(worker, made.ports, tmp_path))
+    made.drive()
+    assert made.verdicts() == ["not_better", "not_better", "faster"]
+    deep = find_proposal(made.history().rounds[2].judged).deep
+    assert (deep.origin, deep.plan) == ("planner", "block the loops, then pack the panels, then a micro-kernel")
+    assert "write the plan of\nthese steps into `deep`" in reviewer.asks[0].messages[-1].text
+    quiet = make_limits(target_peak_fraction=None)
+    assert ModelPlanner(reviewer, limits=quiet)._describe_deep() == "", "unasked, a review says nothing of it"
+
+
 # By hand: a mailbox, and a coding agent.
 
 
