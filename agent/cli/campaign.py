@@ -80,6 +80,13 @@ DeepPlan = Annotated[
     str | None,
     typer.Option("--deep-plan", help='The same, by this plan, for example "write it anew in Gluon".'),
 ]
+DeepFrom = Annotated[
+    str | None,
+    typer.Option(
+        "--deep-from",
+        help="The same: write the kernel anew in this language, which the contract's Python must have; `deep languages` lists.",
+    ),
+]
 Assignments = Annotated[list[str] | None, typer.Option("--set", help="key=value of any limit; may be repeated.")]
 Targets = Annotated[
     list[str] | None, typer.Option("--target", help="key=value of a target parameter, for example git_branch=none.")
@@ -140,6 +147,7 @@ def run(
     candidates: Candidates = None,
     deep: Deep = False,
     deep_plan: DeepPlan = None,
+    deep_from: DeepFrom = None,
     approve: Approve = None,
     assignments: Assignments = None,
     target: Targets = None,
@@ -158,7 +166,8 @@ def run(
     budgets = {"max_dollars": budget_usd, "max_tokens": budget_tokens, "max_gpu_minutes": budget_gpu_minutes}
     minutes = _minutes(max_minutes, budget_hours)
     ends = {"max_rounds": max_rounds, "max_minutes": minutes, "candidates": candidates}
-    start = {"deep": "start" if deep or deep_plan else None, "deep_plan": deep_plan}
+    plan = _plan_deep(loaded, deep_plan, deep_from)
+    start = {"deep": "start" if deep or plan else None, "deep_plan": plan}
     plain = {"preset": preset, "approve": approve, **ends, **start}
     flags: dict[str, Raw] = {**plain, **budgets, "gpu_max_wait_s": None if max_wait is None else 60 * max_wait}
     choice = thinker(planner, model, base_url, fallback or [])
@@ -174,6 +183,16 @@ def run(
         notify=_remember_receiver(notify),
     )
     tell(outcome, as_json=as_json)
+
+
+def _plan_deep(loaded: "LoadedContract", plan: str | None, language: str | None) -> str | None:
+    """The plan of the deep round at the start, in a person's words or from a language; None where none is given."""
+    if language is None:
+        return plan
+    from ridgeline.agent.deep.languages import plan_rewrite
+
+    rewrite = plan_rewrite(language, loaded.contract, loaded.root)
+    return f"{rewrite} {plan}" if plan else rewrite
 
 
 def resume(campaign: Campaign = None, as_json: Json = False) -> None:

@@ -49,6 +49,26 @@ def ask(campaign: Campaign = None, plan: Plan = "") -> None:
     console.say(f"{directory.name}: deep round {number} is asked for; it is the next round that begins")
 
 
+@app.command()
+def languages(
+    contract: Annotated[Path, typer.Argument(help="A ridgeline.yaml, or its folder.")] = Path(),
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output.")] = False,
+) -> None:
+    """What the contract's Python has to write a kernel anew in: names for `run --deep-from`."""
+    from ridgeline.agent.contract_file import load
+    from ridgeline.agent.deep.languages import find_languages
+
+    loaded = load(contract)
+    present = find_languages(loaded.contract, loaded.root)
+    if as_json:
+        console.emit({"languages": [language.model_dump() for language in present]})
+        return
+    for language in present:
+        console.say(f"{language.name:10} {language.title}, module {language.module}")
+    if not present:
+        console.say("none of those that are known")
+
+
 def _run_tool(words: list[str], campaign: str | None) -> None:
     """One command of a tool: sent to the campaign that started this agent, else carried out here."""
     from ridgeline.agent.providers.base import DESK

@@ -9,6 +9,7 @@ import pytest
 from ridgeline.agent.campaign import settings
 from ridgeline.agent.campaign.tape import Tape, tape_port
 from ridgeline.agent.deep.hands import HandsWorker, open_bench
+from ridgeline.agent.deep.languages import find_languages, plan_rewrite
 from ridgeline.agent.deep.worker import ModelWorker
 from ridgeline.agent.errors import UserError, Waiting
 from ridgeline.agent.planner.model import ModelPlanner
@@ -18,7 +19,7 @@ from ridgeline.agent.providers.mailbox import Mailbox, MailboxAnswer, MailboxMod
 from ridgeline.agent.providers.tape import FILE, ModelTape, TapedModel
 from ridgeline.graph.trial import Drafted, find, find_proposal
 from ridgeline.sandbox.store.campaign_folder import StopFile
-from tests.builders import make_limits
+from tests.builders import make_contract, make_limits
 from tests.campaigns import make_campaign
 from tests.model_fakes import ScriptedModel, call
 from tests.world import KERNEL, ScriptedPlanner
@@ -257,6 +258,25 @@ def test_after_stagnation_the_planner_asks_for_a_deep_round_and_its_plan_is_that
     assert "write the plan of\nthese steps into `deep`" in reviewer.asks[0].messages[-1].text
     quiet = make_limits(target_peak_fraction=None)
     assert ModelPlanner(reviewer, limits=quiet)._describe_deep() == "", "unasked, a review says nothing of it"
+
+
+def test_the_languages_to_write_a_kernel_anew_in_are_those_that_its_own_python_imports(tmp_path):
+    for module in ("helion", "cutlass/cute", "broken"):
+        (tmp_path / module).mkdir(parents=True)
+        (tmp_path / module / "__init__.py").touch()
+    (tmp_path / "triton").mkdir()
+    (tmp_path / "triton" / "__init__.py").write_text("raise RuntimeError('no driver')")
+    command = {"quick_command": (sys.executable, "bench.py", "--csv", "{csv}", "--shapes", "{shapes}")}
+    contract = make_contract(**command)
+    assert [language.name for language in find_languages(contract, tmp_path)][-2:] == ["cute", "helion"]
+    assert "gluon" not in {language.name for language in find_languages(contract, tmp_path)}
+    assert plan_rewrite("helion", contract, tmp_path).startswith("Write the kernel anew in Helion (module helion")
+    with pytest.raises(
+        UserError, match="--deep-from: the contract's Python cannot import tilelang; it has: .*cute, helion"
+    ):
+        plan_rewrite("tilelang", contract, tmp_path)
+    with pytest.raises(UserError, match="--deep-from: 'gluten' is unknown; known are triton, gluon"):
+        plan_rewrite("gluten", contract, tmp_path)
 
 
 # By hand: a mailbox, and a coding agent.
