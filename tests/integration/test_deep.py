@@ -1,10 +1,12 @@
 """Deep rounds: many steps in a work tree of its own, one change at the gate."""
 
 import json
+import subprocess
 import sys
 from dataclasses import replace
 
 import pytest
+import yaml
 
 from ridgeline.agent.campaign import settings
 from ridgeline.agent.campaign.tape import Tape, tape_port
@@ -13,12 +15,17 @@ from ridgeline.agent.deep.languages import find_languages, plan_rewrite
 from ridgeline.agent.deep.worker import ModelWorker
 from ridgeline.agent.errors import UserError, Waiting
 from ridgeline.agent.planner.model import ModelPlanner
+from ridgeline.agent.providers import budget
 from ridgeline.agent.providers.agents import AgentModel
 from ridgeline.agent.providers.choice import Choice
 from ridgeline.agent.providers.mailbox import Mailbox, MailboxAnswer, MailboxModel
 from ridgeline.agent.providers.tape import FILE, ModelTape, TapedModel
+from ridgeline.graph.rules.history import fold_ledger
 from ridgeline.graph.trial import Drafted, find, find_proposal
+from ridgeline.graph.values import Cost
 from ridgeline.sandbox.store.campaign_folder import StopFile
+from ridgeline.sandbox.store.ledger import JsonlLedger
+from tests import text_project
 from tests.builders import make_contract, make_limits
 from tests.campaigns import make_campaign
 from tests.model_fakes import ScriptedModel, call
@@ -369,3 +376,87 @@ def test_a_coding_agent_works_in_the_tree_with_the_commands_alone(tmp_path, monk
     deep = find_proposal(closed.judged).deep
     assert ([step.tool for step in deep.steps], deep.tokens) == (["test"], 70)
     assert not (tmp_path / "deep" / "round-2" / "tree" / ".ridgeline").exists()
+
+
+# Through the command line: real git, processes and compiler; only the model is a script.
+
+TWO_PASSES = """double total(const double *x, int n, long *reads) {
+    double sum = 0, again = 0;
+    for (int i = 0; i < n; i++) { sum += x[i]; ++*reads; }
+    for (int i = 0; i < n; i++) { again += x[i]; ++*reads; }
+    return (sum + again) / 2;
+}
+"""
+ONE_PASS = """double total(const double *x, int n, long *reads) {
+    double sum = 0;
+    for (int i = 0; i < n; i++) { sum += x[i]; ++*reads; }
+    return sum;
+}
+"""
+COUNTED = '''#!/usr/bin/env python3
+"""Test and benchmark of kernel.c as it was compiled: its time is the number of its reads."""
+import ctypes, pathlib, random, sys
+
+def call(folder):
+    total = ctypes.CDLL(str(pathlib.Path(folder, "libkernel.so").resolve())).total
+    total.restype, reads = ctypes.c_double, ctypes.c_long(0)
+    return total((ctypes.c_double * 100)(*range(100)), 100, ctypes.byref(reads)), reads.value
+
+if sys.argv[1] == "test":
+    right = call(".")[0] == 4950
+    print("PASS" if right else "MISMATCH: the sum")
+    sys.exit(not right)
+if sys.argv[1] == "bench":
+    time = call(".")[1] / 1000
+    pathlib.Path(sys.argv[2]).write_text(f"label,Check,GFLOPS,Time (ms)\\nall,PASS,{1 / time},{time}\\n")
+if sys.argv[1] == "pair":
+    a, b, csv, shapes, blocks, seed = sys.argv[2:]
+    draw, out, times = random.Random(int(seed)), ["label,block,slot,side,time_us"], {"a": call(a)[1], "b": call(b)[1]}
+    for block in range(int(blocks)):
+        out += [f"all,{block},{slot},{side},{times[side] * draw.gauss(1, 0.002)}" for slot, side in enumerate("abba")]
+    pathlib.Path(csv).write_text("\\n".join(out) + "\\n")
+'''
+BUILD = {"required": True, "command": "gcc -O1 -shared -fPIC -o libkernel.so kernel.c"}
+
+
+class Server(ScriptedModel):
+    """A model that says what an answer may cost, as a provider's does."""
+
+    def most(self, ask):
+        return Cost(tokens=1000)
+
+
+def test_a_compiled_kernel_is_written_anew_in_steps_through_the_command_line(
+    cli, make_repository, tmp_path, monkeypatch
+):
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))  # what other tests time is not waited for
+    monkeypatch.setenv("RIDGELINE_QUIET_S", "0")
+    project = text_project.files()
+    contract = yaml.safe_load(project["ridgeline.yaml"])
+    contract.update(kernel_source=["kernel.c"], rebuild=BUILD, target_op="sum_f64", dtype="fp64")
+    written = {
+        "ridgeline.yaml": yaml.safe_dump(contract),
+        "kernel.c": TWO_PASSES,
+        "harness.py": COUNTED,
+        ".gitignore": "*.so\n",
+    }
+    root = make_repository(written)
+    half = ONE_PASS.replace("return sum;", "return half(sum)")
+    steps = (("write_file", half), ("build", None), ("write_file", ONE_PASS), ("test", None))
+    answers = [(call(tool, **({"path": "kernel.c", "text": text} if text else {})),) for tool, text in steps]
+    model = Server(*answers, STORY, '{"attribution": "one pass", "root_cause": "", "next_direction": ""}')
+    monkeypatch.setattr(budget, "client", lambda choice, campaign: model)
+    monkeypatch.setattr(budget, "forecast", lambda choice, limits: ())
+    limits = ("calibration_pairs=0", "blocks=2", "final_pairs=3", "max_rounds=1")
+    words = ("--preset", "campaign", *(word for limit in limits for word in ("--set", limit)))
+    ended = cli("run", root, "--model", "openai/x", "--deep", "--dir", tmp_path / "campaign", *words, "--json")
+    assert ended.code == 0, ended.err
+    assert ended.json["accepted"] == 1, ended.err
+    closed = fold_ledger(JsonlLedger(tmp_path / "campaign" / "ledger.jsonl").lines()).rounds[0]
+    outcomes = [step.outcome.split(":")[0] for step in find_proposal(closed.judged).deep.steps]
+    assert outcomes == ["kernel.c", "does not build", "kernel.c", "right"]
+    assert "expected" in model.asks[2].messages[-1].text, "the compiler's own words"
+    log = subprocess.run(["git", "log", "--format=%B", closed.commit], cwd=root, capture_output=True, text=True).stdout
+    assert STORY in " ".join(log.split())
+    page = (tmp_path / "campaign" / "rounds" / "round-2" / "summary.md").read_text()
+    assert "| 2 | build | does not build | 0." in page
