@@ -16,6 +16,8 @@ from ridgeline.graph.stats.sequential import LEAST_PAIRS, Estimate, estimate_gai
 from ridgeline.graph.values import SCHEMA, Engine, Value
 
 Verdict = Literal["faster", "not_faster", "undecided"]
+Relation = Literal["slower", "equal", "faster", "undecided"]
+"""What `not_faster` leaves open: slower by more than a margin, or as fast to within it."""
 Ended = Literal["decided", "pairs", "time", "unstable", "interrupted", "disk"]
 """decided: the bounds did; pairs, time: as many as were allowed were spent; unstable: the machine disturbed one pair
 after the other; interrupted: somebody stopped it; disk: there was no room for another pair."""
@@ -72,13 +74,44 @@ def verdict_of(estimate: Estimate) -> Verdict:
     return "not_faster" if estimate.upper < estimate.required else "undecided"
 
 
+def loss_of(estimate: Estimate, settings: BenchSettings) -> float:
+    """Log-ratio by which B must be slower for sure: the margin, and what favours one side of identical versions here."""
+    allowance = estimate.required - math.log1p(settings.limits.margin)
+    return math.log1p(settings.relation_margin) + allowance
+
+
+def relation_of(estimate: Estimate, settings: BenchSettings) -> Relation:
+    """The mean over shapes. Slower: by more than the margin. Equal: to within the margin both ways.
+
+    By bounds that hold at every look together; one pair alone decides nothing.
+    """
+    if estimate.pairs < LEAST_PAIRS:
+        return "undecided"
+    loss = loss_of(estimate, settings)
+    if estimate.upper < -loss:
+        return "slower"
+    if estimate.lower > estimate.required:
+        return "faster"
+    return "equal" if -loss < estimate.lower and estimate.upper < loss else "undecided"
+
+
 class Course:
-    """One comparison. Ctrl-C ends it with what is known by then."""
+    """One comparison. Ctrl-C ends it with what is known by then.
+
+    `is_settled`: whether nothing is left to ask of a look; by default whether the verdict is known.
+    """
 
     def __init__(
-        self, lab: Lab, request: BenchSettings, watch: Watch, *, clock: Callable[[], float] = time.monotonic
+        self,
+        lab: Lab,
+        request: BenchSettings,
+        watch: Watch,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        is_settled: Callable[[Estimate], bool] | None = None,
     ) -> None:
         self._lab, self._request, self._watch, self._clock = lab, request, watch, clock
+        self._is_settled = is_settled or (lambda estimate: verdict_of(estimate) != "undecided")
         self._began = clock()
         self._calibration: Comparison | None = None
         self._noise: Noise | None = None
@@ -148,7 +181,7 @@ class Course:
             self._pairs.append(pair)
             self._looks.append(estimate)
             self._watch.show_pair(pair, estimate, left_s=max(0.0, self._left_s()))
-            if verdict_of(estimate) != "undecided":
+            if self._is_settled(estimate):
                 return "decided"
         return "pairs"
 
@@ -195,11 +228,42 @@ class Calibration(Value):
     seconds: float
 
 
+Passing = Literal["passed", "failed", "undecided"]
+
+
+class Expected(Value):
+    """What was stored of this machine, and what this comparison says of it. Ratios t_A / t_B."""
+
+    file: str
+    outcome: Passing
+    """undecided also where the file says nothing of this machine: what another one showed is never compared."""
+    sentence: str
+    ratio: float | None = None
+    lower: float | None = None
+    upper: float | None = None
+
+
+class Gate(Value):
+    """Whether a build may go on: failed where B is slower for sure, passed where it is surely not, else undecided."""
+
+    margin: float
+    outcome: Passing
+    exit_code: int
+    sentence: str
+    mean: Passing | None
+    """What the mean over shapes says of --fail-on; None where only an expectation was to hold."""
+    slow_shapes: tuple[str, ...] = ()
+    """Slower for sure by more than the margin, where there are several shapes."""
+    expected: Expected | None = None
+
+
 class Answer(Value):
     """What `ridgeline bench --json` prints."""
 
     schema_version: int = SCHEMA
     verdict: Verdict
+    relation: Relation
+    """Of B to A, where `verdict` is `not_faster`: slower or equal; to within the margin of --fail-on, else --margin."""
     sentence: str
     ratio: float | None
     """t_A / t_B, mean over shapes and pairs: above 1, B is faster. None before the first pair."""
@@ -217,6 +281,8 @@ class Answer(Value):
     a: str
     b: str
     machine: str
+    fingerprint: str
+    """Of the machine: changes when its numbers stop being comparable."""
     unit: str
     """Of the shapes' `a` and `b`: `us`, or empty for numbers in a unit of the commands' own."""
     shapes: tuple[ShapeAnswer, ...]
@@ -231,6 +297,8 @@ class Answer(Value):
     seconds: float
     seed: int
     notes: tuple[str, ...]
+    gate: Gate | None = None
+    """What --fail-on and --expect found; None where nothing was to fail."""
     plot: str | None = None
     raw: str | None = None
     unwritten: tuple[str, ...] = ()
@@ -243,6 +311,7 @@ def answer(outcome: CourseOutcome, about: About, request: BenchSettings) -> Answ
     shapes = _shapes(outcome, about)
     return Answer(
         verdict=outcome.verdict,
+        relation=relation_of(estimate, request) if estimate else "undecided",
         sentence=sentence(outcome, about, request),
         ratio=math.exp(estimate.theta) if estimate else None,
         lower=_ratio(estimate.lower) if estimate else None,
@@ -256,6 +325,7 @@ def answer(outcome: CourseOutcome, about: About, request: BenchSettings) -> Answ
         a=about.a,
         b=about.b,
         machine=about.machine,
+        fingerprint=about.fingerprint,
         unit=about.unit,
         shapes=shapes,
         calibration=_calibration(outcome.noise, outcome, request),
@@ -282,22 +352,24 @@ def sentence(outcome: CourseOutcome, about: About, request: BenchSettings) -> st
     estimate = outcome.looks[-1]
     surely = f"at alpha {percent(request.limits.alpha)}"
     rests = f"{_basis(outcome)}, engine {about.engine}{UNSEEN.get(about.engine, '')}"
+    within = f"between {_bound(estimate.lower)} and {_bound(estimate.upper)}"
     match outcome.verdict:
         case "faster":
             claim = f"B is faster than A by {percent(_gain(estimate.theta))} (at least {percent(_gain(estimate.lower))} {surely}"
         case "not_faster" if estimate.upper < 0:
             claim = f"B is slower than A by {percent(-_gain(estimate.theta))} (at least {percent(-_gain(estimate.upper))} {surely}"
+        case "not_faster" | "undecided" if request.slower_margin and relation_of(estimate, request) == "equal":
+            claim = f"B is as fast as A to within {percent(request.slower_margin)} ({within} {surely}"
         case "not_faster":
             least = percent(_gain(estimate.required))
             claim = f"B is not faster than A by {least} or more (at most {format_signed_percent(_gain(estimate.upper))} {surely}"
         case "undecided":
             claim = (
                 f"Undecided, {_why(outcome)}: B against A is {format_signed_percent(_gain(estimate.theta))},"
-                f" between {_bound(estimate.lower)} and {_bound(estimate.upper)},"
-                f" and more than {percent(_gain(estimate.required))} is asked for ({surely[3:]}"
+                f" {within}, and more than {percent(_gain(estimate.required))} is asked for ({surely[3:]}"
             )
     slower = [shape.label for shape in estimate.shapes if shape.slower] if len(estimate.shapes) > 1 else []
-    but = f", but slower on {', '.join(slower)}" if slower and outcome.verdict == "faster" else ""
+    but = f", but slower on {', '.join(slower)}" if slower and estimate.upper >= 0 else ""
     return f"{claim}; {rests}){but}."
 
 

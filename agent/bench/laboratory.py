@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 import platform
 import statistics
 import tempfile
@@ -48,6 +49,10 @@ class About:
     machine: str
     unit: str
     """`us` for times; empty for numbers in a unit of the command's own."""
+    fingerprint: str = ""
+    """Of the machine, the same in every container of it; empty where it is not known which device was used."""
+    changed: tuple[str, ...] = ()
+    """Files of the kernel that differ, from the root of the repository."""
     inverted: bool = False
     """The shapes' numbers stand as their inverse, because higher is better."""
     notes: tuple[str, ...] = field(default=())
@@ -138,6 +143,7 @@ class VersionLab:
         workspace.open("none")
         assert isinstance(workspace, GitWorkspace)
         gathering.lend(pairing.versions[1], workspace.repository())
+        self._changed = _list_kernel_files(pairing, gathering)
         self._shapes: tuple[str, ...] = ()
         self._artifacts: dict[str, list[Artifact]] = {"calibration": [], "pairs": []}
 
@@ -160,11 +166,14 @@ class VersionLab:
     @property
     def about(self) -> About:
         a, b = self._pairing.versions
+        machine = self._ports.device.machine()
         return About(
             a=a.described,
             b=b.described,
             engine=self._pairing.loaded.contract.scoring.engine,
-            machine=self._ports.device.machine().name,
+            machine=machine.name,
+            fingerprint=machine.fingerprint,
+            changed=self._changed,
             unit="us",
             notes=self._pairing.notes,
         )
@@ -272,6 +281,13 @@ def _notes(gathering: GatheringRepository, a: Version, b: Version, contract: Con
     return tuple(notes)
 
 
+def _list_kernel_files(pairing: Pairing, gathering: GatheringRepository) -> tuple[str, ...]:
+    """Editable files that differ, from the root of the repository."""
+    a, b = pairing.versions
+    globs = pairing.loaded.contract.editable_globs
+    return tuple((a.folder / path).as_posix() for path in gathering.list_changed(a, b) if matches(path, globs))
+
+
 def _end(built: BuildResult) -> str:
     return "no build command ran" if built.exit is None else in_a_line(built.exit, last_lines=BUILD_LINES)
 
@@ -304,6 +320,7 @@ class CommandLab:
         cpu = read_cpu()
         self._machine = cpu.model
         self._fingerprint = hashlib.sha256(f"{platform.node()} {cpu.model_dump_json()}".encode()).hexdigest()
+        self._kind = hashlib.sha256(f"{os.cpu_count()} {cpu.model_dump_json()}".encode()).hexdigest()
 
     def prepare(self, say: Callable[[str], None]) -> None:
         """Run both once, not counted; find out what starting a process costs where that is in the times."""
@@ -327,6 +344,7 @@ class CommandLab:
             b=b.text,
             engine=self._runs.engine,
             machine=self._machine,
+            fingerprint="" if self._conduct.gate else self._kind,
             unit="" if self._metric.reader else "us",
             inverted=self._metric.higher_is_better,
             notes=(*self._notes, *self._share_of_wall_time()),

@@ -41,6 +41,13 @@ class BenchSettings(Value):
     calibration_pairs: int
     """Of A against itself; 0 measures none."""
     seed: int = 0
+    slower_margin: float | None = None
+    """Of --fail-on slower: B fails where it is slower by more than this share; None where nothing is to fail."""
+
+    @property
+    def relation_margin(self) -> float:
+        """To within which share A and B are equal."""
+        return self.limits.margin if self.slower_margin is None else self.slower_margin
 
 
 def limits_of(layers: tuple[settings.Layer, ...], *, max_pairs: int) -> Limits:
@@ -158,6 +165,11 @@ class Request(Value):
     seed: int = 0
     plot: Path | None = None
     raw: Path | None = None
+    fail_on: str | None = None
+    expect: Path | None = None
+    update: bool = False
+    junit: Path | None = None
+    annotate: str | None = None
     quiet: bool = False
     as_json: bool = False
 

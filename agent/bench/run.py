@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from ridgeline.agent import console
+from ridgeline.agent.bench.ci import Judge, annotations, read_annotate, read_fail_on, write_junit
 from ridgeline.agent.bench.comparison import Answer, Course, CourseOutcome, answer
 from ridgeline.agent.bench.display import watcher
 from ridgeline.agent.bench.laboratory import Lab
@@ -47,8 +48,13 @@ def compare_versions(request: Request, here: Path) -> Answer:
     watch = watcher(quiet=request.quiet)
     try:
         with _lab(request, sides, here) as (lab, bench_settings):
-            outcome = Course(lab, bench_settings, watch).run()
-            result = answer(outcome, lab.about, bench_settings)
+            judge = Judge(request, bench_settings)
+            judge.check(lab.about)
+            outcome = Course(
+                lab, bench_settings, watch, is_settled=lambda estimate: judge.is_settled(estimate, lab.about)
+            ).run()
+            about = lab.about
+            result = answer(outcome, about, bench_settings).model_copy(update={"gate": judge.judge(outcome, about)})
             if request.raw:
                 result = _with_raw(request.raw, outcome, result, bench_settings, lab)
     except KeyboardInterrupt:
@@ -62,7 +68,28 @@ def compare_versions(request: Request, here: Path) -> Answer:
         raise
     finally:
         watch.close()
-    return _with_plot(plot_path, outcome, result)
+    result = _with_plot(plot_path, outcome, result)
+    return _with_ci_files(request, judge, result, changed=about.changed)
+
+
+def _with_ci_files(request: Request, judge: Judge, result: Answer, *, changed: tuple[str, ...]) -> Answer:
+    """The answer; what was asked for beside it is written: JUnit, the expectation, annotations on standard error or output."""
+    gate = result.gate
+    if gate and request.junit:
+        try:
+            write_junit(request.junit, result, gate)
+        except (DiskFull, OSError) as error:
+            result = _without_file(result, "--junit", request.junit, error)
+    if request.update:
+        path, content = judge.store(result)
+        try:
+            write_whole(path, content)
+        except (DiskFull, OSError) as error:
+            result = _without_file(result, "--update", path, error)
+    if gate and (file := read_annotate(request.annotate)) is not None:
+        for line in annotations(result, gate, file, changed):
+            (console.note if request.as_json else console.say)(line)
+    return result
 
 
 def check_request(request: Request) -> None:
@@ -75,6 +102,15 @@ def check_request(request: Request) -> None:
     require_at_least("--threads", request.threads, least=1)
     output_file("--plot", request.plot, endings=PLOTS)
     output_file("--raw", request.raw)
+    output_file("--junit", request.junit)
+    read_annotate(request.annotate)
+    gates = request.fail_on is not None or (request.expect is not None and not request.update)
+    if unfit := [name for name in ("junit", "annotate") if getattr(request, name) is not None and not gates]:
+        raise UserError(f"--{unfit[0]}: tells whether something failed; add --fail-on slower or --expect FILE")
+    if request.update and request.expect is None:
+        raise UserError("--update: writes the file of --expect, which is not given")
+    if request.update:
+        output_file("--expect", request.expect)
 
 
 def find_picture_path(request: Request) -> Path | None:
@@ -138,6 +174,9 @@ def make_bench_settings(request: Request, contract: tuple[settings.Layer, ...], 
     }
     layers = (*contract, settings.from_environment(os.environ), settings.from_flags(flags))
     limits = limits_of(layers, max_pairs=request.max_pairs)
+    slower_margin = read_fail_on(request.fail_on, limits.margin)
+    if slower_margin is not None:
+        limits = limits.model_copy(update={"shape_guard": slower_margin})
     if limits.calibration_pairs == 1:
         raise UserError("--calibration-pairs: is 1; give 0 for none, or 2 or more: one pair shows no scatter")
     return BenchSettings(
@@ -147,6 +186,7 @@ def make_bench_settings(request: Request, contract: tuple[settings.Layer, ...], 
         max_seconds=60 * request.max_minutes,
         calibration_pairs=limits.calibration_pairs,
         seed=request.seed,
+        slower_margin=slower_margin,
     )
 
 

@@ -39,6 +39,24 @@ Timeout = Annotated[float, typer.Option(help="Seconds that one run of a command 
 Seed = Annotated[int, typer.Option(help="Of the order in which commands run.")]
 Plot = Annotated[Path | None, typer.Option(help="Draw the pairs into this .png or .svg.")]
 Raw = Annotated[Path | None, typer.Option(help="Keep every single timing in this JSON file.")]
+FailOn = Annotated[
+    str | None,
+    typer.Option(
+        "--fail-on",
+        metavar="slower[:MARGIN]",
+        help="Exit code 1 where B is slower by more than MARGIN (2%; default --margin) for sure, 6 where that is not shown.",
+    ),
+]
+Expect = Annotated[
+    Path | None,
+    typer.Option(help="Exit code 1 where B is slower against A than this file says of this machine; 6 if not shown."),
+]
+Update = Annotated[bool, typer.Option("--update", help="Write this machine's ratio into the file of --expect instead.")]
+Junit = Annotated[Path | None, typer.Option(help="Write what --fail-on and --expect found as JUnit XML.")]
+Annotate = Annotated[
+    str | None,
+    typer.Option(metavar="github[:FILE]", help="Print it as GitHub shows it beside a pull request, at FILE."),
+]
 Quiet = Annotated[bool, typer.Option("--quiet", help="Only the answer.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output, logs on standard error.")]
 
@@ -95,6 +113,11 @@ def bench(
     seed: Seed = 0,
     plot: Plot = None,
     raw: Raw = None,
+    fail_on: FailOn = None,
+    expect: Expect = None,
+    update: Update = False,
+    junit: Junit = None,
+    annotate: Annotate = None,
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
@@ -112,6 +135,8 @@ def bench(
         raise UserError("\n".join(answer.unwritten))
     if answer.ended == "interrupted":
         raise UserError("interrupted; what is said above is what was known by then", INTERRUPTED)
+    if answer.gate and answer.gate.exit_code:
+        raise typer.Exit(answer.gate.exit_code)
 
 
 def _print_answer(answer: "Answer") -> None:
@@ -124,6 +149,8 @@ def _print_answer(answer: "Answer") -> None:
         )
     for note in answer.notes:
         console.say(f"note       {note}")
+    if answer.gate:
+        console.say(f"{answer.gate.outcome:<10} {answer.gate.sentence}")
     for what, path in (("plot", answer.plot), ("raw", answer.raw)):
         if path:
             console.say(f"{what:<10} {path}")

@@ -53,6 +53,12 @@ Like = Annotated[
     ),
 ]
 Instruction = Annotated[str, typer.Option("--instruction", "-i", help="With --like: what to optimize, in your words.")]
+Ci = Annotated[
+    str | None,
+    typer.Option(
+        "--ci", help="Write a reusable workflow that fails for a slower branch instead, into PATH: github, gitlab."
+    ),
+]
 Static = Annotated[bool, typer.Option("--static", help="Only validate; run nothing.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output, logs on standard error.")]
 
@@ -83,6 +89,7 @@ def init(
     reference: Reference = None,
     like: Like = None,
     instruction: Instruction = "",
+    ci: Ci = None,
 ) -> None:
     """Write a commented ridgeline.yaml. With --task or --from-..., a whole task: kernel, reference and contract.
 
@@ -97,8 +104,13 @@ def init(
         "gpumode": from_gpumode,
     }
     _require_at_most_one(
-        task=task, **{f"from_{name}": path for name, path in sources.items()}, function=function, like=like
+        task=task, **{f"from_{name}": path for name, path in sources.items()}, function=function, like=like, ci=ci
     )
+    if ci is not None:
+        from ridgeline.agent.scaffold.contract import write_ci
+
+        console.say(f"{write_ci(path, ci)}: written; its first lines say how to use it")
+        return
     if like is not None:
         _adopt(path, like, instruction)
         return

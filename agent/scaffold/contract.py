@@ -180,3 +180,29 @@ def _git(folder: Path, *arguments: str) -> None:
     result = run(argv, cwd=folder, timeout_s=GIT_S)
     if not result.ok:
         raise GitFailed(f"git {arguments[0]} in {folder}: {result.output.strip() or f'exit code {result.returncode}'}")
+
+
+# Continuous integration: files that time a branch against the one it goes into.
+
+CI_FILES: Mapping[str, str] = {
+    "github": ".github/workflows/ridgeline-bench.yml",
+    "gitlab": ".gitlab/ridgeline-bench.yml",
+}
+"""Where each system has its reusable files, from the root of the repository."""
+
+
+def write_ci(folder: Path, system: str) -> Path:
+    """Write the file for a CI system into a repository; returns its path. Its head says how it is used.
+
+    Raises `UserError` for an unknown system or a file that is there.
+    """
+    if system not in CI_FILES:
+        raise UserError(f"--ci: unknown system {system!r}; {nearest(system, CI_FILES)}")
+    file = folder / CI_FILES[system]
+    if file.exists():
+        raise UserError(f"{file}: exists already; edit it, or move it away first")
+    if not folder.is_dir():
+        raise UserError(f"{folder}: is no folder; give the root of the repository")
+    file.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(Path(__file__).parent / "ci" / f"{system}.yml", file)
+    return file

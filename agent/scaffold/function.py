@@ -235,7 +235,9 @@ def _choose_shapes(
 ) -> tuple[tuple[ShapePlan, ...], tuple[str, ...]]:
     """The shapes that were asked for, else proposals, which a person at a terminal may change; where they come from."""
     if shapes:
-        return _as_plans([_parse_sizes(text, signature, fixed) for text in shapes], signature), ()
+        return _with_odd(
+            _as_plans([_parse_sizes(text, signature, fixed) for text in shapes], signature), signature, fixed
+        ), ()
     proposals, whence = _propose(signature, fixed)
     if ask is None:
         return proposals, whence
@@ -245,7 +247,25 @@ def _choose_shapes(
     answer = ask(f"Shapes of {signature.name} to time ({listed})", usual).split()
     if answer == usual.split():
         return proposals, ()
-    return _as_plans([_parse_sizes(text, signature, fixed) for text in answer], signature), ()
+    return _with_odd(
+        _as_plans([_parse_sizes(text, signature, fixed) for text in answer], signature), signature, fixed
+    ), ()
+
+
+def _with_odd(timed: tuple[ShapePlan, ...], signature: Signature, fixed: Mapping[str, int]) -> tuple[ShapePlan, ...]:
+    """The timed shapes, and odd ones that are tested only: each free size an odd one, or the first shape's where that is less."""
+    if signature.language in INTERPRETED or not signature.sizes:
+        return timed
+    free = [name for name in signature.sizes if not STRIDE.fullmatch(name)] or list(signature.sizes)
+    first_shape, labels = timed[0].sizes, {shape.label for shape in timed}
+    small = [
+        fill_strides({**{name: min(size, first_shape[name]) for name in free}, **fixed}, signature) for size in ODD
+    ]
+    odd = _as_plans(
+        [{name: sizes[name] for name in signature.sizes} for sizes in small if {*signature.sizes} <= {*sizes}],
+        signature,
+    )
+    return (*timed, *(shape.model_copy(update={"timed": False}) for shape in odd if shape.label not in labels))
 
 
 def _as_plans(listed: Sequence[Mapping[str, int]], signature: Signature) -> tuple[ShapePlan, ...]:

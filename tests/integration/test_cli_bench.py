@@ -34,9 +34,9 @@ else:
     open(name, "w").write(text)
 """
 KEYS = {
-    "schema_version", "verdict", "sentence", "ratio", "lower", "upper", "pairs", "alpha", "margin", "required", "sigma",
-    "engine", "a", "b", "machine", "unit", "shapes", "calibration", "blocks", "dropped_blocks", "lost_pairs", "ended",
-    "seconds", "seed", "notes", "plot", "raw", "unwritten",
+    "schema_version", "verdict", "relation", "sentence", "ratio", "lower", "upper", "pairs", "alpha", "margin", "required", "sigma",
+    "engine", "a", "b", "machine", "fingerprint", "unit", "shapes", "calibration", "blocks", "dropped_blocks", "lost_pairs", "ended",
+    "seconds", "seed", "notes", "gate", "plot", "raw", "unwritten",
 }  # fmt: skip
 SHAPE_KEYS = {"label", "a", "b", "ratio", "lower", "upper", "slower"}
 CALIBRATION_KEYS = {"pairs", "sd", "offset", "allowance", "smallest_visible_gain", "seconds"}
@@ -366,3 +366,32 @@ def test_ctrl_c_says_what_is_known_and_leaves_nothing_running(here):
     time.sleep(0.05)
     running = subprocess.run(("ps", "-eo", "args"), capture_output=True, text=True, check=True).stdout
     assert mark not in running.splitlines()
+
+
+def test_a_planted_regression_ends_with_1_and_is_told_to_the_ci_system(cli, here):
+    """Commands that report numbers of their own: no clock decides."""
+    options = ("--csv", "ms", "--calibration-pairs", 4, "--fail-on", "slower:1.5%")
+    told = ("--junit", "bench.xml", "--annotate", "github:kernel.c", "--json", "--quiet")
+    slower = cli("bench", "./report print 10", "./report print 10.3", *options, *told)
+    assert (slower.code, slower.json["gate"]["outcome"], slower.json["relation"]) == (1, "failed", "slower")
+    assert "::error file=kernel.c,title=ridgeline bench::" in slower.err
+    assert 'than 1.5 %"><failure type="failed"' in (here / "bench.xml").read_text()
+    equal = cli("bench", "./report print 10", "./report print 10", *options, "--quiet")
+    assert (equal.code, equal.out.splitlines()[-1]) == (0, "passed     B is not slower by more than 1.5 %")
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--fail-on", "faster"), "--fail-on: 'faster' is not slower or slower:MARGIN"),
+        (("--junit", "x.xml"), "--junit: tells whether something failed; add --fail-on slower or --expect FILE"),
+        (("--annotate", "github"), "--annotate: tells whether something failed"),
+        (("--fail-on", "slower", "--annotate", "gitlab"), "--annotate: 'gitlab' is not github or github:FILE"),
+        (("--update",), "--update: writes the file of --expect, which is not given"),
+        (("--expect", "none.json"), "--expect: none.json is no file; write it with --expect none.json --update"),
+    ],
+)
+def test_bad_input_of_the_gate_is_one_line(cli, here, options, said):
+    done = cli("bench", "true", "true", *options, "--quiet")
+    assert (done.code, done.out) == (2, "")
+    assert said in done.complaint
