@@ -14,7 +14,7 @@ define install
 || $(BIN)/python -m pip install --disable-pip-version-check -c constraints.txt $(1)
 endef
 
-.PHONY: help install dev demo test test-all check docs features bench adversarial soak fuzz smoke-llm wheels clean
+.PHONY: help install dev demo test test-all check docs features results bench adversarial soak fuzz smoke-llm wheels clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -49,6 +49,9 @@ docs: $(VENV)/.dev ## the pages of docs/ as a site, into dist/site; fails for a 
 
 features: $(VENV)/.dev ## every feature of the design documents with the tests that prove it; writes docs/features.md
 	@$(BIN)/python -m tests.features
+
+results: $(VENV)/.dev ## docs/results.md and its picture, from recorded campaigns and comparisons
+	@$(BIN)/ridgeline results -o docs/results.md
 
 bench: $(VENV)/.dev ## what Ridgeline itself costs, against stated bounds
 	@$(BIN)/python -m tests.bench $(BENCH)

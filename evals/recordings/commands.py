@@ -29,9 +29,17 @@ DIFFERENT = 1
 """Exit code of a replay that wrote another ledger: the command worked, the answer is no."""
 
 
+Campaigns = Annotated[Path, typer.Option(help="Folder of recorded campaigns.")]
+Beside = Annotated[Path, typer.Option("--rivals", help="Folder of recorded comparisons with others.")]
+Page = Annotated[
+    Path | None, typer.Option("-o", "--out", help="Write the page here, and its picture into pictures/ beside it.")
+]
+
+
 def register(app: typer.Typer) -> None:
     """Add the commands; `schema` takes the place of the one that knows no recordings."""
     app.command()(replay)
+    app.command()(results)
     app.command("export-recording")(export_recording)
     app.command()(schema)
 
@@ -51,6 +59,32 @@ def replay(recordings: Recordings, as_json: Json = False) -> None:
             console.say(describe_replay(result))
     if not all(result.good for result in replays):
         raise typer.Exit(DIFFERENT)
+
+
+def results(
+    campaigns: Campaigns = Path("evals/campaigns"),
+    rivals: Beside = Path("evals/rivals"),
+    out: Page = None,
+    as_json: Json = False,
+) -> None:
+    """The results page, from recordings alone: times, gains with bounds, costs and the command of each row."""
+    from ridgeline.agent import console
+    from ridgeline.agent.errors import UserError
+    from ridgeline.evals.recordings.results import draw, read_rows, render_page
+
+    rows = read_rows(campaigns, rivals)
+    if not rows:
+        raise UserError(f"{campaigns}: holds no recorded campaign; give --campaigns FOLDER")
+    if out is not None:
+        picture = out.parent / "pictures" / f"{out.stem}.svg"
+        picture.parent.mkdir(parents=True, exist_ok=True)
+        out.write_text(render_page(rows), encoding="utf-8")
+        picture.write_text(draw(rows), encoding="utf-8")
+        console.note(f"{out} and {picture}: {len(rows)} rows")
+    if as_json:
+        console.emit({"rows": [row.model_dump(mode="json") for row in rows]})
+    elif out is None:
+        console.say(render_page(rows))
 
 
 def describe_replay(result: "ReplayResult") -> str:

@@ -1,0 +1,391 @@
+"""The results page: a row for each recorded campaign and each recorded comparison with others, from their files alone."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from html import escape
+from math import exp, log, log10
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import Field, ValidationError
+
+from ridgeline.agent.errors import UserError
+from ridgeline.evals.recordings.recording import CARD, Folder, read_card
+from ridgeline.graph.record import ShapeRoof
+from ridgeline.graph.reports.figures import time_us
+from ridgeline.graph.rules.cost import minutes_between
+from ridgeline.graph.rules.headroom import compute_best_headroom, describe_device
+from ridgeline.graph.rules.history import fold_ledger
+from ridgeline.graph.rules.result import Result, claim_speedup, compute_result
+from ridgeline.graph.rules.roofline import bound_of, compute_shape_roofs
+from ridgeline.graph.standing import History
+from ridgeline.graph.values import Value
+
+Who = Literal["start", "eager", "compile", "max_autotune", "rival", "ours"]
+WHO: tuple[Who, ...] = ("start", "eager", "compile", "max_autotune", "rival", "ours")
+TORCH: tuple[Who, ...] = ("eager", "compile", "max_autotune")
+NOT_MEASURED = "not measured"
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+
+
+class ShapeTimes(Value):
+    """One size: microseconds of a call, all of one run on one card; whoever was not timed is left out."""
+
+    label: str
+    times_us: Mapping[Who, Positive] = {}
+    floor_us: Positive | None = None
+
+
+class Rivals(Value):
+    """A file of `evals/rivals`: what was timed side by side with others, and what repeats it. Its stem names the row."""
+
+    schema_version: Literal[1]
+    campaign: str = ""
+    """Folder in `evals/campaigns` whose champion `ours` is; empty for a row without a recorded campaign."""
+    task: str = ""
+    device: str = ""
+    types: str = ""
+    """Input, accumulation and output, as the task says."""
+    engine: str = ""
+    """What took the times: event, graph or profiler."""
+    date: str = ""
+    command: str = ""
+    """The one command that repeats the row."""
+    rival: str = ""
+    """Whose kernel `rival` is."""
+    rival_source: str = ""
+    """Where it is read, with its commit."""
+    shapes: tuple[ShapeTimes, ...] = ()
+    speedup: Mapping[Who, Positive] = {}
+    """Their time over ours from interleaved pairs, over all shapes."""
+    lower: Mapping[Who, Positive] = {}
+    """Its lower bound at 99 %."""
+    bound: Literal["compute", "memory", ""] = ""
+    floor_source: str = ""
+    rounds: int | None = None
+    tokens: int | None = None
+    device_seconds: float | None = None
+    wall_minutes: float | None = None
+    notes: tuple[str, ...] = ()
+
+
+class ResultRow(Value):
+    """One row of the page; None where nothing was measured."""
+
+    name: str
+    task: str
+    device: str
+    types: str
+    shapes: tuple[ShapeTimes, ...]
+    speedup: Mapping[Who, float]
+    """Their time over ours, from interleaved pairs; where it is not given, the ratio of the times."""
+    lower: Mapping[Who, float]
+    """The same, at least."""
+    share: float | None
+    """Floor over our time, geometric mean over shapes."""
+    bound: str
+    rounds: int | None
+    tokens: int | None
+    device_seconds: float | None
+    """At most: all seconds of commands on a machine with a card, builds included; 0 on a processor."""
+    wall_minutes: float | None
+    command: str
+    rival: str
+    notes: tuple[str, ...]
+
+    def time_us(self, who: Who) -> float | None:
+        """Geometric mean over the shapes; None unless every one was timed."""
+        return _mean([shape.times_us.get(who) for shape in self.shapes])
+
+    @property
+    def floor_us(self) -> float | None:
+        """Geometric mean over the shapes; None unless every one has a floor."""
+        return _mean([shape.floor_us for shape in self.shapes])
+
+    @property
+    def best_of_torch(self) -> Who | None:
+        """Who of eager, compile and max-autotune was fastest; None where none was timed."""
+        timed = [(time, who) for who in TORCH if (time := self.time_us(who)) is not None]
+        return min(timed)[1] if timed else None
+
+
+def _mean(numbers: Sequence[float | None]) -> float | None:
+    known = [number for number in numbers if number is not None]
+    return exp(sum(log(number) for number in known) / len(known)) if known and len(known) == len(numbers) else None
+
+
+# Reading.
+
+
+def read_rivals(path: Path) -> Rivals:
+    """One file. Raises UserError with file, field and mend."""
+    try:
+        return Rivals.model_validate_json(path.read_bytes())
+    except ValidationError as error:
+        problem = error.errors()[0]
+        where = ".".join(str(part) for part in problem["loc"]) or "the file"
+        raise UserError(
+            f"{path}: {where}: {problem['msg']}; correct it, the fields are in evals/rivals/README.md"
+        ) from None
+
+
+def read_rows(campaigns: Path, rivals: Path) -> tuple[ResultRow, ...]:
+    """A row for each recorded campaign, with what was timed beside it, and for each comparison without one; by name.
+
+    Raises UserError for a recording or file that cannot be read, and for a campaign that is not there.
+    """
+    files = {path.stem: read_rivals(path) for path in sorted(rivals.glob("*.json"))}
+    folders = {path.parent.name: path.parent for path in sorted(campaigns.glob(f"*/{CARD}"))}
+    for name, file in files.items():
+        if file.campaign and file.campaign not in folders:
+            raise UserError(f"{rivals / name}.json: campaign: no {campaigns / file.campaign}; correct the name")
+    beside = {file.campaign: file for file in files.values() if file.campaign}
+    rows = [_row_of_campaign(folder, beside.get(name, Rivals(schema_version=1))) for name, folder in folders.items()]
+    rows += [_row_of_file(name, file) for name, file in files.items() if not file.campaign]
+    return tuple(sorted(rows, key=lambda row: ("NVIDIA" not in row.device, row.name)))
+
+
+def _row_of_file(name: str, file: Rivals) -> ResultRow:
+    floors, ours = (
+        _mean([shape.floor_us for shape in file.shapes]),
+        _mean([s.times_us.get("ours") for s in file.shapes]),
+    )
+    return ResultRow(
+        name=name,
+        task=file.task or name,
+        device=file.device,
+        types=file.types,
+        shapes=file.shapes,
+        speedup=file.speedup,
+        lower=file.lower,
+        share=floors / ours if floors and ours else None,
+        bound=file.bound,
+        rounds=file.rounds,
+        tokens=file.tokens,
+        device_seconds=file.device_seconds,
+        wall_minutes=file.wall_minutes,
+        command=file.command,
+        rival=file.rival,
+        notes=(*file.notes, *([f"floor: {file.floor_source}"] if file.floor_source else ())),
+    )
+
+
+def _row_of_campaign(path: Path, file: Rivals) -> ResultRow:
+    """What the ledger says; where the champion was timed beside others, all times are of that run."""
+    folder = Folder(path)
+    history, card = fold_ledger(folder.lines()), read_card(path)
+    assert history is not None, "a ledger that was read has a line"
+    result = compute_result(history)
+    claim = claim_speedup(result)
+    headroom = compute_best_headroom(history)
+    roofs = {} if isinstance(headroom, str) else _floors(history)
+    shapes = file.shapes or tuple(_shapes_of(history, result, roofs))
+    floors, ours = _mean([shape.floor_us for shape in shapes]), _mean([shape.times_us.get("ours") for shape in shapes])
+    notes = [*file.notes]
+    if result.final is None:
+        notes.append(f"no speedup is claimed: {result.no_claim}")
+    if isinstance(headroom, str):
+        notes.append(f"floor: {headroom}")
+    else:
+        notes.append(f"floor: {headroom.ceiling}")
+    speedup: dict[Who, float] = {**file.speedup}
+    lower: dict[Who, float] = {**file.lower}
+    if claim and claim.from_final and claim.lower and "start" not in file.lower:
+        speedup["start"], lower["start"] = claim.speedup, claim.lower
+    is_on_card = history.opened.machine.kind != "cpu"
+    return ResultRow(
+        name=path.name,
+        task=file.task or history.opened.contract.target_op,
+        device=card.device if card else history.opened.machine.name,
+        types=file.types or history.opened.contract.dtype,
+        shapes=shapes,
+        speedup=speedup,
+        lower=lower,
+        share=floors / ours if floors and ours else None,
+        bound=file.bound or ("" if isinstance(headroom, str) else bound_of(tuple(roofs.values()))),
+        rounds=result.rounds,
+        tokens=result.cost.tokens,
+        device_seconds=60 * result.gpu_minutes if is_on_card else 0.0,
+        wall_minutes=_wall_minutes(history),
+        command=file.command,
+        rival=file.rival,
+        notes=tuple(notes),
+    )
+
+
+def _wall_minutes(history: History) -> float | None:
+    """From the baseline, the first thing that is measured, to the end; None while it goes on."""
+    begin, end = history.baseline, history.concluded
+    return minutes_between(begin.opened_at, end.closed_at) if begin and end else None
+
+
+def _floors(history: History) -> dict[str, ShapeRoof]:
+    """The floor of each shape of the original's benchmark."""
+    assert history.baseline is not None, "a share was computed of it"
+    rows = history.baseline.quick.rows
+    roofs = compute_shape_roofs(rows, history.opened.contract.work, describe_device(history).ceilings)
+    return {roof.label: roof for roof in roofs}
+
+
+def _shapes_of(history: History, result: Result, roofs: Mapping[str, ShapeRoof]) -> Iterator[ShapeTimes]:
+    """Both versions as the final test timed them side by side; without one, the original's benchmark alone."""
+
+    def floor(label: str) -> float | None:
+        return roofs[label].floor_us if label in roofs else None
+
+    if result.final is not None:
+        for shape in result.final.shapes:
+            times: dict[Who, float] = {"start": shape.original_us, "ours": shape.best_us}
+            yield ShapeTimes(label=shape.label, times_us=times, floor_us=floor(shape.label))
+        return
+    scoring = history.opened.contract.scoring
+    for row in history.baseline.quick.rows if history.baseline else ():
+        if start_us := time_us((row,), scoring):
+            yield ShapeTimes(label=row.label, times_us={"start": start_us}, floor_us=floor(row.label))
+
+
+# Telling.
+
+HEAD = """# Results
+
+Every number below is read from a recording by `make results`; a test holds this page against the recordings. Microseconds of one call
+are geometric means over the sizes of a task, all columns of a row timed in one run on one machine; a speedup is that of interleaved
+pairs and stands with its lower bound at 99 %. `floor` is what the ceilings measured on that machine allow for the operations and bytes
+that the task declares. What nobody timed says *not measured*: comparisons with compilers and with others' kernels are added as they
+are recorded, as `evals/rivals/README.md` says.
+
+![Times of each row against its start, on a logarithmic axis](pictures/results.svg)
+"""
+NAMES: Mapping[Who, str] = {
+    "start": "start",
+    "eager": "eager",
+    "compile": "compile",
+    "max_autotune": "max-autotune",
+    "rival": "rival",
+    "ours": "ours",
+}
+
+
+def render_page(rows: Sequence[ResultRow]) -> str:
+    """The whole page, Markdown."""
+    parts = [HEAD, "## Times\n"]
+    parts.append(_table(("row", "types", *(NAMES[who] for who in WHO), "floor", "share of the floor", "bound"),
+                        (_time_cells(row) for row in rows)))  # fmt: skip
+    parts.append("\n## Gain and cost\n")
+    heads = ("row", "over the start", "over the best of torch", "over the rival", "rounds", "tokens", "device", "wall")
+    parts.append(_table(heads, (_gain_cells(row) for row in rows)))
+    parts.append("\n## Each row\n")
+    parts += [_section(row) for row in rows]
+    return "\n".join(parts).rstrip("\n") + "\n"
+
+
+def _time_cells(row: ResultRow) -> tuple[str, ...]:
+    share = NOT_MEASURED if row.share is None else f"{100 * row.share:.0f} %"
+    times = (_time(row.time_us(who)) for who in WHO)
+    return (f"`{row.name}`", row.types, *times, _time(row.floor_us), share, row.bound or "not known")
+
+
+def _gain_cells(row: ResultRow) -> tuple[str, ...]:
+    device = NOT_MEASURED if row.device_seconds is None else f"{row.device_seconds:.0f} s"
+    return (
+        f"`{row.name}`",
+        _gain(row, "start"),
+        _gain(row, row.best_of_torch),
+        _gain(row, "rival"),
+        _count(row.rounds),
+        _count(row.tokens),
+        device,
+        NOT_MEASURED if row.wall_minutes is None else f"{row.wall_minutes:.0f} min",
+    )
+
+
+def _gain(row: ResultRow, who: Who | None) -> str:
+    """Their time over ours with its bound; a ratio that nothing bounds is no claim."""
+    theirs, ours = row.time_us(who) if who else None, row.time_us("ours")
+    if who is None or theirs is None or ours is None:
+        return NOT_MEASURED
+    if who not in row.lower:
+        return "no bound"
+    name = f" ({NAMES[who]})" if who in TORCH else ""
+    return f"{row.speedup.get(who, theirs / ours):.2f}x, at least {row.lower[who]:.2f}x{name}"
+
+
+def _section(row: ResultRow) -> str:
+    lines = [f"### {row.name}\n", f"{row.task} on {row.device}{f'; rival: {row.rival}' if row.rival else ''}.\n"]
+    shapes = [
+        (shape.label, *(_time(shape.times_us.get(who)) for who in WHO), _time(shape.floor_us)) for shape in row.shapes
+    ]
+    lines += [_table(("size", *(NAMES[who] for who in WHO), "floor"), shapes), ""]
+    lines += [f"- {note}" for note in row.notes]
+    lines.append(f"- again: `{row.command}`" if row.command else "- again: not recorded as one command")
+    return "\n".join((*lines, ""))
+
+
+def _time(time_us: float | None) -> str:
+    return NOT_MEASURED if time_us is None else f"{time_us:.4g}" if time_us < 1000 else f"{time_us:.0f}"
+
+
+def _count(number: int | None) -> str:
+    return NOT_MEASURED if number is None else f"{number:,}"
+
+
+def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [f"| {' | '.join(heads)} |", f"|{'---|' * len(heads)}"]
+    return "\n".join((*lines, *(f"| {' | '.join(row)} |" for row in rows)))
+
+
+# The picture.
+
+WIDTH, LEFT, RIGHT, TOP, STEP = 900, 240, 24, 40, 30
+COLORS: Mapping[Who | Literal["floor"], str] = {
+    "start": "#8c8c8c",
+    "eager": "#b35900",
+    "compile": "#c98a00",
+    "max_autotune": "#7a5195",
+    "rival": "#c0392b",
+    "ours": "#1a7f37",
+    "floor": "#222222",
+}
+
+
+def draw(rows: Sequence[ResultRow]) -> str:
+    """SVG: a line for each row with a start, each time as many times as fast as that start, on a logarithmic axis."""
+    drawn = [(row, _speeds(row)) for row in rows]
+    drawn = [(row, speeds) for row, speeds in drawn if len(speeds) > 1]
+    every = [speed for _, speeds in drawn for _, speed in speeds] or [1.0]
+    low, high = min(every) / 1.15, max(every) * 1.15
+
+    def place(speed: float) -> float:
+        return LEFT + (log10(speed) - log10(low)) / (log10(high) - log10(low)) * (WIDTH - LEFT - RIGHT)
+
+    height = TOP + STEP * len(drawn) + 40
+    out = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" font-family="sans-serif" font-size="12">',
+        "<title>How many times as fast as its start each version of a task is</title>",
+        f'<rect width="{WIDTH}" height="{height}" fill="#ffffff"/>',
+    ]
+    for number, (name, color) in enumerate(COLORS.items()):
+        x = LEFT + number * 90
+        label = NAMES.get(name, "floor") if name != "floor" else "floor"
+        out.append(f'<circle cx="{x}" cy="16" r="5" fill="{color}"/><text x="{x + 10}" y="20">{label}</text>')
+    for tick in (1, 2, 5, 10, 20, 50, 100):
+        if low <= tick <= high:
+            at = place(tick)
+            out.append(f'<line x1="{at:.1f}" y1="{TOP - 10}" x2="{at:.1f}" y2="{height - 30}" stroke="#e0e0e0"/>')
+            out.append(f'<text x="{at:.1f}" y="{height - 12}" text-anchor="middle">{tick}x</text>')
+    for number, (row, speeds) in enumerate(drawn):
+        y = TOP + STEP * number + STEP / 2
+        out.append(f'<text x="{LEFT - 10}" y="{y + 4:.1f}" text-anchor="end">{escape(row.name)}</text>')
+        out.append(f'<line x1="{LEFT}" y1="{y:.1f}" x2="{WIDTH - RIGHT}" y2="{y:.1f}" stroke="#f0f0f0"/>')
+        for who, speed in speeds:
+            title = f"<title>{escape(row.name)}, {who}: {speed:.2f}x</title>"
+            out.append(f'<circle cx="{place(speed):.1f}" cy="{y:.1f}" r="6" fill="{COLORS[who]}">{title}</circle>')
+    return "\n".join((*out, "</svg>")) + "\n"
+
+
+def _speeds(row: ResultRow) -> list[tuple[Who | Literal["floor"], float]]:
+    """How many times as fast as the start each is."""
+    start = row.time_us("start")
+    if start is None:
+        return []
+    times: list[tuple[Who | Literal["floor"], float | None]] = [(who, row.time_us(who)) for who in WHO]
+    return [(who, start / time) for who, time in (*times, ("floor", row.floor_us)) if time is not None]

@@ -1,0 +1,81 @@
+"""The results page says what the recordings say, and what nobody measured is said to be so."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from ridgeline.agent.errors import UserError
+from ridgeline.evals.recordings.results import draw, read_rows, render_page
+
+ROOT = Path(__file__).parents[2]
+CAMPAIGNS, RIVALS = ROOT / "evals/campaigns", ROOT / "evals/rivals"
+
+
+@pytest.fixture(scope="module")
+def rows():
+    return read_rows(CAMPAIGNS, RIVALS)
+
+
+def test_the_page_and_its_picture_are_what_the_recordings_give(rows):
+    assert (ROOT / "docs/results.md").read_text() == render_page(rows), "make results"
+    assert (ROOT / "docs/pictures/results.svg").read_text() == draw(rows), "make results"
+
+
+def test_a_row_has_the_recorded_claim_and_nothing_else_divides(rows):
+    by_name = {row.name: row for row in rows}
+    for folder in CAMPAIGNS.glob("*/recording.json"):
+        card = json.loads(folder.read_text())
+        row = by_name[card["name"]]
+        assert row.rounds == card["rounds"]
+        assert (row.speedup.get("start"), row.lower.get("start")) == (card["speedup"], card["speedup_lower"])
+    assert by_name["conv3x3_c_mailbox"].time_us("ours") is None
+    assert any(note.startswith("no speedup is claimed") for note in by_name["conv3x3_c_mailbox"].notes)
+
+
+def example() -> dict[str, object]:
+    """The one of the format's own page."""
+    text = (RIVALS / "README.md").read_text()
+    return json.loads(text.partition("```json")[2].partition("```")[0])
+
+
+def dropped_in(tmp_path: Path, name: str, document: object) -> Path:
+    (tmp_path / f"{name}.json").write_text(json.dumps(document))
+    return tmp_path
+
+
+def test_a_recorded_comparison_becomes_a_row(tmp_path):
+    (tmp_path / "campaigns").mkdir()
+    (row,) = read_rows(tmp_path / "campaigns", dropped_in(tmp_path, "matvec", example()))
+    assert (row.name, row.best_of_torch, row.time_us("rival")) == ("matvec", "max_autotune", pytest.approx(12.9))
+    page = render_page((row,))
+    assert "1.15x, at least 1.13x (max-autotune) | 1.07x, at least 1.06x" in page
+    assert "| 10.4 | 87 % | memory |" in page
+    assert "max_autotune" in draw((row,))
+
+
+def test_a_comparison_stands_beside_its_campaign_and_a_ratio_without_a_bound_is_no_claim(tmp_path):
+    document = example() | {"campaign": "matmul_c_mailbox", "lower": {"rival": 1.06}}
+    (tmp_path / "campaigns").mkdir()
+    (tmp_path / "campaigns/matmul_c_mailbox").symlink_to(CAMPAIGNS / "matmul_c_mailbox")
+    (row,) = read_rows(tmp_path / "campaigns", dropped_in(tmp_path, "beside", document))
+    assert (row.name, row.rounds, row.time_us("ours")) == ("matmul_c_mailbox", 1, pytest.approx(12.0))
+    assert "26.87x, at least 25.14x | no bound | 1.07x, at least 1.06x |" in render_page((row,))
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"schema_version": 2}, "schema_version: "),
+        ({"lower": {"numpy": 2.0}}, "lower.numpy"),
+        ({"shapes": [{"label": "x", "times_us": {"ours": 0}}]}, "shapes.0.times_us.ours: "),
+        ({"lowre": {}}, "lowre: "),
+        ({"campaign": "nowhere"}, "campaign: no "),
+    ],
+)
+def test_a_file_that_cannot_be_read_is_one_line_with_its_field(tmp_path, change, said):
+    with pytest.raises(UserError) as refusal:
+        read_rows(CAMPAIGNS, dropped_in(tmp_path, "row", example() | change))
+    assert str(refusal.value).startswith(str(tmp_path / "row.json"))
+    assert said in str(refusal.value)
+    assert "\n" not in str(refusal.value)
