@@ -51,13 +51,13 @@ def run(
     from ridgeline.agent.fleet.run import JOINING_S
 
     read_fleet(file)
-    words = ["fleet", "drive", str(file), "--out", str(out), "--json"]
+    words = ["fleet", "drive", str(file), "--out", str(out)]
     words += ["--address", address] if address else []
     words += ["--max-parallel", str(max_parallel)] if max_parallel else []
     ended = drive_in_child(words, joining_s=JOINING_S, say=console.note)
     fields = read_object(ended.output)
     if "campaigns" not in fields:
-        raise UserError(str(fields.get("error", ended.output)), exit_code=ended.code)
+        raise UserError(str(fields["error"]), exit_code=int(fields["exit_code"]))
     lines = tuple(Line.model_validate(line) for line in fields["campaigns"])
     _print_table(lines, as_json=as_json)
     if any(line.state != "concluded" for line in lines):
@@ -65,9 +65,28 @@ def run(
 
 
 def drive(
-    file: FleetArgument, out: Out, address: Address = None, max_parallel: MaxParallel = None, as_json: Json = False
+    file: FleetArgument,
+    out: Out,
+    result: Annotated[Path, typer.Option(help="Where its end is written: the table, or what was wrong.")],
+    address: Address = None,
+    max_parallel: MaxParallel = None,
 ) -> None:
     """What `run` starts, and starts again when Ray ends it."""
+    import json
+
+    from ridgeline.graph.errors import RidgelineError
+    from ridgeline.sandbox.store.durable import write_whole
+
+    try:
+        end: dict[str, object] = {
+            "campaigns": [line.model_dump(mode="json") for line in _drive(file, out, address, max_parallel)]
+        }
+    except RidgelineError as error:
+        end = {"error": str(error), "exit_code": error.exit_code}
+    write_whole(result, json.dumps(end).encode())
+
+
+def _drive(file: Path, out: Path, address: str | None, max_parallel: int | None) -> "tuple[Line, ...]":
     from ridgeline.agent.fleet.ray_engine import RayEngine
     from ridgeline.agent.fleet.run import JOINING_S, Fleet
 
@@ -84,7 +103,7 @@ def drive(
             progress=console.Progress(console.note),
             joining_s=JOINING_S if address else 0.0,
         )
-        _print_table(fleet.run(), as_json=as_json)
+        return fleet.run()
     finally:
         engine.close()
 

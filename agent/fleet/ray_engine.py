@@ -7,6 +7,7 @@ goes away, Ray ends the process that is connected to it without a word to it: so
 import os
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -14,7 +15,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from ridgeline.agent.attempts import Command, Ended, run_command
+from ridgeline.agent.attempts import Command, Ended, read_object
 from ridgeline.agent.errors import UserError
 from ridgeline.agent.fleet.plan import Needs, Node
 from ridgeline.graph.errors import WorldError, install_command
@@ -56,21 +57,22 @@ def drive_in_child(
     *,
     joining_s: float,
     say: Callable[[str], None],
-    command: Command = run_command,
+    command: Command | None = None,
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
 ) -> Ended:
-    """`ridgeline` with these words, begun again whenever Ray ends it: it goes on from the fleet's folder.
+    """`ridgeline` with these words and `--result FILE`, begun again whenever Ray ends it: it goes on from the fleet's folder.
 
-    Raises UserError where the cluster did not come back within `joining_s`. What a command prints is its end; one that
-    Ray or a kill ended prints nothing.
+    Raises UserError where the cluster did not come back within `joining_s`. A driver that came to its end says so in the
+    file, which is the output here; one that Ray or a kill ended leaves none. What Ray prints goes to standard error.
     """
+    command = command or _run_driver
     lost_at: float | None = None
     while True:
         began = clock()
         ended = command(words, None)
-        is_unreachable = lost_at is not None and ended.code == UNREACHABLE
-        if ended.output.strip() and not is_unreachable:
+        is_unreachable = lost_at is not None and read_object(ended.output).get("exit_code") == UNREACHABLE
+        if ended.output and not is_unreachable:
             return ended
         if lost_at is None or ended.seconds > joining_s:
             lost_at = clock()
@@ -82,6 +84,22 @@ def drive_in_child(
                 exit_code=UNREACHABLE,
             )
         sleep(max(0.0, RETRY_S - (clock() - began)))
+
+
+def _run_driver(words: Sequence[str], _: float | None) -> Ended:
+    """In a process that ends with this one; its output is what it left in the file."""
+    with tempfile.TemporaryDirectory(prefix="ridgeline-") as folder:
+        result, began = Path(folder) / "result.json", time.monotonic()
+        argv = (*death_signal_words("KILL"), sys.executable, "-m", "ridgeline", *words, "--result", str(result))
+        with subprocess.Popen(argv, stdout=sys.stderr.fileno(), stdin=subprocess.DEVNULL) as process:
+            try:
+                code = process.wait()
+            except KeyboardInterrupt:
+                with suppress(subprocess.TimeoutExpired):
+                    process.wait(timeout=60)  # the terminal interrupted it too: it ends in order
+                raise
+        output = result.read_text(encoding="utf-8") if result.exists() else ""
+    return Ended(code=code, output=output, seconds=time.monotonic() - began)
 
 
 class RayEngine:

@@ -184,7 +184,7 @@ def test_a_driver_that_ray_ended_is_begun_again_until_the_cluster_answers():
 
     table = Ended(code=0, output='{"campaigns": []}', seconds=5)
     by_ray = Ended(code=1, output="", seconds=70)
-    unreachable = Ended(code=5, output='{"error": "--address: x"}', seconds=20)
+    unreachable = Ended(code=0, output='{"error": "--address: x", "exit_code": 5}', seconds=20)
     assert drive(by_ray, unreachable, unreachable, table) == (table, 1, 0)
     assert drive(unreachable, table) == (unreachable, 0, 1)  # it was never there: the address is wrong
     assert drive(by_ray, Ended(code=1, output="", seconds=9000), table) == (table, 2, 0)
