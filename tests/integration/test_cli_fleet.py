@@ -1,5 +1,6 @@
 """A fleet's driver: begins, notes, begins again what was lost, stops at its limits. Ray is faked here, or skipped."""
 
+import importlib.util
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -235,3 +236,11 @@ def test_a_fleet_in_a_browser(cli, tmp_path):
     assert 'href="/fleet"' in page
     assert 'href="/fleet"' not in call(application((tmp_path,), Access(token=TOKEN)), "/").text
     assert "2 of 3 concluded, 1 failed; 1.50 of 9.00 USD" in cli("fleet", "table", tmp_path / "fleet").out
+
+
+def test_without_ray_one_line_says_what_brings_it(cli, tmp_path):
+    if importlib.util.find_spec("ray"):
+        pytest.skip("Ray is installed here")
+    file = tmp_path / "fleet.yaml"
+    file.write_text("campaigns:\n- {name: a, contract: k}\n")
+    assert cli("fleet", "run", file, "--out", tmp_path / "out").complaint.endswith("pip install 'ray>=2.50'")
