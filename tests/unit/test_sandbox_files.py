@@ -1,5 +1,7 @@
 import json
+import multiprocessing
 import os
+import re
 import subprocess
 import time
 from pathlib import Path
@@ -16,6 +18,7 @@ from ridgeline.sandbox.store.campaign_folder import (
     WorkClock,
     request_stop,
 )
+from ridgeline.sandbox.store.durable import append_whole, lock_file
 from ridgeline.sandbox.store.ledger import JsonlLedger, verify
 
 
@@ -175,3 +178,20 @@ def test_a_lease_can_be_taken_again_after_it_was_given_back(tmp_path):
         with lease("nvidia 0/../x", wait_s=0, folder=tmp_path):
             names = [path.name for path in Path(tmp_path).iterdir()]
     assert names == ["nvidia-0-..-x.lock"]
+
+
+def test_a_campaign_waits_for_another_that_writes_a_tip_and_repeats_none(tmp_path):
+    """Two processes with the same entry: who comes second waits for the first one's lock, and finds it there."""
+    files, entry = CampaignFiles(tmp_path, tips_root=tmp_path / "tips"), "### tile\nlarger tiles help"
+    path = files.tips_path("H100", "softmax", "TRITON")
+    kind = multiprocessing.get_context("fork")
+    begin, told = kind.Event(), ("H100", "softmax", "TRITON", entry)
+    other = kind.Process(target=lambda: begin.wait() and files.add_tip(*told))
+    other.start()  # before the lock is taken: a copy of this process would hold it too
+    with lock_file(path.with_name(".lock")):
+        begin.set()
+        while other.is_alive() and not re.search(rf"-> FLOCK .* {other.pid} ", Path("/proc/locks").read_text()):
+            time.sleep(0.01)
+        append_whole(path, f"{entry}\n".encode())
+    other.join()
+    assert (other.exitcode, path.read_text().count(entry)) == (0, 1)
