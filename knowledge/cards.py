@@ -16,7 +16,7 @@ CATEGORIES = ("tile", "layout", "pipelining", "occupancy", "backend", "algorithm
 """The same words as `ridgeline.graph.values.Category`; a test keeps the two together."""
 Category = Literal["tile", "layout", "pipelining", "occupancy", "backend", "algorithm", "compiler"]
 Bottleneck = Literal["compute", "memory", "latency", "resource", "launch", "unknown"]
-Language = Literal["c", "hip", "cuda", "triton", "ck", "flydsl", "cutedsl"]
+Language = Literal["c", "hip", "cuda", "triton", "ck", "flydsl", "cutedsl", "python"]
 
 
 class CardError(ValueError):

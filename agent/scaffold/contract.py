@@ -158,6 +158,10 @@ def compose(name: str, folders: Iterable[Path], destination: Path) -> Path:
     """
     if destination.exists() and any(destination.iterdir()):
         raise UserError(f"{destination}: is not empty; name a folder that does not exist yet")
+    try:
+        destination.mkdir(parents=True, exist_ok=True)
+    except FileNotFoundError:  # of a file system of the kernel's, as /proc is
+        raise UserError(f"{destination}: no folder can be made there; name another place") from None
     ignored = shutil.ignore_patterns("build", "__pycache__")
     for folder in folders:
         shutil.copytree(folder, destination, ignore=ignored, dirs_exist_ok=True)

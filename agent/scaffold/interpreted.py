@@ -14,6 +14,8 @@ from ridgeline.sandbox.isolation.process import run
 FILES = ("harness.py", "test.py", "bench.py")
 MIXES = ("ordinary", "zeros", "extremes", "nan", "infinity", "subnormal")
 SLOWEST_US = 100_000.0
+INTERPRETER = "TRITON_INTERPRET"
+"""The variable that has Triton's kernels run on the processor, one program after the other."""
 REAL = frozenset({"reals", "array", "tensor"})
 """Kinds of values that may hold a NaN."""
 FORMS = {
@@ -102,17 +104,25 @@ def try_out(plan: Plan, python: str) -> Trial:
     if plan.signature.gaps:
         return Trial(plan=plan)
     test = (python, "-P", "-B", f"{plan.folder}/test.py")
-    survey = run((*test, "--survey"), cwd=plan.root, timeout_s=TEST_S)
+    interpreter = {name: os.environ[name] for name in (INTERPRETER,) if os.environ.get(name)}
+    survey = run((*test, "--survey"), cwd=plan.root, timeout_s=TEST_S, env=interpreter)
     rows = [line.split(maxsplit=5) for line in survey.output.splitlines()]
     rows = [row for row in rows if row and row[0] in ("OK", "RAISES", "DIFFERS")]
     if not survey.ok:
         return Trial(plan=plan, problem=(survey.output.strip().splitlines() or ["took too long"])[-1][:300])
-    notes: list[str] = []
+    is_interpreted = interpreter and plan.signature.language == "triton"
+    notes = (
+        [f"{INTERPRETER}: results were seen to be right in Triton's interpreter; nothing is timed without a GPU"]
+        if (is_interpreted)
+        else []
+    )
     raised = [row for row in rows if row[0] == "RAISES"]
     refused = {row[1] for row in raised}
     if all(shape.label in refused for shape in plan.shapes if shape.timed):
-        why = f"raises {raised[0][5]} on {raised[0][1]}: give other values in {plan.folder}/problem.py"
-        return Trial(plan=plan, problem=why)
+        mend = f"give other values in {plan.folder}/problem.py"
+        if plan.signature.language == "triton" and not interpreter:
+            mend += f"; Triton needs a GPU, or {INTERPRETER}=1 for results without times"
+        return Trial(plan=plan, problem=f"raises {raised[0][5]} on {raised[0][1]}: {mend}")
     if any(row[0] == "DIFFERS" and row[2] == "ordinary" for row in rows):
         return Trial(plan=plan, problem="two calls on the same values differ; what else does it read?")
     if refused:
@@ -121,11 +131,12 @@ def try_out(plan: Plan, python: str) -> Trial:
     left = sorted({row[2] for row in rows if row[0] == "DIFFERS"})
     notes += [f"differs from itself on values `{name}`: left out of the test" for name in left]
     times = {row[1]: float(row[3]) for row in rows if row[2] == "ordinary"}
-    timed = [shape.label for shape in plan.shapes if shape.timed and times[shape.label] <= SLOWEST_US]
+    slowest_us = math.inf if is_interpreted else SLOWEST_US
+    timed = [shape.label for shape in plan.shapes if shape.timed and times[shape.label] <= slowest_us]
     timed = timed or [min(times, key=lambda label: times[label])]
     slow = [shape.label for shape in plan.shapes if shape.timed and shape.label not in timed]
     notes += [f"a call takes over {SLOWEST_US / 1000:.0f} ms on {', '.join(slow)}: left out"] if slow else []
-    notes += _say_early(plan, times)
+    notes += _say_early(plan, times) if not is_interpreted else []
     mutates = any(row[4] == "1" for row in rows)
     notes += ["a call changes its arguments: each timed call gets new ones"] if mutates else []
     shapes = tuple(
@@ -133,7 +144,7 @@ def try_out(plan: Plan, python: str) -> Trial:
     )
     plan = plan.model_copy(update={"shapes": shapes, "mixes": tuple(mix for mix in plan.mixes if mix not in left)})
     write_files(plan, mutates=mutates)
-    tested = run(test, cwd=plan.root, timeout_s=TEST_S)
+    tested = run(test, cwd=plan.root, timeout_s=TEST_S, env=interpreter)
     notes.append("right is what the original gives")
     problem = "" if tested.ok else (tested.output.strip().splitlines() or ["fails"])[-1][:300]
     return Trial(plan=plan, notes=tuple(notes), problem=problem)

@@ -899,7 +899,11 @@ class _PythonReading:
         self.examples = [*filter(None, (_literals(call.arguments) for call in calls))]
         self.calls = [(_parse_arguments(call.arguments), call.place) for call in calls]
         self.shapes = {
-            node.value.value.id: [name.id for name in node.targets[0].elts if isinstance(name, ast.Name)]
+            node.value.value.id: [
+                name.id
+                for item in node.targets[0].elts
+                if isinstance(name := item.value if isinstance(item, ast.Starred) else item, ast.Name)
+            ]
             for node in ast.walk(function)
             if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Tuple)
             if isinstance(node.value, ast.Attribute)

@@ -1,9 +1,13 @@
 """The formats of valgrind's simulators and of perf and gcc, on recorded snippets."""
 
+from pathlib import Path
+from typing import cast
+
 import pytest
 
 from ridgeline.sandbox.profiles.profilers import cpu
 from ridgeline.sandbox.profiles.profilers.cpu import MalformedFile, last_level, parse_cachegrind, parse_printed
+from ridgeline.sandbox.workspace.commands import Commands
 
 CACHEGRIND = """\
 desc: I1 cache:         32768 B, 64 B, 8-way associative
@@ -178,3 +182,10 @@ def test_no_remarks_no_counters():
 )
 def test_times_are_read_never_invented(output, found):
     assert dict(parse_printed(output)) == found
+
+
+def test_python_is_not_simulated():
+    nowhere = cpu.Tree(path=Path("/nowhere"), argv=("python3", "bench.py"), kernel=None, cache_bytes=None)
+    seen = cpu.simulate(cast(Commands, None), nowhere)
+    assert isinstance(seen, cpu.Unavailable)
+    assert "not tried on Python" in seen.why

@@ -15,7 +15,7 @@ from ridgeline.knowledge.sweeps import neighbours, settings
 
 BY_ID = {card.id: card for card in load()}
 CARRIED_OUT = [card.id for card in load() if card.edits]
-LEAST = {"c": 14, "triton": 20, "cuda": 20, "hip": 20, "flydsl": 10, "cutedsl": 8, "ck": 5}
+LEAST = {"c": 14, "triton": 20, "cuda": 20, "hip": 20, "flydsl": 10, "cutedsl": 8, "ck": 5, "python": 7}
 DESCRIBED = """---
 id: keep-it-short
 title: Keep it short

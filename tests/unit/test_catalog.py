@@ -1,5 +1,7 @@
 """The planner without a model: which lever first, what a round's outcome changes, what it says at the end."""
 
+from collections.abc import Callable
+
 import pytest
 
 from ridgeline.agent.planner.catalog import CatalogPlanner, hypothesis_of
@@ -326,3 +328,38 @@ def test_drafted_texts_are_whole_files() -> None:
     assert isinstance(make_drafted(edits=draft.edits, explanation=draft.explanation), Drafted)
     assert (draft.edits[0].text or "").startswith('#include "kernel.h"\n')
     assert draft.explanation.startswith("Interchange")
+
+
+PYTHON = """\
+def distance(a, b):
+    row = list(range(len(b) + 1))
+    for i, x in enumerate(a):
+        new = [i + 1]
+        for j, y in enumerate(b):
+            new.append(min(row[j + 1] + 1, new[j] + 1, row[j] + (x != y)))
+        row = new
+    return row[-1]
+
+
+def spread(values):
+    return max(values[0], values[1]) - min(values[0], values[1]) + sum(x ** 2 for x in values)
+"""
+
+
+def test_the_levers_of_python_change_what_a_function_is_made_of_and_not_what_it_gives():
+    sources, seen = {"edit.py": PYTHON}, []
+    for closed in play(CatalogPlanner(), sources, {}, 9, lang="PYTHON"):
+        seen.append(hypothesis_of(closed).lever)
+    assert sorted(seen) == [
+        "python-greatest-inline", "python-least-inline", "python-square-product", "python-sum-of-list",
+    ]  # fmt: skip
+    original: dict[str, Callable[..., object]] = {}
+    exec(PYTHON, original)
+    planner, nan = CatalogPlanner(), float("nan")
+    now = brief(sources, lang="PYTHON")
+    for candidate in planner.order(now)[0]:
+        changed: dict[str, Callable[..., object]] = {}
+        exec(candidate.texts["edit.py"], changed)
+        assert changed["distance"]("kitten", "sitting") == 3
+        for values in ([2.0, 1.5], [1.5, 2.0], [nan, 1.0], [1.0, nan], [0.0, -0.0]):
+            assert repr(changed["spread"](values)) == repr(original["spread"](values))

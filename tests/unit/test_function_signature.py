@@ -312,3 +312,8 @@ def test_what_a_docstring_says_of_an_argument(described, kind):
 '''
     (values,) = read(text, "f", "f.py").parameters
     assert values.kind == kind
+
+
+def test_the_batch_that_a_star_takes_is_a_size_too():
+    text = "import torch\ndef soft(x: torch.Tensor):\n    *batch, cols = x.shape\n    return x.view(-1, cols)\n"
+    assert read(text, "soft", "soft.py").sizes == ("batch", "cols")

@@ -9,6 +9,7 @@ import random
 import secrets
 import sys
 import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 sys.dont_write_bytecode = True
@@ -41,7 +42,7 @@ def main() -> None:
         print(f"PASS label={shape.label}")
 
 
-def survey(original: object, rng: random.Random) -> None:
+def survey(original: Callable[..., object], rng: random.Random) -> None:
     """One line per shape and kind of values: OK, RAISES or DIFFERS (from itself), microseconds, whether it mutates."""
     for shape in problem.SHAPES:
         for mix in problem.MIXES:
@@ -53,7 +54,17 @@ def survey(original: object, rng: random.Random) -> None:
             changed = bool(harness.difference(result[1:], tuple(arguments), 0.0))
             refused = mix == harness.ORDINARY and isinstance(result[0], str) and result[0].endswith("Error")
             word = "DIFFERS" if harness.difference(second, result, problem.TOLERANCE) else "RAISES" if refused else "OK"
-            print(word, shape.label, mix, f"{us:.3f}", int(changed), result[0] if refused else "", flush=True)
+            why = describe_refusal(original, arguments) if refused else ""
+            print(word, shape.label, mix, f"{us:.3f}", int(changed), why, flush=True)
+
+
+def describe_refusal(original: Callable[..., object], arguments: Sequence[object]) -> str:
+    """Type and first line of what the original raises for these values."""
+    try:
+        original(*harness.copy_arguments(arguments))
+    except harness.REFUSALS as error:
+        return f"{type(error).__name__}: {(str(error).strip().splitlines() or [''])[0][:160]}"
+    return ""
 
 
 main()

@@ -449,8 +449,11 @@ ILLEGAL = ("SIGILL", "Unrecognised instruction", "unhandled instruction bytes")
 def simulate(commands: Commands, tree: Tree) -> CounterReading | Unavailable:
     """Callgrind (cachegrind's simulator with a call graph), collecting only inside the kernel and what it calls.
 
-    Where the kernel is not named or not found, the whole command, and the notes say so.
+    Where the kernel is not named or not found, the whole command, and the notes say so. An interpreter is not simulated:
+    its own start takes a minute, and nearly all instructions are that.
     """
+    if Path(tree.argv[0]).name.startswith("python"):
+        return Unavailable(why="valgrind: not tried on Python, whose own start it would count")
     inside = _simulate(commands, tree, tree.kernel)
     if isinstance(inside, Unavailable) or tree.kernel is None or inside.counters[0].value > 0:
         return inside
