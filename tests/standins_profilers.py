@@ -1,4 +1,4 @@
-"""Stand-ins for ncu and rocprofv3: scripts that replay recordings and note how they were called."""
+"""Stand-ins for ncu, nsys and rocprofv3: scripts that replay recordings and note how they were called."""
 
 from pathlib import Path
 
@@ -8,6 +8,15 @@ echo "ncu $*" >> HERE/calls
 while [ $# -gt 0 ]; do case "$1" in --log-file) out=$2;; --) break;; esac; shift; done
 n=$(cat HERE/count); next=$((n + 1)); [ -e "HERE/ncu-$next.csv" ] && echo "$next" > HERE/count
 cp "HERE/ncu-$n.csv" "$out"
+"""
+NSYS = """#!/bin/sh
+# A stand-in for nsys: `profile` leaves a report, `export` copies HERE/run.sqlite.
+echo "nsys $*" >> HERE/calls
+what=$1
+while [ $# -gt 0 ]; do case "$1" in --output) out=$2; break;; esac; shift; done
+[ $what = profile ] && echo report > "$out"
+[ $what = export ] && cp HERE/run.sqlite "$out"
+exit 0
 """
 ROCPROFV3 = """#!/bin/sh
 # A stand-in for rocprofv3: replays a kernel trace; refuses passes of more than two counters; traces no threads.

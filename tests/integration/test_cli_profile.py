@@ -11,7 +11,8 @@ import yaml
 
 from tests import text_project
 from tests.compute_folders import SYSINFO, make_workload
-from tests.standins_profilers import NCU, ROCPROFV3, counted, install, trace
+from tests.nsys_databases import database
+from tests.standins_profilers import NCU, NSYS, ROCPROFV3, counted, install, trace
 from tests.standins_smi import cards, h100, stand_in
 
 DATA = Path(__file__).resolve().parents[1] / "data" / "ncu"
@@ -253,6 +254,24 @@ def test_where_counters_are_forbidden_the_programs_own_time_is_left(cli, on_gpu)
     assert {number["rung"] for number in one["numbers"]} == {"events"}
     assert said.json["kernels"][0]["mean_ns"] == 12_500
     assert said.json["kernels"][0]["median_ns"] is None
+
+
+def test_where_counters_are_forbidden_nsys_tells_each_launch(cli, on_gpu, tmp_path):
+    root, tools = on_gpu("nvidia-smi", "H100", QUIET)
+    install(tools, "ncu", NCU, {"ncu-0.csv": "==ERROR== ERR_NVGPUCTRPERM - no permission\n"})
+    called = install(tools, "nsys", NSYS, {})
+    database(tools / "run.sqlite", name="my_kernel")
+    said = cli("profile", "run", root, "--out", tmp_path / "kept", "--json")
+    assert said.code == 0, said.err
+    assert "ERR_NVGPUCTRPERM" in said.err
+    kernel = said.json["kernels"][0]
+    assert (kernel["name"], kernel["calls"], kernel["median_ns"], kernel["arch_vgpr"]) == ("my_kernel", 9, 10_000, 64)
+    assert said.json["profiles"][0]["profile"]["grade"] == "trace"
+    recorded, exported = called.read_text().splitlines()[-2:]
+    assert recorded.startswith("nsys profile --trace cuda --sample none")
+    assert recorded.endswith(" python3 -c print('nothing')")
+    assert exported.startswith("nsys export --type sqlite")
+    assert (tmp_path / "kept" / "nsys" / "run.sqlite").is_file()
 
 
 def test_nothing_recorded_is_five(cli, on_gpu):

@@ -9,32 +9,7 @@ import pytest
 from ridgeline.sandbox.profiles.readers.detect import read_recordings
 from ridgeline.sandbox.profiles.readers.files import RecordingError
 from ridgeline.sandbox.profiles.readers.profiles import profile
-
-SCHEMA = """
-create table StringIds (id integer primary key, value text);
-create table META_DATA_EXPORT (name text, value text);
-create table TARGET_INFO_GPU (id integer, name text, smCount integer, computeMajor integer, computeMinor integer);
-create table CUPTI_ACTIVITY_KIND_KERNEL (start integer, end integer, deviceId integer, streamId integer,
-    demangledName integer, shortName integer, registersPerThread integer, gridX integer, gridY integer, gridZ integer,
-    blockX integer, blockY integer, blockZ integer, staticSharedMemory integer, dynamicSharedMemory integer,
-    localMemoryPerThread integer);
-create table CUPTI_ACTIVITY_KIND_MEMCPY (start integer, end integer, deviceId integer, streamId integer,
-    bytes integer, copyKind integer);
-insert into StringIds values (1, 'void tile<float>(float*, int)'), (2, 'tile');
-insert into TARGET_INFO_GPU values (0, 'NVIDIA H100 80GB HBM3', 132, 9, 0);
-"""
-
-
-def database(path, *, calls=9):
-    with closing(sqlite3.connect(path)) as base:
-        base.executescript(SCHEMA)
-        for at in range(calls):
-            row = (12_000 * at, 12_000 * at + 10_000, 0, 7, 1, 2, 64, 264, 1, 1, 256, 1, 1, 1024, 15_360, 8)
-            base.execute(f"insert into CUPTI_ACTIVITY_KIND_KERNEL values ({', '.join('?' * len(row))})", row)
-        if calls:
-            base.execute("insert into CUPTI_ACTIVITY_KIND_MEMCPY values (200000, 203000, 0, 7, 4096, 1)")
-        base.commit()
-    return path
+from tests.nsys_databases import database
 
 
 def test_an_export_tells_times_launches_and_device(tmp_path):

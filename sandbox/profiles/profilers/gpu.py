@@ -1,8 +1,8 @@
 """Records a GPU program with the best profiler this machine permits, and says why each better one was passed over.
 
-NVIDIA: counters by ncu. AMD: a timing run, counters in small passes, a thread trace of one launch. Where the vendor's
-tool sees nothing, torch's own profiler, and else the time that the program itself prints. Nothing here runs under a
-lease of its own: the caller holds the card.
+NVIDIA: counters by ncu, and where the driver refuses them each launch by nsys. AMD: a timing run, counters in small
+passes, a thread trace of one launch. Where the vendor's tools see nothing, torch's own profiler, and else the time that
+the program itself prints. Nothing here runs under a lease of its own: the caller holds the card.
 """
 
 import re
@@ -19,11 +19,13 @@ from ridgeline.graph.kernel_profile import KernelCalls, LaunchShape, Recording, 
 from ridgeline.sandbox.isolation.process import run
 from ridgeline.sandbox.profiles.profilers.cpu import parse_printed
 from ridgeline.sandbox.profiles.readers import ncu as ncu_reader
-from ridgeline.sandbox.profiles.readers import torch_trace
+from ridgeline.sandbox.profiles.readers import nsys, torch_trace
 from ridgeline.sandbox.profiles.readers.files import RecordingError
 from ridgeline.sandbox.profiles.readers.names import category, display, own_name
 from ridgeline.sandbox.workspace.commands import itself, summarize_exit
 
+TOOLS = ("ncu", "nsys", "rocprofv3")
+"""Profilers that are tried; one that is not installed is noted."""
 REPLAYS = 20
 """A counter run repeats every kernel about so often: its time limit is as many times that of the plain program."""
 PASSES = 32
@@ -66,7 +68,7 @@ class Session:
         try:
             return run(argv, cwd=self.cwd, timeout_s=self.timeout_s * times, env=environment, network=True)
         except ProgramMissing as error:
-            if argv[0] not in ("ncu", "rocprofv3"):
+            if argv[0] not in TOOLS:
                 raise
             self.notes.append(f"{argv[0]}: {error}")
             return None
@@ -106,6 +108,8 @@ def instruments(session: Session, vendor: Vendor) -> None:
     """The same without the program's own time: where nothing sees the card, there are only notes that say why."""
     if vendor == "nvidia":
         _nvidia(session)
+        if not session.paths and session.only is None:
+            _nsys(session)
     else:
         _amd(session)
     if not session.paths:
@@ -127,6 +131,26 @@ def _nvidia(session: Session) -> None:
         session.notes.append(f"{problem}{'' if process.ok else f' ({summarize_exit(process)})'}")
         if isinstance(problem, ncu_reader.CountersForbidden):
             return
+
+
+def _nsys(session: Session) -> None:
+    """Every launch with its time, registers and shared memory: what needs no permission to read counters."""
+    folder = _folder(session, "nsys")
+    report, database = folder / "run.nsys-rep", folder / "run.sqlite"
+    session.progress("nsys: launches and their times")
+    process = session.run(launches(session.program, report), times=SLOWER)
+    if process is None:
+        return
+    exported = session.run(export(report, database)) if report.is_file() else None
+    try:
+        if exported is None or not exported.ok or not database.is_file():
+            what = summarize_exit(exported if exported is not None else process)
+            raise RecordingError(report, f"nsys wrote nothing that can be read: {what}")
+        nsys.read_recordings(database)
+    except RecordingError as error:
+        session.notes.append(str(error).removeprefix(f"{folder}/"))
+        return
+    session.paths.append(database)
 
 
 def _unreadable(out: Path) -> RecordingError | None:
@@ -325,6 +349,19 @@ def ncu(program: Sequence[str], out: Path, *, kernel: str | None, skip: int, ext
         "--launch-skip", str(skip), "--launch-count", str(count),
         "--clock-control", "none", "--cache-control", "all", *sections, *metrics, *program,
     )  # fmt: skip
+
+
+def launches(program: Sequence[str], out: Path) -> tuple[str, ...]:
+    """One nsys run that traces CUDA alone: samples of the processor would only slow it."""
+    return (
+        "nsys", "profile", "--trace", "cuda", "--sample", "none", "--cpuctxsw", "none", "--force-overwrite", "true",
+        "--output", str(out), *program,
+    )  # fmt: skip
+
+
+def export(report: Path, out: Path) -> tuple[str, ...]:
+    """The report as the database that is read here."""
+    return ("nsys", "export", "--type", "sqlite", "--force-overwrite", "true", "--output", str(out), str(report))
 
 
 def timing(program: Sequence[str], out: Path) -> tuple[str, ...]:

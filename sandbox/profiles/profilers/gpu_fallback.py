@@ -35,7 +35,7 @@ from ridgeline.sandbox.profiles.isa.values import (
     target_of,
 )
 from ridgeline.sandbox.profiles.profilers.cpu import parse_printed
-from ridgeline.sandbox.profiles.profilers.gpu import Session, instruments
+from ridgeline.sandbox.profiles.profilers.gpu import TOOLS, Session, instruments
 from ridgeline.sandbox.profiles.readers.detect import read_recordings
 from ridgeline.sandbox.profiles.readers.files import Member, RecordingError, pack
 from ridgeline.sandbox.profiles.readers.names import own_name
@@ -45,8 +45,6 @@ from ridgeline.sandbox.workspace.commands import Commands, fill, summarize_exit
 from ridgeline.sandbox.workspace.globs import matches
 
 # A version's profile command under GPU profilers: bounded in time together, its evaluation files kept as committed.
-
-TOOLS = ("ncu", "rocprofv3")
 
 
 class FileTampering(Exception):
