@@ -44,6 +44,11 @@ class Request(Value):
     """Of earlier campaigns; the shell finds them."""
 
 
+def writes_first_kernel(request: Request) -> bool:
+    """Whether the campaign has a Stage 1: the planner writes the kernel that is optimized."""
+    return request.limits.write_baseline and request.contract.start == "pytorch"
+
+
 class Setting(Value):
     """What the setup phases know before the ledger is opened."""
 

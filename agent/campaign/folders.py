@@ -94,7 +94,9 @@ def history(campaign: Path) -> "History":
 
     campaign_history = fold_ledger(JsonlLedger(campaign / LEDGER).lines()) if (campaign / LEDGER).is_file() else None
     if campaign_history is None:
-        raise UserError(f"{campaign}: has no closed event yet; see `ridgeline status {campaign.name}`")
+        detail = read_status(campaign).get("detail", "")
+        at = f" ({detail})" if detail else ""
+        raise UserError(f"{campaign}: has no closed event yet{at}; see `ridgeline status {campaign.name}`")
     return campaign_history
 
 

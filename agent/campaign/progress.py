@@ -37,7 +37,7 @@ from ridgeline.graph.rules.cost import elapsed_minutes
 from ridgeline.graph.rules.history import fold_ledger, steer_opened
 from ridgeline.graph.rules.result import Result, compute_result
 from ridgeline.graph.standing import History
-from ridgeline.graph.state import State
+from ridgeline.graph.state import State, writes_first_kernel
 from ridgeline.graph.trial import Drafted, find, find_proposal
 from ridgeline.graph.values import Cost, Value
 from ridgeline.sandbox.store.campaign_folder import WorkClock
@@ -147,6 +147,13 @@ INSTANT = frozenset({"check_stop", "recall", "baseline", "judge", "draft", "line
 """Nodes that are over before anybody has read their name."""
 
 
+FIRST_KERNEL = (
+    "Stage 1: the planner writes a first kernel in place of PyTorch; the ledger, and with it every page, begins when its"
+    " test passes"
+)
+"""What a campaign is at before it has anything on record."""
+
+
 class StatusView:
     """A view, overwritten at every phase; nothing decides by it."""
 
@@ -163,6 +170,8 @@ class StatusView:
     def enter_node(self, node: str, state: State) -> None:
         """A node begins."""
         number, detail = _about(state)
+        if node == "write_baseline" and writes_first_kernel(state["request"]):
+            detail = FIRST_KERNEL
         self._now = {"phase": node, "round": number or self._rounds(), "detail": detail}
         if node not in INSTANT:
             self._write("running")

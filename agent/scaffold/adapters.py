@@ -115,7 +115,7 @@ def adopt_primus_turbo(root: Path, asked: InstructionFields) -> Prerequisites:
         "quick_command": f"{variable} python {TURBO_QUICK} --summary-csv {{csv}} --labels {{shapes}}",
         "benchmark_output": {"columns": list(QUICK_COLUMNS)},
         "scoring": {"primary_metric": "Forward TFLOPS", "time_ms": "Forward Time (ms)"},
-        "work": {"flops": "2*M*N*K"},
+        "work": {"flops": "2*M*N*K", "bytes": "M*K + N*K + 2*M*N" if granularity else "2*(M*K + N*K + M*N)"},
         "execution_mode": "repo",
         "rebuild": rebuild,
         "full_test_command": "pytest tests/pytorch/ -v",

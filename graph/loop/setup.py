@@ -25,7 +25,7 @@ from ridgeline.graph.rules.roofline import compute_shape_roofs
 from ridgeline.graph.rules.shapes import choose_representative, list_classes
 from ridgeline.graph.rules.stop import has_nothing_to_gain
 from ridgeline.graph.standing import History
-from ridgeline.graph.state import BRANCHES, BaselineSoFar, Request, Setting, State, Update
+from ridgeline.graph.state import BRANCHES, BaselineSoFar, Request, Setting, State, Update, writes_first_kernel
 from ridgeline.graph.target import Target
 from ridgeline.graph.trial import Repair
 from ridgeline.graph.values import Cost, FileEdit, Hypothesis, Value
@@ -134,7 +134,7 @@ def write_baseline(state: State, runtime: Runtime[Ports]) -> Update:
     setting, request, ports = state["setting"], state["request"], runtime.context
     assert setting is not None
     assert setting.base is not None
-    if not (request.limits.write_baseline and request.contract.start == "pytorch"):
+    if not writes_first_kernel(request):
         return {}
     base, about, opened_at = setting.base, make_first_hypothesis(setting.target), ports.clock.now("stage 1 opened")
     briefing = _brief_first_kernel(setting, request, ports)

@@ -173,8 +173,11 @@ def _explain_cached(roofs: Sequence[ShapeRoof], device: Device) -> str:
 def _describe_ceilings(roofs: Sequence[ShapeRoof], ceilings: Ceilings) -> list[str]:
     here = f"measured here: {ceilings.method.partition(',')[0]}"
     texts: list[str] = []
-    compute = any(roof.bound == "compute" for roof in roofs) or ceilings.copy_gbps is None
-    memory = any(roof.bound != "compute" for roof in roofs) and ceilings.copy_gbps is not None
+    has_peak = ceilings.flops_gflops is not None
+    # where only operations are declared they alone give the floor, whatever bounds the shape
+    counts_operations = [roof.bound == "compute" or (has_peak and roof.flops and not roof.bytes) for roof in roofs]
+    compute = any(counts_operations) or ceilings.copy_gbps is None
+    memory = not all(counts_operations) and ceilings.copy_gbps is not None
     if compute and ceilings.flops_gflops is not None:
         texts.append(
             f"compute peak {ceilings.flops_gflops:.4g} GFLOP/s, {_describe_source(ceilings.flops_source, here)}"

@@ -7,12 +7,14 @@ from dataclasses import replace
 import pytest
 import yaml
 
-from ridgeline.agent.campaign import wiring
-from ridgeline.agent.campaign.progress import SilentProgress
+from ridgeline.agent.campaign import folders, wiring
+from ridgeline.agent.campaign.progress import FIRST_KERNEL, SilentProgress
 from ridgeline.agent.campaign.runner import StartRequest, resume, start
+from ridgeline.agent.campaign.status import status_of
 from ridgeline.agent.contract_file import load
-from ridgeline.agent.errors import Waiting
+from ridgeline.agent.errors import UserError, Waiting
 from ridgeline.agent.planner.model import ModelPlanner
+from ridgeline.agent.web.catalogue import Catalogue
 from ridgeline.graph.briefing import Draft
 from ridgeline.graph.errors import BrokenBaseline
 from ridgeline.graph.values import FileEdit
@@ -161,6 +163,12 @@ def test_a_first_kernel_that_waits_for_an_answer_after_its_test_can_be_resumed(t
     with pytest.raises(Waiting):
         start(request)
     (folder,) = (root / "agent/workspace").iterdir()
+    now = status_of(folder)
+    assert (now.status, now.phase, now.detail) == ("waiting", "write_baseline", FIRST_KERNEL)
+    with pytest.raises(UserError, match=r"has no closed event yet \(Stage 1: the planner writes a first kernel"):
+        folders.history(folder)
+    (row,) = Catalogue([root]).rows()
+    assert (row.status, row.detail) == ("waiting", FIRST_KERNEL)
     monkeypatch.setattr(Slow, "answered", True)
     assert resume(folder, SilentProgress()).status == "concluded"
     assert git(root, "log", "--format=%s", "-1", f"optimize/{folder.name}") == "V0: baseline kernel"

@@ -177,6 +177,7 @@ def test_the_documents_own_example_from_its_sentence_to_its_report(cli, tmp_path
         closed |= {f"rounds/round-{number}/kernel_snapshot/{KERNEL}", f"rounds/round-{number}/artifacts/benchmark.csv"}
         assert closed <= moments[f"propose {number + 1}"]
         assert f"rounds/round-{number}/summary.md" not in moments[f"draft {number}"]
+        assert f"memory/v{number - 1}.json" in moments[f"draft {number}"], "rule 10.6: before the edit"
         # the plan that stands when the round is closed is the one that stood before an edit of it was asked for
         plan = f"v{number - 1}_plan.md"
         assert plan not in planner.plans[f"propose {number}"]
@@ -186,6 +187,9 @@ def test_the_documents_own_example_from_its_sentence_to_its_report(cli, tmp_path
     for drafted in (_find_draft(body["judged"]) for body in closed if body["kind"] == "round"):
         assert drafted["proposed"]["opened_at"] < drafted["proposed"]["written_at"] < drafted["edited_at"]
     assert "final_report.md" not in moments["draft 4"]
+    assert "- Bound: compute-bound" in (campaign / "README.md").read_text()
+    reached = "of the compute ceiling (compute peak 2.615e+06 GFLOP/s, stated in knowledge/hardware/mi300x.md:L22)"
+    assert reached in (campaign / "final_report.md").read_text()
     assert git(root, "status", "--porcelain") == ""
 
 

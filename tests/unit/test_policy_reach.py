@@ -104,6 +104,14 @@ def test_compute_bound_work_may_live_in_a_cache():
     assert found.text == "93.0 % of the compute ceiling (compute peak 100 GFLOP/s, measured here: copy loop)"
 
 
+def test_where_only_operations_are_declared_their_ceiling_is_the_one_named():
+    """The floor is that of the operations, so the share is of the compute peak, whatever bounds the shape."""
+    row = make_row("medium", 93.0)
+    found = compute_headroom((row,), make_contract(work={"flops": "2*M*N*K"}), device())
+    assert (found.bound, round(found.share, 3)) == ("unknown", 0.93)
+    assert found.text == "93.0 % of the ceiling (compute peak 100 GFLOP/s, measured here: copy loop)"
+
+
 def campaign(quick, project, *rounds, preset="evidence", goal=None, ceilings=CEILINGS, **limits):
     target = make_target(performance_target=parse_goal(goal, METRIC) if goal else None)
     opened = make_opened(limits=make_limits(preset, **limits), target=target, contract=make_contract(**MATVEC))
