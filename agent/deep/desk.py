@@ -15,6 +15,7 @@ from ridgeline.graph.rules.deep import describe_deep_budget, explain_deep_end
 from ridgeline.graph.rules.history import standing
 from ridgeline.graph.standing import History
 from ridgeline.graph.values import Cost, FileEdit
+from ridgeline.sandbox.isolation import stopping
 from ridgeline.sandbox.isolation.stopping import StepEnded
 from ridgeline.sandbox.store.durable import write_whole
 
@@ -80,7 +81,8 @@ class Desk:
         return describe_deep_budget(self._history.limits, self._spent())
 
     def check_budget(self) -> None:
-        """Raises DeepEnded where a budget is used up."""
+        """Raises DeepEnded where a budget is used up, and StepEnded where a person or a time limit ends the campaign."""
+        stopping.check()
         if why := explain_deep_end(self._history.limits, self._spent()):
             raise DeepEnded(why)
 

@@ -17,12 +17,14 @@ from ridgeline.agent.errors import UserError, Waiting
 from ridgeline.agent.planner.model import ModelPlanner
 from ridgeline.agent.providers import budget
 from ridgeline.agent.providers.agents import AgentModel
+from ridgeline.agent.providers.base import Reply
 from ridgeline.agent.providers.choice import Choice
 from ridgeline.agent.providers.mailbox import Mailbox, MailboxAnswer, MailboxModel
 from ridgeline.agent.providers.tape import FILE, ModelTape, TapedModel
 from ridgeline.graph.rules.history import fold_ledger
 from ridgeline.graph.trial import Drafted, find, find_proposal
 from ridgeline.graph.values import Cost
+from ridgeline.sandbox.isolation.stopping import Stopping, listening
 from ridgeline.sandbox.store.campaign_folder import StopFile
 from ridgeline.sandbox.store.ledger import JsonlLedger
 from tests import text_project
@@ -136,6 +138,25 @@ def test_where_the_budget_ends_on_a_tree_that_does_not_build_the_round_is_rolled
     assert find_proposal(closed.judged).deep.ended == why
     assert closed.cost.tokens == 1000, "what was asked is paid for all the same"
     assert model.left == 5
+
+
+def test_a_request_to_stop_ends_a_deep_round_before_its_next_step(tmp_path):
+    requests = []
+
+    def ask_to_stop(ask):
+        requests.append(ask.purpose)
+        return Reply(calls=write("speed 150"), model="scripted")
+
+    made, model = deep_campaign(tmp_path, run("build"), STORY, STORY)
+    model._answers.insert(1, ask_to_stop)
+    model.ask = lambda ask: model._answers.pop(0)(ask) if callable(model._answers[0]) else ScriptedModel.ask(model, ask)
+    with listening(Stopping(requests=lambda: len(requests))):
+        made.drive()
+    (closed,) = made.history().rounds
+    assert closed.judged.verdict.reason == "stopped"
+    assert [step.tool for step in find_proposal(closed.judged).deep.steps] == ["build"]
+    assert "a person asked to stop" in closed.judged.trial.detail
+    assert model.left == 2, "and asks the model nothing more"
 
 
 class Killed(BaseException):
