@@ -220,7 +220,8 @@ def name_full_disk(path: Path, code: int) -> DiskFull:
     while not (os.path.exists(place) and os.path.ismount(place)):  # noqa: PTH110 (pathlib's raise for a folder not to be read)
         place = place.parent
     try:
-        free = f"{shutil.disk_usage(place).free} bytes free"
+        files = "" if _has_names(place) else f" and {os.statvfs(place).f_favail} files"
+        free = f"{shutil.disk_usage(place).free} bytes{files} free"
     except OSError as error:
         free = f"free space unknown: {error.strerror}"
     return DiskFull(str(path), why=f"file system {place} ({free}): {why}", mend=mend)
@@ -231,8 +232,18 @@ PROBE_BYTES = 1 << 20
 """A file system that cannot take so much more has no room for a build, a test or a timing."""
 
 
+PROBE_FILES = 256
+"""Nor has one that cannot take so many more files: a checkout, a test and their folders."""
+
+
+def _has_names(folder: Path) -> bool:
+    """Whether its file system can take so many more; one that counts none takes any number."""
+    counted = os.statvfs(folder)
+    return not counted.f_files or counted.f_favail >= PROBE_FILES
+
+
 def require_room(*folders: Path, size: int = PROBE_BYTES) -> None:
-    """Raises DiskFull where a file of `size` bytes cannot be made in one of these folders that exist."""
+    """Raises DiskFull where a file of `size` bytes, or another few, cannot be made in one of these folders that exist."""
     for folder in folders:
         if not folder.is_dir():
             continue
@@ -242,6 +253,8 @@ def require_room(*folders: Path, size: int = PROBE_BYTES) -> None:
         except OSError as error:
             if error.errno in UNWRITABLE:
                 raise name_full_disk(folder, error.errno) from error
+        if not _has_names(folder):
+            raise name_full_disk(folder, errno.ENOSPC)
 
 
 # Where this user keeps what can be made again at any time.

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from ridgeline.graph.errors import DiskFull
+from ridgeline.sandbox.store.durable import require_room
 from tests.text_project import files
 
 ROOT = Path(__file__).parents[2]
@@ -96,6 +98,19 @@ def test_a_disk_that_fills_up_ends_no_round(project, small_disk, where):
     assert done.returncode == 0, done.stderr
     outcome = json.loads(done.stdout)
     assert (outcome["accepted"], outcome["rolled_back"]) == (3, 0)
+
+
+def test_a_file_system_that_takes_hardly_any_more_files_has_no_room(tmp_path):
+    """Its bytes are all free: a failure there would else be a candidate's."""
+    place = mounted(tmp_path / "few", options="size=12m,nr_inodes=400")
+    try:
+        require_room(place)
+        for number in range(200):
+            (place / str(number)).touch()
+        with pytest.raises(DiskFull, match=r"bytes and \d+ files free\): no space left; free some"):
+            require_room(place)
+    finally:
+        subprocess.run(("umount", "-l", str(place)), check=True)
 
 
 @pytest.mark.parametrize(
