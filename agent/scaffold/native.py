@@ -619,7 +619,9 @@ def try_out(plan: Plan) -> Trial:
         notes.append(f"linked with {', '.join(fresh)}, which the function needs")
         write_files(plan)
     if built:
-        return Trial(plan=plan, notes=tuple(notes), problem=_first_error(built))
+        absent = [name for name in missing if _definition_of(plan, name) is None]
+        mend = f"; name a source that defines {', '.join(absent)} in EXTRA of {plan.folder}/flags.mk" if absent else ""
+        return Trial(plan=plan, notes=tuple(notes), problem=_first_error(built) + mend)
     if plan.signature.gaps or plan.signature.language in ("cuda", "hip"):
         return Trial(plan=plan, notes=tuple(notes))
     return _survey(plan, notes)

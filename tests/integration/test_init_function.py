@@ -510,3 +510,15 @@ class Spread:
     source = root / "tool" / "spread.py"
     source.write_text(files["tool/spread.py"].replace("self.scale *", "-self.scale *"))
     assert verdict(root).startswith("MISMATCH"), "the original stands in the package that imports it first"
+
+
+def test_data_that_another_file_fills_is_named_with_the_place_to_give_it(cli, make_repository):
+    header = "extern float factors[4];\nstatic inline float factor(int i) { return factors[i & 3]; }\n"
+    scale = (
+        '#include "factors.h"\nvoid scale(float *x, int n) {\n    for (int i = 0; i < n; i++) x[i] *= factor(i);\n}\n'
+    )
+    program = '#include "factors.h"\nfloat factors[4];\nint main(void) { factors[1] = 2; return 0; }\n'
+    root = make_repository({"scale.c": scale, "program.c": program, "factors.h": header})
+    done = cli("init", root, "--function", "scale", "--shape", "n=64")
+    assert done.code == 1
+    assert "name a source that defines factors in EXTRA of ridgeline_scale/flags.mk" in done.complaint

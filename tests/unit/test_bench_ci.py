@@ -82,8 +82,8 @@ def test_what_is_not_shown_either_way_is_no_pass():
 
 
 def test_false_alarms_are_rare_even_at_the_margin():
-    alarms = [compared(math.expm1(-math.log1p(0.01)), seed=seed, fail_on="slower:1%", pairs=12) for seed in range(100)]
-    assert sum(said.gate.outcome == "failed" for said in alarms) <= 4, "at alpha 1 % one is expected at the most"
+    alarms = [compared(math.expm1(-math.log1p(0.01)), seed=seed, fail_on="slower:1%", pairs=12) for seed in range(60)]
+    assert sum(said.gate.outcome == "failed" for said in alarms) <= 3, "at alpha 1 % one is expected at the most"
 
 
 def test_one_slow_shape_fails_although_the_mean_is_faster():
@@ -221,8 +221,10 @@ def script_of(system: str, file: Path) -> str:
     return next(step["run"] for step in steps if step.get("name") == "compare")
 
 
-@pytest.mark.parametrize("system", ["github", "gitlab"])
-@pytest.mark.parametrize(("ends", "undecided", "code"), [(1, "pass", 1), (6, "fail", 6), (6, "pass", 0)])
+@pytest.mark.parametrize(
+    ("system", "ends", "undecided", "code"),
+    [("github", 6, "pass", 0), ("gitlab", 1, "pass", 1), ("gitlab", 6, "fail", 6)],
+)
 def test_a_ci_file_compares_the_branch_with_its_base(
     cli, make_repository, git, tmp_path, system, ends, undecided, code
 ):
