@@ -93,6 +93,9 @@ class Limits(Value):
     patience: Annotated[int, Field(ge=1, exclude_if=_plain(5))] = 5
     """Generations without `min_rel_improve` after which search mode `evolve` ends."""
     min_rel_improve: Annotated[float, Field(ge=0, exclude_if=_plain(0.01))] = 0.01
+    tuning_points: Annotated[int, Field(ge=0, le=1000, exclude_if=_plain(0))] = 0
+    """Points that a declared sweep over several parameters tries inside one round, by one process pair each; its best one
+    meets the gate on fresh pairs. 0 moves one parameter a round, as campaigns did before this limit was."""
     warm_start: Annotated[bool, Field(exclude_if=_plain(False))] = False
     """Best versions of earlier campaigns of the same operator, machine and language are candidates of the first question,
     judged again from nothing. False begins from the original alone, as campaigns did before this limit was."""

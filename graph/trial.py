@@ -56,6 +56,16 @@ class Repair(Value):
     cost: Cost = Cost()
 
 
+class Point(Value):
+    """One point of a sweep, screened: its gain is of one process pair and proves nothing."""
+
+    settings: tuple[tuple[str, int], ...]
+    gain: float | None
+    """Over the best version, as a share; None where it cannot be used."""
+    invalid: Annotated[str, Field(exclude_if=_none)] = ""
+    """Why it cannot be used: refused, not built, wrong, or not timed."""
+
+
 class Drafted(Value):
     stage: Literal["drafted"] = "drafted"
     proposed: Proposed
@@ -65,6 +75,8 @@ class Drafted(Value):
     explanation: str = ""
     """Why it works: goes into the commit message."""
     repairs: tuple[Repair, ...] = ()
+    tuned: Annotated[tuple[Point, ...], Field(exclude_if=_none)] = ()
+    """Points of its sweep, in the order in which they were tried; `edits` are at the best one."""
     split: bool = False
     """This draft is the class-specialised second attempt of a split."""
     prompts: tuple[str, ...] = ()

@@ -4,7 +4,7 @@ from datetime import datetime
 from functools import cached_property
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, BaseModel, ConfigDict
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 SCHEMA = 1
 """Version of every file Ridgeline writes; a campaign of another version is refused, never guessed at."""
@@ -121,6 +121,13 @@ class Prediction(Value):
     """Expected time before / after."""
 
 
+class Parameter(Value):
+    """A named number of the sources, and the values that a declared sweep may give it."""
+
+    name: str
+    values: tuple[int, ...]
+
+
 class Hypothesis(Value):
     """A falsifiable claim: this change moves that counter, and so the time."""
 
@@ -146,6 +153,8 @@ class Hypothesis(Value):
     """W1 only: quantisation time / step time, the most a training step can gain."""
     sweep: bool = False
     """A declared parameter sweep counts as one change."""
+    tuning: Annotated[tuple[Parameter, ...], Field(exclude_if=lambda parameters: not parameters)] = ()
+    """What is swept together in this one round; empty where the edits say all of it."""
     high_risk: bool = False
     """Control flow or data layout changes: a quick measurement is not enough."""
     sources: tuple[str, ...] = ()

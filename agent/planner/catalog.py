@@ -16,7 +16,7 @@ from ridgeline.graph.rules import lessons as predict
 from ridgeline.graph.rules.change import explain_forbidden
 from ridgeline.graph.rules.outcome import describe_gain, describe_worst_shape, explain_failure
 from ridgeline.graph.trial import Broken, Built, Failed, Judged, Traced, find, find_proposal
-from ridgeline.graph.values import Category, FileEdit, Hypothesis, LookUp, Prediction
+from ridgeline.graph.values import Category, FileEdit, Hypothesis, LookUp, Parameter, Prediction
 from ridgeline.knowledge.cards import Card, Needs, Variant, fill_edits, load
 from ridgeline.knowledge.rewrite import apply, code, list_pieces, where_first
 from ridgeline.knowledge.source import line_of
@@ -50,6 +50,8 @@ class Candidate:
     """The value of a swept constant."""
     only: frozenset[str] | None = None
     """Names of the definitions that it may change; None for all of a file."""
+    tuning: tuple[Parameter, ...] = ()
+    """Constants that are swept together in one round; then `target` is where the sweep begins."""
 
     @property
     def texts(self) -> Mapping[str, str]:
@@ -148,6 +150,8 @@ def _step_constants(
         and (match := re.match(r"(?P<name>\w+) from (?P<old>\d+) to (?P<new>\d+)", hypothesis_of(closed).change))
         for value in (match["old"], match["new"])
     }
+    if scope is None or scope.is_whole:  # a sweep of several sets a constant wherever it stands
+        yield from _tune_constants(card, briefing, programs, whole_texts)
     for step in (edit for edit in card.edits if isinstance(edit, Constant)):
         for setting in settings(step, programs):
             for value in neighbours(step, setting.value):
@@ -163,6 +167,47 @@ def _step_constants(
                         target=(setting.name, value),
                         only=scope.names if scope else None,
                     )
+
+
+def _tune_constants(
+    card: Card, briefing: Briefing, programs: Mapping[str, str], whole_texts: tuple[tuple[str, str], ...]
+) -> Iterator[Candidate]:
+    """All constants of a card together, each two rungs up and down its ladder, where sweeps inside a round are on."""
+    if briefing.terms is None or not briefing.terms.limits.tuning_points:
+        return
+    steps = [
+        (step, setting)
+        for step in card.edits
+        if isinstance(step, Constant)
+        for setting in settings(step, programs)
+        if setting.present
+    ]
+    if len({setting.name for _, setting in steps}) < 2:
+        return
+    parameters = tuple(
+        Parameter(name=setting.name, values=tuple(sorted(values)))
+        for step, setting in steps
+        if (values := _list_near(step.ladder, setting.value))
+    )
+    first_step, start = steps[0]
+    names = ", ".join(parameter.name for parameter in parameters)
+    yield Candidate(
+        id=f"{card.id}:together={names}",
+        card=card,
+        variant=None,
+        change=f"sweep of {names} together",
+        expected=card.expected_speedup * TOGETHER,
+        edits=(first_step,),
+        sources=whole_texts,
+        target=(start.name, neighbours(first_step, start.value)[0]),
+        tuning=parameters,
+    )
+
+
+def _list_near(ladder: tuple[int, ...], value: int) -> set[int]:
+    """The value and two rungs of its ladder on each side."""
+    below, above = [rung for rung in ladder if rung < value], [rung for rung in ladder if rung > value]
+    return {value, *below[-2:], *above[:2]}
 
 
 def unmet(needs: Needs, briefing: Briefing, *, sources: Mapping[str, str]) -> str:
@@ -257,6 +302,8 @@ def _in_code(pattern: str, sources: Mapping[str, str]) -> bool:
     return any(re.search(pattern, text) for path, text in sources.items() if code(path))
 
 
+TOGETHER = 1.05
+"""A sweep over all of them is worth more than one step of one, which it holds."""
 OFFERED = 4
 """Levers that a proposal names, the chosen one among them: making the edits of all is most of what a round thinks."""
 
@@ -498,6 +545,7 @@ def make_hypothesis(candidate: Candidate, briefing: Briefing) -> Hypothesis:
             speedup=candidate.expected,
         ),
         sweep=card.sweep,
+        tuning=candidate.tuning,
         high_risk=card.high_risk,
         sources=(f"{card.path}:1", *card.sources),
     )

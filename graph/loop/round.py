@@ -43,6 +43,15 @@ from ridgeline.graph.rules.race import choose_kept, choose_turn, list_promising,
 from ridgeline.graph.rules.readings import sort_readings
 from ridgeline.graph.rules.roofline import compute_shape_roofs
 from ridgeline.graph.rules.stagnation import consecutive_rollbacks
+from ridgeline.graph.rules.tuning import (
+    FIRST_SCREEN_PAIR,
+    Settings,
+    choose_point,
+    describe_points,
+    find_best_point,
+    read_gain,
+    set_point,
+)
 from ridgeline.graph.standing import BenchmarkWant, CompareWant, History, Standing
 from ridgeline.graph.state import Analysis, State, Update
 from ridgeline.graph.trial import (
@@ -55,6 +64,7 @@ from ridgeline.graph.trial import (
     Formatted,
     Judged,
     LocalGate,
+    Point,
     Proposed,
     Repair,
     Stage,
@@ -304,7 +314,7 @@ def draft(state: State, runtime: Runtime[Ports]) -> Update:
         prompts=answer.prompts,
         cost=answer.cost,
     )
-    return {"trial": drafted}
+    return {"trial": tune_draft(drafted, runtime.context) if trial.hypothesis.tuning else drafted}
 
 
 # A deep round: the edits are made in many steps in a work tree of its own, and come back as one change.
@@ -335,6 +345,81 @@ def go_deep(state: State, runtime: Runtime[Ports]) -> Update:
         cost=work.cost,
     )
     return {"trial": drafted}
+
+
+# A declared sweep over several parameters: its points are screened inside the round, and the best one meets the gate.
+
+
+def tune_draft(drafted: Drafted, ports: Ports) -> Drafted | Failed:
+    """The draft at the best point of its sweep; failed where no point can be used."""
+    history, hypothesis = read_history(ports), drafted.proposed.hypothesis
+    best = fold.standing(history)
+    texts = {edit.path: edit.text for edit in (*ports.workspace.sources(best.commit), *drafted.edits)}
+    points: tuple[Point, ...] = ()
+    while (settings := choose_point(hypothesis.tuning, points, history.limits.tuning_points)) is not None:
+        edits = set_point(texts, settings)
+        point = _try_point(settings, edits, drafted, best, points, ports)
+        if point is None:
+            return Failed(reached=drafted.model_copy(update={"tuned": points}), reason="stopped", detail="while tuning")
+        points = (*points, point)
+    winner, tuned = find_best_point(points), drafted.model_copy(update={"tuned": points})
+    if winner is None:
+        why = points[0].invalid if points else "the sweep has no point"
+        return Failed(reached=tuned, reason="no_edit", detail=f"none of {len(points)} points can be used: {why}")
+    words = f"{drafted.explanation} {describe_points(points)}".strip()
+    return tuned.model_copy(update={"edits": set_point(texts, winner.settings), "explanation": words})
+
+
+def _try_point(
+    settings: Settings,
+    edits: tuple[FileEdit, ...],
+    drafted: Drafted,
+    best: Standing,
+    points: tuple[Point, ...],
+    ports: Ports,
+) -> Point | None:
+    """One point, by the restrictions and the test that hold for any candidate; None where a stop was asked for.
+
+    Only what would lead is tested: the winner is tested again at the gate anyway.
+    """
+    start = drafted.proposed
+    edit = ports.workspace.apply(round=start.round, parent=best.commit, edits=edits, at=start.opened_at)
+    if isinstance(edit, EditRefusal):
+        return Point(settings=settings, gain=None, invalid=f"refused: {edit.detail}")
+    if edit.tree == best.tree:
+        return Point(settings=settings, gain=0.0)
+    if refused := find_refusal(edit.audit, start.hypothesis, best.contract):
+        return Point(settings=settings, gain=None, invalid=f"{refused.reason}: {refused.detail}")
+    build = ports.builder.build(edit.commit)
+    if build.stopped:
+        return None
+    if not build.ok or find_tampering(ports, build):
+        why = build.exit.output.strip().splitlines()[-1:] if build.exit else []
+        return Point(settings=settings, gain=None, invalid=f"does not build: {''.join(why)[:300]}")
+    label = ", ".join(f"{name}={value}" for name, value in settings)
+    run = ports.timer.compare(
+        best=best.commit,
+        candidate=edit.commit,
+        shapes=best.all_shapes,
+        first_pair=FIRST_SCREEN_PAIR + len(points),
+        pairs=1,
+        blocks=read_history(ports).limits.blocks,
+        purpose=f"round-{start.round} point {label}",
+    )
+    if isinstance(run, BenchmarkFailed):
+        return (
+            None
+            if run.reason == "stopped"
+            else Point(settings=settings, gain=None, invalid=f"{run.reason}: {run.detail[:300]}")
+        )
+    gain, leader = read_gain(run), find_best_point(points)
+    if leader is None or gain > (leader.gain or 0.0):
+        test = ports.checker.check(edit.commit, purpose=f"round-{start.round} point {label}")
+        if test.kind == "stopped":
+            return None
+        if not test.passed:
+            return Point(settings=settings, gain=None, invalid=f"{test.kind}: {test.detail[:300]}")
+    return Point(settings=settings, gain=gain)
 
 
 def _brief_about(trial: Stage, state: State, ports: Ports) -> Briefing:

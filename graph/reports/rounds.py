@@ -168,7 +168,10 @@ def summary(history: History, closed: RoundClosed) -> str:
         repairs=[(line(item.evidence, 300), line(item.explanation, 300)) for item in drafted.repairs]
         if drafted
         else [],
-        validation=validation(history, closed) + _describe_others(history, closed) + _describe_deep(closed),
+        validation=validation(history, closed)
+        + _describe_others(history, closed)
+        + _describe_deep(closed)
+        + _describe_sweep(closed),
         accepted=closed.accepted,
         decision="ACCEPTED" if closed.accepted else "ROLLED BACK",
         verdict=verdict,
@@ -245,6 +248,23 @@ def _describe_deep(closed: RoundClosed) -> str:
     shown = f"\n\n{table(STEP_COLUMNS, rows)}" if rows else ""
     ended = f"\n\n{line(deep.ended)}." if deep.ended else ""
     return f"\n### Deep round\n\n{line(deep.plan)} ({wanted_by[deep.origin]})\n\n{spent}{ended}{shown}\n"
+
+
+def _describe_sweep(closed: RoundClosed) -> str:
+    """Every point of a sweep with its screen's number; empty where the round swept none."""
+    drafted = find(closed.judged, Drafted)
+    if drafted is None or not drafted.tuned:
+        return ""
+    rows = [
+        (
+            ", ".join(f"{name}={value}" for name, value in point.settings),
+            "-" if point.gain is None else f"{point.gain:+.1%}",
+            cell(point.invalid, 200) or "-",
+        )
+        for point in drafted.tuned
+    ]
+    title = "Sweep: one process pair each, which chooses and proves nothing"
+    return f"\n### {title}\n\n{table(('Point', 'Screened', 'Not usable'), rows)}\n"
 
 
 def describe_local_gate(applied: Applied) -> str:
