@@ -48,6 +48,7 @@ from ridgeline.graph.rules.tuning import (
     Settings,
     choose_point,
     describe_points,
+    describe_settings,
     find_best_point,
     read_gain,
     set_point,
@@ -396,7 +397,7 @@ def _try_point(
     if not build.ok or find_tampering(ports, build):
         why = build.exit.output.strip().splitlines()[-1:] if build.exit else []
         return Point(settings=settings, gain=None, invalid=f"does not build: {''.join(why)[:300]}")
-    label = ", ".join(f"{name}={value}" for name, value in settings)
+    label = describe_settings(settings)
     run = ports.timer.compare(
         best=best.commit,
         candidate=edit.commit,

@@ -27,6 +27,7 @@ from ridgeline.graph.rules.history import best_profile
 from ridgeline.graph.rules.isa_targets import measure_progress
 from ridgeline.graph.rules.result import compute_product
 from ridgeline.graph.rules.roofline import bound_of
+from ridgeline.graph.rules.tuning import describe_settings
 from ridgeline.graph.standing import History
 from ridgeline.graph.trial import Applied, Drafted, find, find_proposal
 from ridgeline.graph.values import Artifact, Prediction
@@ -257,7 +258,7 @@ def _describe_sweep(closed: RoundClosed) -> str:
         return ""
     rows = [
         (
-            ", ".join(f"{name}={value}" for name, value in point.settings),
+            describe_settings(point.settings),
             "-" if point.gain is None else f"{point.gain:+.1%}",
             cell(point.invalid, 200) or "-",
         )

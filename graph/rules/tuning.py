@@ -88,5 +88,10 @@ def describe_points(points: Sequence[Point]) -> str:
     invalid = sum(point.gain is None for point in points)
     if best is None or best.gain is None:
         return f"Swept {len(points)} points, none of which can be used."
-    where = ", ".join(f"{name}={value}" for name, value in best.settings)
+    where = describe_settings(best.settings)
     return f"Swept {len(points)} points, {invalid} of them unusable; best by one pair: {where} ({best.gain:+.1%})."
+
+
+def describe_settings(settings: Settings) -> str:
+    """A point in words, for example `TILE=8, UNROLL=4`."""
+    return ", ".join(f"{name}={value}" for name, value in settings)
