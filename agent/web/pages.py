@@ -222,7 +222,7 @@ def waiting(catalogue: Catalogue, choice: Choice | None = None, *, of: str | Non
         of=of if answered else "",
         campaign=answered.name if answered else "",
         goes_on=goes_on,
-        open=len(questions),
+        **_top(catalogue),
         decided=[
             (name, describe_unused(str(catalogue.folder(name)), each))
             for name, each in catalogue.list_unused_decisions()
@@ -254,7 +254,7 @@ def question(catalogue: Catalogue, id: str, key: str, *, goes_on: bool = False) 
         by=getpass.getuser(),
         files=list(files.items()),
         uneditable=uneditable,
-        open=len(catalogue.questions()),
+        **_top(catalogue),
     )
 
 
