@@ -50,39 +50,6 @@ def _upper_tail(complement: float, degrees: int) -> float:
     return (1 - sine * total) / 2
 
 
-@lru_cache(maxsize=4096)
-def chi_square_quantile(tail: float, degrees: int) -> float:
-    """The value that chi-square with `degrees` >= 1 stays below with probability `tail`, 0 < tail < 1; by bisection.
-
-    Raises ValueError outside these ranges.
-    """
-    if degrees < 1 or not 0 < tail < 1:
-        raise ValueError(f"no quantile at tail {tail:g} with {degrees} degrees of freedom")
-    low, high = 0.0, float(degrees)
-    while _lower_gamma(degrees / 2, high / 2) < tail:
-        high *= 2
-    for _ in range(HALVINGS):
-        middle = (low + high) / 2
-        if _lower_gamma(degrees / 2, middle / 2) < tail:
-            low = middle
-        else:
-            high = middle
-    return (low + high) / 2
-
-
-def _lower_gamma(shape: float, x: float) -> float:
-    """The regularised lower incomplete gamma function (Abramowitz and Stegun 6.5.29), for x of the size of `shape`."""
-    if x <= 0:
-        return 0.0
-    term = total = 1 / shape
-    n = 0
-    while term > total * 1e-15:
-        n += 1
-        term *= x / (shape + n)
-        total += term
-    return total * math.exp(shape * math.log(x) - x - math.lgamma(shape))
-
-
 CONCENTRATION = 0.5
 """Mixture over standardised effects: N(0, 1 / CONCENTRATION) before seeing data. Tuned for effects of 1 to 2 standard
 deviations of a pair, where decisions within 12 pairs are won or lost."""

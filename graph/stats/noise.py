@@ -9,7 +9,7 @@ import statistics
 from collections.abc import Sequence
 
 from ridgeline.graph.evidence import Comparison, MixedEvidence, ShapePairs
-from ridgeline.graph.stats.intervals import chi_square_quantile, confidence_half_width, student_quantile
+from ridgeline.graph.stats.intervals import confidence_half_width, student_quantile
 from ridgeline.graph.stats.paired import FLOOR_SD, check_samples, compute_block_scatter, compute_pair_means
 from ridgeline.graph.values import Engine, Value
 
@@ -27,16 +27,14 @@ that is quieter than it was costs power and no honesty."""
 
 
 KNOWN_ALPHA = 0.01
-"""Chance of ending a calibration early where identical versions scatter more than it was found to, over all looks."""
-KNOWN_SHARE = 0.25
-"""Of the margin: what a process pair may scatter at most for the noise to be known. Smaller noise decides nothing: pair
-means are never believed to scatter less than FLOOR_SD, about as much at the usual margin."""
-KNOWN_OFFSET_SHARE = 0.125
+KNOWN_PAIRS = 12
+"""Error rate and process pairs of a comparison for which the noise is asked to be small enough."""
+KNOWN_OFFSET_SHARE = 0.1
 """Of the margin: how far the mean of identical versions may lie from 0 then."""
 
 
 class KnownNoise(Value):
-    """When fewer pairs of identical versions are enough, because noise is small for sure."""
+    """When fewer pairs of identical versions are enough: what is seen with this noise would hardly be seen with less."""
 
     looks: tuple[int, ...]
     """Numbers of pairs at which that is asked."""
@@ -44,23 +42,23 @@ class KnownNoise(Value):
     shape_guard: float
 
     def holds(self, shapes: Sequence[ShapePairs]) -> bool:
-        """Whether these pairs show so: upper bounds of the scatter, of their mean and of each shape, and the offset."""
+        """Whether gains from twice the margin on are seen in KNOWN_PAIRS pairs, and losses of a shape at its guard.
+
+        Noise that is believed too small for once keeps nothing: a comparison is judged by its own scatter too.
+        """
         means = compute_pair_means(shapes)
         if len(means) not in self.looks or len(means) < LEAST_CALIBRATION_PAIRS:
             return False
-        if abs(statistics.fmean(means)) > KNOWN_OFFSET_SHARE * self.margin:
+        if abs(statistics.fmean(means)) > KNOWN_OFFSET_SHARE * self.margin or _find_half_width(means) > self.margin:
             return False
-        if self._bound_scatter(means) > KNOWN_SHARE * self.margin:
-            return False
-        return all(
-            self._bound_scatter(compute_pair_means((shape,))) <= KNOWN_SHARE * self.shape_guard for shape in shapes
-        )
+        return all(_find_half_width(compute_pair_means((shape,))) <= self.shape_guard for shape in shapes)
 
-    def _bound_scatter(self, means: Sequence[float]) -> float:
-        """Upper bound of the standard deviation of a pair, at KNOWN_ALPHA over all looks (normal pair means)."""
-        degrees = len(means) - 1
-        squares = degrees * statistics.variance(means)
-        return math.sqrt(squares / chi_square_quantile(KNOWN_ALPHA / len(self.looks), degrees))
+
+def _find_half_width(means: Sequence[float]) -> float:
+    """Of the interval after KNOWN_PAIRS pairs that scatter as these do."""
+    degrees = len(means) - 1 + KNOWN_PAIRS - 1
+    squares = degrees * max(statistics.variance(means), FLOOR_SD**2)
+    return confidence_half_width(KNOWN_PAIRS, squares, degrees, alpha=KNOWN_ALPHA)
 
 
 class Spread(Value):

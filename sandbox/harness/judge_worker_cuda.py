@@ -281,8 +281,9 @@ class Device:
     def capture(self, frame: Any, entry: Callable[..., Any], arguments: Sequence[Any]) -> str:
         """Make a graph of one call: `graph` and its nodes by kind, or `eager` and why there is none."""
         place, torch = self._places[frame.slot], self.torch
-        entry(*arguments)
-        self.driver.sync()
+        if not place.graphs:  # the next need nothing compiled any more, and would take the call's own arrays once more
+            entry(*arguments)
+            self.driver.sync()
         if self.where != "cpu" and torch.cuda.memory_reserved() - torch.cuda.memory_allocated() > LEFT_OVER:
             torch.cuda.empty_cache()
         try:

@@ -2,24 +2,23 @@
 
 import numpy as np
 import pytest
-from scipy.stats import chi2
 
 from ridgeline.graph.limits import PRESETS, Limits
 from ridgeline.graph.rules.calibration import make_known_noise
-from ridgeline.graph.stats.intervals import chi_square_quantile
-from ridgeline.graph.stats.noise import KNOWN_ALPHA, KNOWN_SHARE
 from tests.bench.simulation_machine import Machine
 from tests.bench.simulation_ours import compared, judged
 
 LIMITS = PRESETS["evidence"]
 KNOWN = make_known_noise(LIMITS)
 STILL = Machine(name="pair sd 0.01 %", noise=0.0001, bias=0.0001)
-EDGE = Machine(name="pair sd a quarter of the margin", noise=0.0003, bias=KNOWN_SHARE * LIMITS.margin)
+EDGE = Machine(name="pair sd 0.4 %", noise=0.0003, bias=0.004)
+LOUD = Machine(name="pair sd 1 %", noise=0.02, bias=0.008)
 MACHINES = (
     STILL,
     Machine(name="pair sd 0.05 %", noise=0.0003, bias=0.0005),
     EDGE,
-    Machine(name="pair t5, sd a quarter of the margin", noise=0.0003, bias=KNOWN_SHARE * LIMITS.margin, tails="t5"),
+    Machine(name="pair t5, sd 0.4 %", noise=0.0003, bias=0.004, tails="t5"),
+    Machine(name="pair sd 0.8 %", noise=0.0003, bias=0.008),
     Machine(name="identical versions differ by 0.1 %", noise=0.0003, bias=0.0005, offset=0.001),
 )
 
@@ -34,23 +33,10 @@ def count_pairs(machine: Machine, runs: int) -> list[int]:
     ]
 
 
-@pytest.mark.parametrize("degrees", [1, 2, 3, 5, 11, 40])
-@pytest.mark.parametrize("tail", [0.0025, 0.01, 0.5, 0.99])
-def test_the_quantile_is_that_of_the_tables(degrees, tail):
-    assert chi_square_quantile(tail, degrees) == pytest.approx(float(chi2.ppf(tail, degrees)), rel=1e-9)
-
-
-def test_a_still_machine_is_calibrated_by_four_pairs_mostly_and_a_common_one_by_all():
-    still, common = count_pairs(STILL, 200), count_pairs(Machine(name="common", noise=0.005), 200)
-    assert set(still) <= {4, 6, 8}
-    assert still.count(4) >= 150
-    assert set(common) == {LIMITS.calibration_pairs}
-
-
-def test_noise_as_large_as_may_be_missed_ends_early_no_oftener_than_stated():
-    """A little above the bound, since blocks add to the scatter of pairs; half again for the luck of 2000."""
-    early = [pairs for pairs in count_pairs(EDGE, 2000) if pairs < LIMITS.calibration_pairs]
-    assert len(early) <= 1.5 * 2000 * KNOWN_ALPHA
+def test_a_still_machine_is_calibrated_by_four_pairs_and_a_loud_one_by_all():
+    assert set(count_pairs(STILL, 200)) == {4}
+    assert count_pairs(LOUD, 200).count(LIMITS.calibration_pairs) >= 190
+    assert {*count_pairs(EDGE, 200)} >= {4, 6, 8}
 
 
 @pytest.mark.parametrize("machine", MACHINES, ids=lambda machine: machine.name)
