@@ -11,7 +11,7 @@ from ridgeline.knowledge.excerpt import excerpt, tokens_of
 from ridgeline.knowledge.index import Entry, Index, open_index
 from ridgeline.knowledge.library import Library
 from ridgeline.knowledge.specs import normal
-from ridgeline.knowledge.vocabulary import SAME, Concept, concepts, operators, vocabulary
+from ridgeline.knowledge.vocabulary import PART, SAME, Concept, concepts, operators, vocabulary
 
 WEIGHTS = (4.0, 2.0, 1.5, 1.0)
 """Worth of a word in the heading, in what the document is about, in its tags, in the text."""
@@ -174,7 +174,8 @@ class Search:
         total_rarity = 0.0
         for concept in query:
             strengths = self._strengths(concept, total)
-            rarity = math.log(1 + (total - len(strengths) + 0.5) / (len(strengths) + 0.5))
+            frequency = self._frequency(concept)
+            rarity = math.log(1 + (total - frequency + 0.5) / (frequency + 0.5))
             rarity *= 1.0 if concept.term or self._is_title_word(concept) else PLAIN
             total_rarity += rarity
             for number, strength in strengths.items():
@@ -201,6 +202,15 @@ class Search:
             for number, score in scores.items():
                 best[number] = max(best.get(number, 0.0), worth * score / rarity)
         return best
+
+    def _frequency(self, concept: Concept) -> float:
+        """How many rows speak of a concept, each as much as its best spelling is worth; a row that has one word of a phrase
+        only does not make the phrase common, unless no row has more."""
+        best: dict[int, float] = {}
+        for phrase, worth in concept.spellings:
+            for number in self._index.scores(phrase, WEIGHTS):
+                best[number] = max(best.get(number, 0.0), worth)
+        return sum(worth for worth in best.values() if worth > PART) or sum(best.values())
 
     def _order(self, open_to: dict[int, float]) -> dict[int, float]:
         """Reading order: overviews, then other documents, then cards; what was named before what is general."""
@@ -249,20 +259,21 @@ class Gate:
         if self.arch and entry.arch and not re.match(entry.arch, self.arch):
             return 0.0
         about = frozenset(name for op in entry.ops for name in operators(op))
-        criteria = (
-            (about, self.ops, OP, self.hinted_ops),
-            (frozenset(entry.gpus), frozenset({self.arch}) if self.arch else None, GPU, self.hinted_gpus),
-            (frozenset(entry.langs), frozenset({self.lang}) if self.lang else None, LANG, self.hinted_langs),
-        )
-        factor = 1.0
-        for has, wants, worth, hinted in criteria:
-            if not has:
-                continue
-            if wants and not has & wants:
-                return 0.0
-            unrouted = ELSEWHERE if not hinted else HINTED if has & hinted else OTHER
-            factor *= worth if wants else unrouted
-        return factor * (PHASED if self.phase in entry.phase else 1.0)
+        op = _worth(about, self.ops, OP, self.hinted_ops)
+        gpu = _worth(frozenset(entry.gpus), frozenset({self.arch}) if self.arch else None, GPU, self.hinted_gpus)
+        lang = _worth(frozenset(entry.langs), frozenset({self.lang}) if self.lang else None, LANG, self.hinted_langs)
+        if not (self.arch or self.lang) and 1.0 not in (gpu, lang) and ELSEWHERE in (gpu, lang):
+            lang /= ELSEWHERE  # what is about a GPU is written in some language: that counts against it once
+        return op * gpu * lang * (PHASED if self.phase in entry.phase else 1.0)
+
+
+def _worth(has: frozenset[str], wants: frozenset[str] | None, worth: float, hinted: frozenset[str]) -> float:
+    """Factor of one criterion: 1 for an entry that is about every operator, GPU or language, 0 for one about another."""
+    if not has:
+        return 1.0
+    if wants:
+        return worth if has & wants else 0.0
+    return ELSEWHERE if not hinted else HINTED if has & hinted else OTHER
 
 
 def searching(wikis: tuple[Path, ...] = (), *, cache: Path | None = None) -> Search:

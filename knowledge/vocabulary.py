@@ -53,18 +53,19 @@ def vocabulary() -> Vocabulary:
 
 
 def concepts(question: str) -> tuple[Concept, ...]:
-    """What a question asks for, phrases before single words; the same concept once."""
-    words = [word for word in split_words(question) if word]
+    """What a question asks for, phrases before single words and never across a comma; the same concept once."""
     concepts_by_key: dict[tuple[str, ...], Concept] = {}
-    at = 0
-    while at < len(words):
-        length = _longest(words, at)
-        phrase = words[at : at + length]
-        at += length
-        if length == 1 and phrase[0] in vocabulary().stop:
-            continue
-        concept = _concept(phrase)
-        concepts_by_key.setdefault(_key(" ".join(phrase)), concept)
+    for clause in re.split(r"[,;:.!?]\s", question):
+        words = split_words(clause)
+        at = 0
+        while at < len(words):
+            length = _longest(words, at)
+            phrase = words[at : at + length]
+            at += length
+            if length == 1 and phrase[0] in vocabulary().stop:
+                continue
+            concept = _concept(phrase)
+            concepts_by_key.setdefault(_key(" ".join(phrase)), concept)
     return tuple(concepts_by_key.values())
 
 
