@@ -95,11 +95,10 @@ class Search:
         say nothing of what a question is about.
         """
         query, open_to = self._prepare(question, route or Route())
-        total = len(self._index.entries)
         unknown = tuple(
             concept.spellings[0][0]
             for concept in query
-            if not concept.spellings[0][0].isdigit() and not self._strengths(concept, total)
+            if not concept.spellings[0][0].isdigit() and not any(rows for rows, _ in self._scores(concept))
         )
         best = max((share for _, share in self._weigh(query, open_to).values()), default=0.0)
         return unknown if best < COVERED else tuple(word for word in unknown if word in vocabulary().subjects)
@@ -173,8 +172,9 @@ class Search:
         coverage: dict[int, float] = {}
         total_rarity = 0.0
         for concept in query:
-            strengths = self._strengths(concept, total)
-            frequency = self._frequency(concept)
+            scores = self._scores(concept)
+            strengths = self._strengths(scores, total)
+            frequency = self._frequency(scores)
             rarity = math.log(1 + (total - frequency + 0.5) / (frequency + 0.5))
             rarity *= 1.0 if concept.term or self._is_title_word(concept) else PLAIN
             total_rarity += rarity
@@ -193,22 +193,25 @@ class Search:
         word = concept.spellings[0][0]
         return len(word) > 1 and not word.isdigit() and self._index.names(word)
 
-    def _strengths(self, concept: Concept, total: int) -> dict[int, float]:
+    def _scores(self, concept: Concept) -> list[tuple[dict[int, float], float]]:
+        """Rows that have each spelling, with their scores, and the spelling's worth."""
+        return [(self._index.scores(phrase, WEIGHTS), worth) for phrase, worth in concept.spellings]
+
+    def _strengths(self, spellings: list[tuple[dict[int, float], float]], total: int) -> dict[int, float]:
         """How much each row speaks of a concept, in its best spelling; how rare the spelling is does not count."""
         best: dict[int, float] = {}
-        for phrase, worth in concept.spellings:
-            scores = self._index.scores(phrase, WEIGHTS)
+        for scores, worth in spellings:
             rarity = max(math.log((total - len(scores) + 0.5) / (len(scores) + 0.5)), FLOOR) if scores else 1.0
             for number, score in scores.items():
                 best[number] = max(best.get(number, 0.0), worth * score / rarity)
         return best
 
-    def _frequency(self, concept: Concept) -> float:
+    def _frequency(self, spellings: list[tuple[dict[int, float], float]]) -> float:
         """How many rows speak of a concept, each as much as its best spelling is worth; a row that has one word of a phrase
         only does not make the phrase common, unless no row has more."""
         best: dict[int, float] = {}
-        for phrase, worth in concept.spellings:
-            for number in self._index.scores(phrase, WEIGHTS):
+        for scores, worth in spellings:
+            for number in scores:
                 best[number] = max(best.get(number, 0.0), worth)
         return sum(worth for worth in best.values() if worth > PART) or sum(best.values())
 
