@@ -16,7 +16,9 @@ RECIPE_NAMES = frozenset({"Makefile", "makefile", "GNUmakefile", "CMakeLists.txt
 OPTION = re.compile(r"--?\w|@|#")
 """How every line of a file of nothing but options begins."""
 COMPILING = re.compile(r"FLAGS|\$[({]?CC|\$[({]?CXX|\b(?:gcc|g\+\+|cc|c\+\+|clang|clang\+\+|nvcc|hipcc|ld)\b")
-QUOTED = re.compile(r"""["'](-[\w-][^"']*)["']""")
+QUOTED = re.compile(r"""["'](-[\w-][^"']*|@(?:/|~|\.\.?/)[^"']*)["']""")
+SILENT = re.compile(r"(\s*|[^=;]*:[^=;]*;\s*)[+-]*@[@+-]*")
+"""How a recipe's line begins that make does not show: no file of options."""
 HANDED_ON = re.compile(r"-X(?:linker|compiler|preprocessor|assembler|clang)(?:=(.*))?|--for-linker(?:=(.*))?")
 """What follows is an option of another stage."""
 PROGRAM = re.compile(
@@ -78,7 +80,8 @@ def hits(path: str, text: str) -> Iterator[Hit]:
         expanded_lines = _expand_variables(
             [(number, line) for number, line in _lines(text) if not line.lstrip().startswith("#")]
         )
-        words = [(number, word) for number, line in expanded_lines for word in _words(line)]
+        shown_lines = _drop_silence(expanded_lines) if _simple(path) else expanded_lines
+        words = [(number, word) for number, line in shown_lines for word in _words(line)]
         yield from _recipes(expanded_lines, _simple(path))
     elif path.endswith(".flags") or all(OPTION.match(line.lstrip()) for _, line in _lines(text)):
         words = [(number, word) for number, line in _lines(text) for word in _words(line)]
@@ -94,6 +97,16 @@ def hits(path: str, text: str) -> Iterator[Hit]:
 def _simple(path: str) -> bool:
     """Whether a file is a makefile, whose recipes stand behind a tab."""
     return PurePosixPath(path).suffix.lower() == ".mk" or "akefile" in PurePosixPath(path).name
+
+
+def _drop_silence(lines: list[tuple[int, str]]) -> list[tuple[int, str]]:
+    """A makefile's lines without the sign that has make not show a command."""
+    goes_on = False
+    shown: list[tuple[int, str]] = []
+    for number, line in lines:
+        shown.append((number, line if goes_on else SILENT.sub(r"\1", line, count=1) if SILENT.match(line) else line))
+        goes_on = line.endswith("\\")
+    return shown
 
 
 def _expand_variables(lines: list[tuple[int, str]]) -> list[tuple[int, str]]:
@@ -129,6 +142,8 @@ def _rule(option: str, after: str, *, short: bool, compiling: bool) -> str:
     """The rule that an option falls under; empty for none. `after`: the word behind it, which may be its value."""
     if PROGRAM.fullmatch(option):
         return "other-program" if compiling or not option.startswith("-B") else ""
+    if option.startswith("@") and OUTSIDE.match(option[1:]):
+        return "file-access"
     if (match := OUTPUT.fullmatch(option)) and OUTSIDE.match(match[1] or after):
         return "file-access"
     if match := REPLACED.fullmatch(option):

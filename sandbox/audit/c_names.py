@@ -31,6 +31,12 @@ ASM = frozenset({"asm", "__asm__", "__asm"})
 LONGEST = 200
 """Tokens of a declaration that are looked at, before a place and behind it."""
 EARLY = frozenset({"constructor", "destructor", "init_priority"})
+INCLUDED = re.compile(r"#(?:include|include_next|import|embed)\b(.*)|#.*?\b__has_(?:include|include_next|embed)\b(.*)")
+"""Directives that read a file, or look whether one is there."""
+AWAY = re.compile(r"(?:^|[\"<(])/|^<[^>]*$")
+"""A path from the machine's root; with two slashes it is a comment to whoever reads `<//tmp/x>` as words."""
+STEPS_UP = 4
+"""Of a path that leads out of every checkout: all lie deeper."""
 
 
 class Symbol(NamedTuple):
@@ -58,6 +64,7 @@ def hits(source: CSource) -> Iterator[Hit]:
             and REFERENCE.search(re.sub(r"\.\w+$", "", included[1]).replace("/", "."))
         ):
             yield Hit(rule="reads-reference", line=line)
+    yield from _files_elsewhere(source)
     yield from _early(source)
     yield from _strangers(source)
 
@@ -89,6 +96,27 @@ def _symbol(symbol: Symbol) -> Iterator[Hit]:
         yield Hit(rule="patched-library", line=line)
     elif symbol.how == "#pragma":
         yield Hit(rule="symbol-name", line=line)
+
+
+def _files_elsewhere(source: CSource) -> Iterator[Hit]:
+    """Files that are included by their place on the machine, or by a macro that is not told here."""
+    macros = {macro.name: _leads_away(macro.text) for macro in source.macros}
+    for line, text in source.directives:
+        match = INCLUDED.match(text)
+        if match is None:
+            continue
+        path = (match[1] or match[2] or "").strip()
+        name = re.match(r"\w+", path) if match[1] else None
+        if _leads_away(path) or (name and any(macros.values())):
+            yield Hit(rule="file-access", line=line)
+        elif name and name[0] == path and path not in macros:
+            yield Hit(rule="hidden-name", line=line)
+
+
+def _leads_away(path: str) -> bool:
+    """Whether a path, in its words, leads out of the tree that is built."""
+    compact = "".join(path.split())
+    return bool(AWAY.search(compact)) or compact.count("../") >= STEPS_UP
 
 
 def _macro(macro: Macro) -> Iterator[Hit]:

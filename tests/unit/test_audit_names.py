@@ -358,3 +358,48 @@ def test_options_that_write_beside_the_object_are_clean():
 @pytest.mark.parametrize("words", ["-DK=fopen", "-DJ(a,b)=a##b"])
 def test_a_macro_of_an_option_that_hides_a_name_is_named(words):
     assert {one.rule for one in audit("kernel.flags", words + "\n")} == {"hidden-name"}
+
+
+ELSEWHERE = (
+    '#include "/tmp/x.h"',
+    "#include </tmp/x.h>",
+    "#include <//tmp/x.h>",
+    '#include "../../../../../tmp/x.h"',
+    '#define F "/tmp/x.h"\n#include F',
+    "#define S(x) #x\n#include S(/tmp/x.h)",
+    'static const char k[] = {\n#embed "/tmp/x"\n};',
+    '#if __has_include("/tmp/x")\n#endif',
+)
+
+
+@pytest.mark.parametrize("text", ELSEWHERE)
+def test_a_file_that_is_included_from_elsewhere_is_named(text):
+    assert "file-access" in {one.rule for one in audit("kernel.c", text + "\n")}
+
+
+def test_an_included_file_whose_name_nobody_tells_is_said():
+    assert {one.rule for one in audit("kernel.c", "#include TILES\n")} == {"hidden-name"}
+
+
+def test_files_that_are_included_from_the_tree_are_clean():
+    text = '#include <sys/types.h>\n#include "../common/tile.h"\n#if __has_include(<cuda_fp16.h>)\n#endif\n'
+    assert audit("src/kernel.c", text) == ()
+    assert (
+        audit("src/kernel.c", '#define T "tile.h"\n#include T\nfloat f(float a, float b) { return (a) / b; }\n') == ()
+    )
+
+
+RESPONSES = ("gcc @/tmp/x k.c", "@gcc -Wl,@/tmp/x k.c", "gcc \\\n  @~/x k.c", "@$(CC) @../../x k.c")
+
+
+@pytest.mark.parametrize("recipe", RESPONSES)
+def test_options_that_stand_in_a_file_elsewhere_are_named(recipe):
+    assert {one.rule for one in audit("Makefile", f"k: k.c\n\t{recipe}\n")} == {"file-access"}
+    assert "file-access" in {one.rule for one in audit("kernel.flags", "-O2 @/tmp/x\n")}
+    assert "file-access" in {one.rule for one in audit("k.py", 'load(extra_cflags=["@/tmp/x"])\n')}
+
+
+def test_a_command_that_make_does_not_show_is_no_file_of_options():
+    lines = ("@/usr/bin/gcc -c k.c", "-@~/bin/gcc -c k.c", "@$(HOME)/bin/gcc k.c")
+    assert audit("Makefile", "k: k.c\n" + "".join(f"\t{line}\n" for line in lines)) == ()
+    assert audit("Makefile", "k: k.c ; @/usr/bin/gcc k.c\n") == ()
