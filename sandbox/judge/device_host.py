@@ -66,6 +66,8 @@ class TaskMemory:
     packed: dict[str, bytes] = field(default_factory=dict)
     tolerances: dict[str, dict[str, Tolerance]] = field(default_factory=dict)
     floors_us: dict[str, float] = field(default_factory=dict)
+    clocked: dict[str, list[tuple[float, float]]] = field(default_factory=dict)
+    """By size and versions: what the judge's clock said of each process pair, beside what was claimed."""
     defects: tuple[LintFinding, ...] | None = None
     """Of the task itself; None where nobody looked yet."""
 
@@ -139,7 +141,14 @@ class DeviceJudgment(CandidateJudgment):
     def _pairs(self, bench: Any) -> Pairs:
         learned = self.device.learned
         timing = import_module("ridgeline.sandbox.judge.device_timing")
-        pairs: Pairs = timing.DevicePairs(bench=bench, _tolerances=learned.tolerances, _floors_us=learned.floors_us)
+        old, new = (json.dumps(dict(version.sha256), sort_keys=True) for version in (self.old, self.new))
+        pairs: Pairs = timing.DevicePairs(
+            bench=bench,
+            versions=(old, new),
+            _tolerances=learned.tolerances,
+            _floors_us=learned.floors_us,
+            _clocked=learned.clocked,
+        )
         return pairs
 
     def _long_run(self, bench: Any, pairs: Any, *, share: float) -> LongRunAnswers[Any]:

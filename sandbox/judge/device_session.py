@@ -210,6 +210,10 @@ class DeviceSession(Session):
         self.lane = "eager"
         """`graph`: calls are replays of what `capture` made."""
 
+    def pin(self, core: int | None) -> None:
+        """Start on that core alone; before `open`."""
+        self._cpu = core
+
     def call_device(
         self,
         dims: Mapping[str, int],
@@ -382,7 +386,7 @@ class MemoryPlan:
     private: int
     """Inputs, both sides' outputs and a decoy, which no worker sees."""
     spare: int
-    """For the candidates' own arrays: as much as one call's for each of both, or for one where no more is left."""
+    """For the candidates' own arrays: twice what one call's take, for each of both; half or a quarter where no more is left."""
     oracle: int
     """At least, for what is right and for comparing; more makes it faster."""
 
@@ -397,7 +401,9 @@ class MemoryPlan:
 
 
 def plan_memory(task: Task, dims: Mapping[str, int], *, oracle_bytes: int, free_bytes: int) -> MemoryPlan:
-    """The plan with two address ranges for each side, or with one; with room for arrays of both candidates' own, or of one.
+    """The plan with two address ranges for each side, or with one, and with room for the candidates' own arrays.
+
+    A kernel with temporaries as large as its arrays takes that much for a call, and as much again for its graph.
 
     Raises SizeTooLarge where the least of these is too much.
     """
@@ -405,13 +411,13 @@ def plan_memory(task: Task, dims: Mapping[str, int], *, oracle_bytes: int, free_
     inputs = sum(spec.nbytes for spec in specs if spec.constness is not None)
     judged = sum(spec.nbytes for spec in specs if spec.judged)
     call = sum(spec.nbytes for spec in specs)
-    for placements, users in (*((count, 2) for count in range(PLACEMENTS, 0, -1)), (1, 1)):
+    for placements, times in (*((count, 4) for count in range(PLACEMENTS, 0, -1)), (1, 2), (1, 1)):
         array = _end_of(specs, lay_out(specs)[0][placements - 1])
         plan = MemoryPlan(
             placements=placements,
             segments=2 * (array + CONTEXT_BYTES),
             private=inputs + 3 * judged,
-            spare=users * call,
+            spare=times * call,
             oracle=oracle_bytes,
         )
         if plan.total <= free_bytes:

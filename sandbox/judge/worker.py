@@ -691,6 +691,10 @@ def _warm_modules(loading: LoadRequest) -> tuple[str, ...]:
     return ("torch", "triton", "triton.runtime.cache:triton_key")
 
 
+COMPILER_SETTINGS = {"TORCHINDUCTOR_USE_STATIC_CUDA_LAUNCHER": "0"}
+"""Else what torch.compile keeps names files of the process that made it, which no later one may write."""
+
+
 def _worker_settings(loading: LoadRequest) -> dict[str, str]:
     """What the environment of a worker says beyond the usual."""
     threads = {
@@ -698,7 +702,7 @@ def _worker_settings(loading: LoadRequest) -> dict[str, str]:
     }
     interpreted = {"TRITON_INTERPRET": "1"} if (loading.task.language, loading.device) == ("triton", "cpu") else {}
     card = card_variables() if loading.device != "cpu" else {}
-    return {**threads, **interpreted, **card, **loading.environment}
+    return {**COMPILER_SETTINGS, **threads, **interpreted, **card, **loading.environment}
 
 
 PLAIN_LINKS = ("-lm", "-lpthread", "-lgomp", "-ldl", "-lrt", "-latomic", "-lstdc++", "-lgcc_s", "-lc")

@@ -130,7 +130,8 @@ def documented(text: str) -> set[str]:
     spans = re.findall(r"`ridgeline ([^`\n]+)`", text)
     blocks = [line.strip() for block in re.findall(r"```\w*\n(.*?)```", text, re.DOTALL) for line in block.splitlines()]
     runs = [found[1] for line in blocks if (found := re.match(r"(?:\$ )?(?:\.venv/bin/)?ridgeline ([^#]+)", line))]
-    return {line.strip() for line in (*spans, *runs)}
+    lines = {part.strip() for line in (*spans, *runs) for part in re.split(r"&& (?:ridgeline )?", line)}
+    return {line for line in lines if line}
 
 
 @pytest.mark.parametrize("name", [*PAGES, "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md"])

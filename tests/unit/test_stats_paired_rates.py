@@ -69,7 +69,7 @@ def test_the_gain_that_is_called_visible_is_kept_nine_times_in_ten(machine):
     usual = LIMITS.calibration_pairs - 1
     as_usual = noise.model_copy(update={"squares": noise.squares / noise.degrees * usual, "degrees": usual})
     (found,) = judged(machine, [(smallest_visible_gain(as_usual, LIMITS), 500)], LIMITS, seed=SEED)
-    assert 0.87 <= found.rate <= 0.95
+    assert 0.85 <= found.rate <= 0.95  # a calibration that ended early costs a little
 
 
 @pytest.mark.parametrize("gain", [0.0, 0.005, 0.01, 0.02])
