@@ -115,6 +115,14 @@ def id_of(campaign: Path) -> str:
     return sha256(str(campaign).encode()).hexdigest()[:12]
 
 
+def _is_file(entry: os.DirEntry[str]) -> bool:
+    """Whether it is one, or a link to one; a link to itself is none."""
+    try:
+        return entry.is_file()
+    except OSError:
+        return False
+
+
 def below(folder: Path) -> tuple[list[Path], bool]:
     """Every campaign of a folder and of those below it, and whether all of them were looked into.
 
@@ -129,7 +137,7 @@ def below(folder: Path) -> tuple[list[Path], bool]:
             if folder_count > MOST_FOLDERS:
                 return campaigns, False
             inside = _entries(place)
-            files = {entry.name for entry in inside if entry.is_file()}
+            files = {entry.name for entry in inside if _is_file(entry)}
             if LEDGER in files or {STATUS, REQUEST} <= files:  # other programs write a status.json too
                 campaigns.append(place)
                 continue

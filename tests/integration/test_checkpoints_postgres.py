@@ -37,7 +37,7 @@ def database(tmp_path_factory):
         if owner is None:
             pytest.skip("there is no other user to run PostgreSQL as")
         user = {"user": owner.pw_uid, "group": owner.pw_gid, "extra_groups": ()}
-        for place in (folder, *folder.parents[:2]):
+        for place in (folder, *folder.parents[:3]):  # beside others there is one more
             place.chmod(0o755)
         os.chown(folder, owner.pw_uid, owner.pw_gid)
     data, words = folder / "data", {"cwd": folder, "check": True, "capture_output": True, **user}
