@@ -368,7 +368,8 @@ def _check_parts(text: str, request: MailboxRequest, source: str) -> tuple[str, 
         return ()  # asked by another version of Ridgeline, whose campaign checks the answer itself
     check = assess_answer(text, checks, Library().line)
     if check.why:
-        reason, *more_reasons = [check.why.replace("\n", "; ")] if request.ask.answer_schema else check.why.splitlines()
+        lines = check.why.splitlines()
+        reason, *more_reasons = ["; ".join(lines).replace(":; ", ": ", 1)] if request.ask.answer_schema else lines
         raise UserErrors(
             [f"{source}: {reason} (request {request.number:03d} stays open, no try is spent)", *more_reasons]
         )

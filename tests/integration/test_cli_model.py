@@ -106,6 +106,7 @@ def test_a_mailbox_campaign_from_the_first_question_to_the_report(cli, project, 
         (plan(change="tile by 64 and prefetch the next row"), "names 2 changes"),
         (plan(bucket="W2"), "bucket W2"),
         (directions(direction(citations=["kernel.txt:99"])), "kernel.txt has"),
+        (plan(target_class="huge"), "no direction can be used: swap-loops: target_class 'huge' is no class"),
     ):
         refused = answered(cli, campaign, tmp_path, text)
         assert refused.code == 2
