@@ -402,11 +402,7 @@ def test_a_program_of_the_processor_tells_what_it_used_and_what_nothing_here_cou
     assert usage["faults"] > 100
     assert {one["name"]: one["value"] for one in profiled["counters"]} == {"kernel_time_us": 12.5, "calls": 3}
     assert (profiled["rung"], said.json["hot"], said.json["paths"]) == ("timing_only", [], [])
-    tools = {"perf": "perf is not installed: no samples", "valgrind": "valgrind is not installed"}
-    for missing in (
-        "compiler report: ",
-        *(note for tool, note in tools.items() if not Path("/usr/bin", tool).exists()),
-    ):
+    for missing in ("perf is not installed: no samples", "valgrind: not tried on Python", "compiler report: "):
         assert any(missing in note for note in said.json["notes"]), missing
     assert list((tmp_path / "profiles").iterdir()) == []
     text = cli("profile", "run", root)
