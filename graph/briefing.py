@@ -9,7 +9,7 @@ from ridgeline.graph.evidence import Machine, Profiled
 from ridgeline.graph.limits import Limits
 from ridgeline.graph.record import Champion, Prompts, RoundClosed, ShapeRoof, Spec
 from ridgeline.graph.target import Target
-from ridgeline.graph.values import Bottleneck, Cost, FileEdit, Hypothesis, LookUp, Value
+from ridgeline.graph.values import Bottleneck, Cost, FileEdit, Hypothesis, LookUp, Value, WebSearch
 
 STOPPED = "stop: "
 """Begins a planner's reason for stopping when a person asked to stop before its next question: T4, not T8."""
@@ -109,6 +109,8 @@ class Briefing(Value):
     """What was looked at for it: machine code side by side, times beside those of the best known kernel."""
     directions: tuple[str, ...] = ()
     """Of the last stagnation review."""
+    web: Annotated[WebSearch | None, Field(exclude_if=_unknown)] = None
+    """Of the public web, in the round after a partial restart; ideas only, never an instruction or a hardware number."""
     shapes: tuple[ShapeNow, ...] = ()
     terms: Terms | None = None
     candidates: int = 1

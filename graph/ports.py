@@ -28,7 +28,7 @@ from ridgeline.graph.judgment import JudgeFailed, Judgment, SizeTime, TimedCall
 from ridgeline.graph.record import Body, Line, MinimalVersion, Reflection
 from ridgeline.graph.stats.noise import KnownNoise
 from ridgeline.graph.trial import Broken, Built, Judged, Proposed
-from ridgeline.graph.values import Artifact, FileEdit, Hypothesis, Value
+from ridgeline.graph.values import Artifact, FileEdit, Hypothesis, Value, WebSearch
 
 
 class CandidateCommit(Value):
@@ -196,6 +196,14 @@ class Profiler(Protocol):
     def profile(self, commit: str, *, purpose: str) -> Profiled | None: ...
 
 
+class Searcher(Protocol):
+    """The user's own search of the public web."""
+
+    def search(self, query: str, *, purpose: str) -> WebSearch | None:
+        """What was printed, or why nothing was; None where the user named no command."""
+        ...
+
+
 class Approvals(Protocol):
     """People who decide. The request is kept where they find it."""
 
@@ -260,6 +268,7 @@ class Ports:
     planner: Planner
     worker: Worker | None = None
     """None where nobody can work in a tree: the catalog has no steps."""
+    searcher: Searcher | None = None
     workspace: Workspace
     builder: Builder
     checker: Checker

@@ -11,7 +11,7 @@ from ridgeline.graph.ports import Base
 from ridgeline.graph.record import Champion, FirstKernel, Spec, StopCheck
 from ridgeline.graph.target import Target
 from ridgeline.graph.trial import Judged, Trial
-from ridgeline.graph.values import SCHEMA, Bottleneck, Value
+from ridgeline.graph.values import SCHEMA, Bottleneck, Value, WebSearch
 
 BRANCHES: dict[str, str] = {"autonomous": "kernel-opt"}
 """Folder of the campaign's branch by preset; `optimize` otherwise."""
@@ -83,6 +83,8 @@ class Analysis(Value):
     evidence: str
     best_known: Benchmark | BenchmarkFailed | None = None
     """Times of the best known kernel, where this round took them."""
+    web: WebSearch | None = None
+    """What the public web says, where this round asked."""
 
 
 class Final(Value):

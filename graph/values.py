@@ -1,5 +1,6 @@
 """The nouns everything else is made of: frozen, validated, and free of behaviour beyond arithmetic."""
 
+import re
 from datetime import datetime
 from functools import cached_property
 from typing import Annotated, Any, Literal, Self
@@ -99,7 +100,7 @@ class FileEdit(Value):
 
 
 class LookUp(Value):
-    """One look-up behind a proposal, as it happened: knowledge first, then the reference project."""
+    """One look-up behind a proposal, as it happened: knowledge first, then the reference project, then the public web."""
 
     source: Literal["gpu-wiki", "ref-project", "public-web"]
     query: str
@@ -107,6 +108,21 @@ class LookUp(Value):
     """The places that it gave, best first, or that it gave none."""
     actionability: str
     """What became of it."""
+
+
+class WebSearch(Value):
+    """What a search of the public web printed: text of strangers, bounded, without secrets and escape sequences."""
+
+    query: str
+    text: str = ""
+    failure: str = ""
+    """Why there is no text, in one line."""
+
+    @property
+    def addresses(self) -> tuple[str, ...]:
+        """Those that it printed, each once, as a plan may cite them."""
+        printed_addresses = re.findall(r"https?://[^\s<>\"'`)\]]+", self.text)
+        return tuple(dict.fromkeys(address.rstrip(".,;:") for address in printed_addresses))
 
 
 class Prediction(Value):

@@ -114,5 +114,6 @@ def make_campaign(
 
 
 def wrapped(ports: Ports, wrap) -> Ports:
-    """The same ports, each through `wrap(name, port)`."""
-    return replace(ports, **{field.name: wrap(field.name, getattr(ports, field.name)) for field in fields(ports)})
+    """The same ports, each that is there through `wrap(name, port)`."""
+    there = {field.name: port for field in fields(ports) if (port := getattr(ports, field.name)) is not None}
+    return replace(ports, **{name: wrap(name, port) for name, port in there.items()})

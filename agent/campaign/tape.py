@@ -35,6 +35,7 @@ PROTOCOLS: dict[str, type] = {
     "checker": declared.Checker,
     "timer": declared.Timer,
     "profiler": declared.Profiler,
+    "searcher": declared.Searcher,
     "device": declared.Device,
     "approvals": declared.Approvals,
     "clock": declared.Clock,
@@ -46,6 +47,10 @@ ASKED_AFRESH = frozenset({"device"})
 
 UNDECIDED = frozenset({"approvals"})
 """Ports whose None is no answer yet: asked again, it may be one."""
+
+
+OPTIONAL = frozenset({"searcher"})
+"""Ports that a campaign may be without: what nobody is there to answer is None, and not recorded."""
 
 
 class TapeMiss(UserError):
@@ -182,7 +187,7 @@ class TapedPort:
 
 
 def tape_port(name: str, inner: object | None, tape: Tape) -> Any:
-    """Any port of `PROTOCOLS`; `inner` None is allowed in replay only."""
+    """Any port of `PROTOCOLS`; `inner` None is allowed in replay, and for what is `OPTIONAL`."""
     return TapedPort(name, inner, tape)
 
 
@@ -208,11 +213,13 @@ def _wrap_method(port: str, method: str, call: Callable[..., Any] | None, tape: 
                     f"tape: the answer of {port}.{method} is none any more ({explain_first(error)}); restore the tape"
                     f" from a copy, or: {MEND}"
                 ) from None
+        if port in OPTIONAL and (tape.mode == "replay" or call is None):
+            return None
         about = _about(kwargs, args)
         if tape.mode == "replay" or call is None:
             raise TapeMiss(f"tape: {port}.{method}({about}) was never recorded; replay the settings it was made with")
         answer = call(*args, **kwargs)
-        if answer is None and port in UNDECIDED:
+        if answer is None and port in UNDECIDED | OPTIONAL:
             return None
         tape.record(key, port=port, method=method, about=about, answer=adapter.dump_python(answer, mode="json"))
         return answer

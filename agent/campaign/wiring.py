@@ -24,7 +24,18 @@ from ridgeline.graph.contract import Contract
 from ridgeline.graph.errors import DiskFull
 from ridgeline.graph.evidence import BenchmarkFailed, BuildResult, TestResult
 from ridgeline.graph.limits import Limits
-from ridgeline.graph.ports import Builder, Checker, Device, Formatting, Planner, Ports, Profiler, Timer, Worker
+from ridgeline.graph.ports import (
+    Builder,
+    Checker,
+    Device,
+    Formatting,
+    Planner,
+    Ports,
+    Profiler,
+    Searcher,
+    Timer,
+    Worker,
+)
 from ridgeline.graph.record import BaselineClosed
 from ridgeline.graph.values import Value
 from ridgeline.sandbox.devices.gate import CardGate, gate_of
@@ -115,6 +126,7 @@ def connect(
         checker=checker,
         timer=timer,
         profiler=profiler,
+        searcher=_open_search(os.environ) if thinker else None,
         device=device,
         approvals=ApprovalFiles(folder, artifacts),
         clock=WorkClock(folder),
@@ -250,6 +262,14 @@ def _open_thinker(
     return FrugalPlanner(inner, cost_so_far=lambda: metered_model.answers_cost), inner
 
 
+def _open_search(environment: Mapping[str, str]) -> Searcher | None:
+    """The user's own search of the public web, by `RIDGELINE_SEARCH`; None without. Raises UserError."""
+    from ridgeline.agent.planner.tools import SEARCH, SearchCommand
+
+    text = environment.get(SEARCH, "")
+    return SearchCommand.parse(text) if text.strip() else None
+
+
 def _worker(planner: "ModelPlanner", ports: Ports, campaign: Path) -> Worker:
     """Who works in the tree of a deep round, for whoever answers the planner's questions."""
     if planner.model.tools:
@@ -284,6 +304,7 @@ def on_tape(
         checker=tape_port("checker", live.checker, tape),
         timer=tape_port("timer", live.timer, tape),
         profiler=tape_port("profiler", live.profiler, tape),
+        searcher=tape_port("searcher", live.searcher, tape),
         device=tape_port("device", live.device, tape),
         approvals=tape_port("approvals", live.approvals, tape),
         clock=tape_port("clock", live.clock, tape),

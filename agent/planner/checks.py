@@ -2,7 +2,9 @@
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Literal
+from typing import Annotated, Literal
+
+from pydantic import Field
 
 from ridgeline.graph.briefing import Briefing
 from ridgeline.graph.contract import Contract
@@ -51,6 +53,8 @@ class Checks(Value):
     """Path of a text file of the best version -> its lines."""
     more: bool = False
     """Whether other places can be cited, which only the campaign's own machine can look up."""
+    addresses: Annotated[tuple[str, ...], Field(exclude_if=lambda addresses: not addresses)] = ()
+    """Of the public web, as a search printed them: these can be cited too."""
     tried: tuple[EarlierTry, ...] = ()
     diagnose: bool = False
     """Whether a rollback came last, so that each direction owes what follows from it."""
@@ -75,6 +79,7 @@ def of_planning(briefing: Briefing, paths: Sequence[str] = (), length: Length | 
         labels=tuple(shape.label for shape in briefing.shapes),
         lengths=tuple((path, lines) for path, lines in sizes if lines is not None),
         more=len(paths) > LOOKED_UP or bool(briefing.contract.knowledge.wiki),
+        addresses=briefing.web.addresses if briefing.web else (),
         tried=tuple(map(summarize_round, briefing.rounds)),
         diagnose=briefing.consecutive_rollbacks > 0,
     )

@@ -222,7 +222,7 @@ SMALLEST = 60
 """Characters below which cutting further is pointless."""
 RADII = (200, 100, 50, 25, 10, 3)
 """Lines around a place of interest, widest first."""
-_CONTROL = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|[\x00-\x08\x0b-\x1f\x7f]")
+_CONTROL = re.compile(r"\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b\[[0-9;?]*[ -/]*[@-~]|[\x00-\x08\x0b-\x1f\x7f]")
 
 
 def plain(text: str) -> str:

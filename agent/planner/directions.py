@@ -254,7 +254,8 @@ def _find_bar(direction: Direction, hypothesis: Hypothesis, checks: Checks, unre
     if checks.diagnose and not direction.diagnosis.strip():
         return "says nothing in `diagnosis` about the last rollback"
     for citation in direction.citations:
-        if why := unresolved(normalize_citation(citation)):
+        place = normalize_citation(citation)
+        if place not in checks.addresses and (why := unresolved(place)):
             return f"citation {short(citation)!r}: {why}"
     return ""
 

@@ -11,7 +11,7 @@ from ridgeline.agent.planner import measurements
 from ridgeline.agent.planner.catalog import reflection
 from ridgeline.agent.planner.checks import NO_DIRECTION, Checks, of_edits, of_planning
 from ridgeline.agent.planner.context import Context
-from ridgeline.agent.planner.conversation import ELIDED, Exchange, Question, Wrong, fence, talk
+from ridgeline.agent.planner.conversation import ELIDED, Exchange, Question, Wrong, bound_text, fence, talk
 from ridgeline.agent.planner.directions import (
     Answer,
     CheckedDirections,
@@ -32,6 +32,7 @@ from ridgeline.agent.planner.tools import (
     Texts,
     Toolbox,
     list_tools,
+    list_web_search,
     resolver,
 )
 from ridgeline.agent.providers.base import Model, NotAsked, Tool
@@ -128,6 +129,8 @@ PROMPTS: dict[str, tuple[str, ...]] = {
     "deep": ("deep.v1.md", "context.v3.md"),
 }
 """Question -> its template, then those that it includes: the ledger cites them all."""
+WEB = "web.v1.md"
+"""What a search of the public web printed: stands before the question for directions, where there was one."""
 EARLIER_WHOLE_LINES = 400
 """What wordings before `edits.v4` say of the longest file that is written whole; there is no such limit any more."""
 
@@ -200,9 +203,10 @@ class ModelPlanner:
         question = self._add_checks(self._planning(briefing), lambda: of_planning(briefing, texts.paths, texts.length))
         exchange = talk(self._model, question, lambda text: check_directions(text, rules, unresolved))
         prompts = self._wording.identities("propose", tools=bool(question.tools))
+        prompts += (self._wording.templates.identity(WEB),) if _reads_web(briefing) else ()
         proposal = _proposal(exchange, briefing.round, briefing.candidates)
         sources = proposal.hypothesis.sources if proposal.hypothesis else ()
-        searches = self._books.list_searches(sources)
+        searches = self._books.list_searches(sources) + list_web_search(briefing.web, sources)
         return proposal.model_copy(update={"prompts": prompts, "searches": searches})
 
     def write_baseline(
@@ -389,9 +393,13 @@ class ModelPlanner:
             "tool_calls": self._limits.tool_calls,
             "number_lines": True,
         }
-        return self._add_tools(
-            self._question("propose", briefing, variables, schema=_schema(Directions)), briefing, tools
-        )
+        question = self._question("propose", briefing, variables, schema=_schema(Directions))
+        if briefing.web is not None and _reads_web(briefing):
+            tokens = self._limits.context_tokens // TOOL_SHARE
+            text = fence(bound_text(briefing.web.text, tokens=tokens, count=self._model.count))
+            page = self._wording.templates.render(WEB, query=briefing.web.query, text=text)
+            question = replace(question, text=f"{page}\n{question.text}")
+        return self._add_tools(question, briefing, tools)
 
     def _add_tools(self, question: Question, briefing: Briefing, tools: tuple[Tool, ...]) -> Question:
         """The same question with tools at hand."""
@@ -472,6 +480,11 @@ class ModelPlanner:
         return Draft(
             edits=edits, explanation=exchange.value.explanation or about.claim, prompts=prompts, cost=exchange.cost
         )
+
+
+def _reads_web(briefing: Briefing) -> bool:
+    """Whether the question for directions shows what the public web said."""
+    return briefing.web is not None and bool(briefing.web.text)
 
 
 def _name_origin(briefing: Briefing) -> str:

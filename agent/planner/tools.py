@@ -1,8 +1,13 @@
 """Read-only tools that a model may call while it plans: every answer bounded and fenced, every mistake an answer."""
 
 import json
+import logging
 import math
+import os
 import re
+import shlex
+import shutil
+import tempfile
 import tomllib
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -12,6 +17,8 @@ from pathlib import Path, PurePosixPath
 from threading import local
 from typing import Any, Protocol
 
+from ridgeline.agent.campaign.notify import PASSED
+from ridgeline.agent.errors import UserError
 from ridgeline.agent.planner.catalog import (
     OFF_BOTTLENECK,
     Candidate,
@@ -24,13 +31,15 @@ from ridgeline.agent.planner.catalog import (
 )
 from ridgeline.agent.planner.checks import Length
 from ridgeline.agent.planner.conversation import Count, bound_text, clip_line, fence, number_lines
+from ridgeline.agent.planner.conversation import plain as drop_escapes
 from ridgeline.agent.planner.history import describe_round, hypothesis_of
 from ridgeline.agent.planner.scope import Scope
-from ridgeline.agent.providers.base import Call, Tool
+from ridgeline.agent.providers.base import Call, Tool, redact, without_secrets
+from ridgeline.agent.providers.base import plain as clean_text
 from ridgeline.graph.briefing import Briefing
-from ridgeline.graph.errors import ArtifactLost
+from ridgeline.graph.errors import ArtifactLost, WorldError
 from ridgeline.graph.trial import Applied, Drafted, find
-from ridgeline.graph.values import Artifact, LookUp
+from ridgeline.graph.values import Artifact, LookUp, WebSearch
 from ridgeline.knowledge.cards import Card, Needs, load
 from ridgeline.knowledge.excerpt import tokens_of
 from ridgeline.knowledge.index import open_index
@@ -38,10 +47,15 @@ from ridgeline.knowledge.library import Library
 from ridgeline.knowledge.search import Hit, Route, Search
 from ridgeline.knowledge.vocabulary import operators, split_words, stem, vocabulary
 from ridgeline.prompts.render import render
+from ridgeline.sandbox.isolation.environment import select_variables
+from ridgeline.sandbox.isolation.process import run
+from ridgeline.sandbox.isolation.stopping import StepEnded
 from ridgeline.sandbox.store.campaign_folder import ArtifactStore
 from ridgeline.sandbox.workspace.edits import LINK, MODULE
 from ridgeline.sandbox.workspace.git import Entry
 from ridgeline.sandbox.workspace.worktree import GitWorkspace
+
+logger = logging.getLogger(__name__)
 
 TEMPLATE = "tools.v1.toml"
 HITS = 40
@@ -487,6 +501,82 @@ class ReferenceProject:
         return Hit(
             id=f"{PROJECT}{path}:{start}", path=PROJECT + path, line=start, heading=path, excerpt=excerpt, score=share
         )
+
+
+# The public web, after both, by a command of the user's: never a contract's, so that a repository cannot bring one along.
+
+SEARCH = "RIDGELINE_SEARCH"
+"""`my-search --plain {query}`: words as a shell splits them; no shell is started, and no key is handed on."""
+SEARCH_S, SEARCH_BYTES = 20.0, 24_000
+"""Seconds that it may take, and bytes of its output that are read."""
+
+
+class SearchCommand:
+    """`ridgeline.graph.ports.Searcher` by that command."""
+
+    def __init__(self, argv: Sequence[str], *, limit_s: float = SEARCH_S) -> None:
+        self._argv = tuple(argv)
+        self._limit_s = limit_s
+
+    @classmethod
+    def parse(cls, text: str) -> "SearchCommand":
+        """By the variable's text. Raises UserError for one that names no place for the query."""
+        try:
+            words = shlex.split(text)
+        except ValueError as error:
+            raise UserError(f"{SEARCH}: {text!r} cannot be split into words ({error}); mend the quotes") from None
+        if not any("{query}" in word for word in words[1:]):
+            raise UserError(f"{SEARCH}: has no {{query}} behind its program; say where the query goes")
+        program = shutil.which(words[0])
+        return cls((os.path.abspath(program) if program else words[0], *words[1:]))  # noqa: PTH100 -- links stay
+
+    def search(self, query: str, *, purpose: str) -> WebSearch:
+        """What it printed, as data; whatever goes wrong is one line. Raises StepEnded where the campaign shall stop."""
+        argv = tuple(word.replace("{query}", query) for word in self._argv)
+        try:
+            with tempfile.TemporaryDirectory(prefix="ridgeline-", ignore_cleanup_errors=True) as folder:
+                result = run(
+                    argv,
+                    cwd=Path(folder),
+                    timeout_s=self._limit_s,
+                    env=select_variables(PASSED),
+                    network=True,
+                    output_bytes=SEARCH_BYTES,
+                    field=SEARCH,
+                )
+        except StepEnded:
+            raise
+        except (WorldError, OSError) as error:
+            return self._fail(query, str(error))
+        text = clean_text(without_secrets(drop_escapes(result.output)), limit=SEARCH_BYTES).strip()
+        if result.timed_out:
+            return self._fail(query, f"{argv[0]} took more than {self._limit_s:g} s and was ended")
+        if result.returncode != 0 or not text:
+            return self._fail(query, f"{argv[0]} left with {result.returncode}: {redact(text) or 'it printed nothing'}")
+        return WebSearch(query=query, text=text)
+
+    def _fail(self, query: str, why: str) -> WebSearch:
+        """No text, and why: a round goes on without it."""
+        logger.warning("%s: %s; the round goes on without", SEARCH, redact(why))
+        return WebSearch(query=query, failure=redact(why))
+
+
+def list_web_search(web: WebSearch | None, sources: Sequence[str]) -> tuple[LookUp, ...]:
+    """The search log's entry on the public web; none where it was not asked. `sources`: what the hypothesis cites."""
+    if web is None:
+        return ()
+    cited = [source for source in sources if source in web.addresses]
+    more = f" and {len(web.addresses) - PLACES} more" if len(web.addresses) > PLACES else ""
+    finding = ", ".join(web.addresses[:PLACES]) + more
+    use = f"the plan rests on {', '.join(cited)}" if cited else "read, and not what the plan rests on"
+    return (
+        LookUp(
+            source="public-web",
+            query=clip_line(web.query, QUERY),
+            finding=finding or (f"nothing: {web.failure}" if web.failure else "text without an address"),
+            actionability=use if web.text else "nothing to act on",
+        ),
+    )
 
 
 # What a planner may read of a campaign: files of the contract's folder at a commit, and stored artifacts.

@@ -23,7 +23,7 @@ from pydantic_core import to_jsonable_python
 from ridgeline.agent.campaign.checkpoints import Checkpoints
 from ridgeline.agent.campaign.progress import NoView
 from ridgeline.agent.campaign.runner import drive
-from ridgeline.agent.campaign.tape import ASKED_AFRESH, PROTOCOLS, Tape, TapeMiss, tape_port
+from ridgeline.agent.campaign.tape import ASKED_AFRESH, OPTIONAL, PROTOCOLS, Tape, TapeMiss, tape_port
 from ridgeline.agent.errors import UserError
 from ridgeline.evals.recordings.recording import LEDGER, TAPE, WORKSPACE, Folder, changed_files
 from ridgeline.graph import ports as declared
@@ -272,7 +272,12 @@ class Prompter:
         self._at = 0
 
     def next(self, port: str, method: str) -> Any:
-        """The next answer. Raises TapeMiss at the script's end, and where another question was asked there."""
+        """The next answer. Raises TapeMiss at the script's end, and where another question was asked there.
+
+        None from a port that the campaign may have been without, where it did not answer.
+        """
+        if port in OPTIONAL and (self.over or self._script[self._at].port != port):
+            return None
         if self._at == len(self._script):
             raise TapeMiss(f"{port}.{method}: the recording ends here")
         spoken = self._script[self._at]

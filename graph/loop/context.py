@@ -128,6 +128,7 @@ def make_briefing(state: State, ports: Ports, *, before: str | None = None) -> B
         escalation=advise_escalation(streak),
         diagnosis=diagnose(history, best_known=analysis.best_known),
         directions=fold.directions(history),
+        web=analysis.web,
         shapes=describe_shapes(history),
         terms=describe_terms(history),
         candidates=count_candidates(history),

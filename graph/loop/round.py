@@ -76,7 +76,7 @@ from ridgeline.graph.trial import (
     find_proposal,
     replace_draft,
 )
-from ridgeline.graph.values import FileEdit
+from ridgeline.graph.values import Bottleneck, FileEdit, WebSearch
 from ridgeline.graph.verdict import Verdict
 
 
@@ -99,6 +99,7 @@ def analyze(state: State, runtime: Runtime[Ports]) -> Update:
         bottleneck=bottleneck,
         evidence=evidence,
         best_known=_time_best_known(history, ports),
+        web=_search_web(history, ports, bottleneck, number),
     )
     return {"analysis": analysis, "proposal": None, "trial": None, "checks": None}
 
@@ -111,6 +112,17 @@ def _time_best_known(history: History, ports: Ports) -> Benchmark | BenchmarkFai
     return ports.timer.benchmark(
         best.commit, level="full", source="best_known", shapes=best.all_shapes, repeat=0, purpose="best known kernel"
     )
+
+
+def _search_web(history: History, ports: Ports, bottleneck: Bottleneck, number: int) -> WebSearch | None:
+    """What the public web says; None where it is not due: only where a planner found nothing new in the knowledge and
+    the reference project, which is what a partial restart says. The query tells operator, types and machine, no source.
+    """
+    if ports.searcher is None or not _is_restarted(history, number) or find_deep_wish(history) is not None:
+        return None
+    target = history.opened.target
+    about = f"{target.target_op} {target.dtype} kernel {target.target_lang} {target.target_gpu} {bottleneck} bound"
+    return ports.searcher.search(f"optimize {about}", purpose=f"round-{number}")
 
 
 def _is_restarted(history: History, number: int) -> bool:

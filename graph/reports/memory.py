@@ -336,8 +336,9 @@ def _search_entry(search: LookUp) -> Entry:
 
 
 def _reference(source: str, hypothesis: Hypothesis) -> Entry:
-    """A page of the knowledge that the hypothesis rests on."""
-    return {"source_type": "gpu-wiki", "path_or_url": clip(source, WORDS), "description": clip(hypothesis.lever, WORDS)}
+    """A page of the knowledge, or of the public web, that the hypothesis rests on."""
+    kind = "public-web" if source.startswith(("https://", "http://")) else "gpu-wiki"
+    return {"source_type": kind, "path_or_url": clip(source, WORDS), "description": clip(hypothesis.lever, WORDS)}
 
 
 def _open(closed: RoundClosed) -> list[Json]:

@@ -11,7 +11,7 @@ logger = logging.getLogger(__name__)
 
 SECRET = re.compile(
     r"(?:^|_)(?:KEYS?|TOKENS?|PAT|PASS|AUTH|COOKIES?|WEBHOOK|DSN)(?:_|$)|(?:API|ACCESS|PRIVATE)_?KEY|SECRET|PASSW|PASSPHRASE"
-    r"|CREDENTIAL|^RIDGELINE_(?:SMTP|NOTIFY)$",
+    r"|CREDENTIAL|^RIDGELINE_(?:SMTP|NOTIFY|SEARCH)$",
     re.IGNORECASE,
 )
 """Names that are withheld even when a contract asks for them: a candidate is code nobody has read."""

@@ -90,7 +90,7 @@ def test_one_candidate_is_the_linear_loop_line_by_line(tmp_path):
     assert {closed.beside == closed.round for closed in linear.history().rounds} == {True}
 
 
-@pytest.mark.feature("F093", "F094")
+@pytest.mark.feature("F093")
 def test_what_fails_beside_the_kept_one_stays_on_record_with_its_reason(tmp_path):
     campaign = race(tmp_path, "no build", "speed 130 wrong", "speed 120")
     assert campaign.verdicts() == ["build_failed", "incorrect", "faster"]
