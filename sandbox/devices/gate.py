@@ -174,7 +174,8 @@ class CardGate:
             mine = [verdict for verdict in verdicts if verdict.card.key == key]
             idle = bool(mine) and all(verdict.state == "idle" for verdict in mine)
             in_a_row = in_a_row + 1 if idle else 0
-            if in_a_row >= (1 if ours and mine and mine[0].card.processes is not None else settings.repeat_samples):
+            is_listed = ours and self._vendor == "nvidia" and bool(mine) and mine[0].card.processes is not None
+            if in_a_row >= (1 if is_listed else settings.repeat_samples):
                 return mine[0].card
             if not idle and waiting.clock() - began >= settings.settle_s:
                 return None

@@ -199,7 +199,9 @@ class Device:
             driver = import_module("judge_card").Driver(hip=bool(self.torch.version.hip))
         self.driver = driver
         self._frames = import_module("judge_frames")
-        self._sleep = None if where == "cpu" else self.torch._C._cuda_sleep  # before the candidate can replace it
+        self._sleep = (
+            None if where == "cpu" else getattr(self.torch._C, "_cuda_sleep", None)
+        )  # before the candidate can replace it
         self._pool: Any = None
         size = self._cache_bytes()
         self._flush = self.torch.empty(size, dtype=self.torch.uint8, device=where)

@@ -1,36 +1,14 @@
 """Calibrating ends early where noise is small for sure, and that makes no false gains. The long form is `make bench`."""
 
-import numpy as np
 import pytest
 
-from ridgeline.graph.limits import PRESETS, Limits
+from ridgeline.graph.limits import Limits
 from ridgeline.graph.rules.calibration import make_known_noise
+from tests.bench.known_noise import EDGE, KNOWN, LIMITS, MACHINES, STILL, count_pairs
 from tests.bench.simulation_machine import Machine
 from tests.bench.simulation_ours import compared, judged
 
-LIMITS = PRESETS["evidence"]
-KNOWN = make_known_noise(LIMITS)
-STILL = Machine(name="pair sd 0.01 %", noise=0.0001, bias=0.0001)
-EDGE = Machine(name="pair sd 0.4 %", noise=0.0003, bias=0.004)
 LOUD = Machine(name="pair sd 1 %", noise=0.02, bias=0.008)
-MACHINES = (
-    STILL,
-    Machine(name="pair sd 0.05 %", noise=0.0003, bias=0.0005),
-    EDGE,
-    Machine(name="pair t5, sd 0.4 %", noise=0.0003, bias=0.004, tails="t5"),
-    Machine(name="pair sd 0.8 %", noise=0.0003, bias=0.008),
-    Machine(name="identical versions differ by 0.1 %", noise=0.0003, bias=0.0005, offset=0.001),
-)
-
-
-def count_pairs(machine: Machine, runs: int) -> list[int]:
-    """How many pairs each of so many calibrations of that machine takes."""
-    draw = np.random.default_rng(20261123)
-    calibrations = machine.pairs(draw, runs, LIMITS.calibration_pairs, blocks=LIMITS.blocks).tolist()
-    return [
-        next((look for look in KNOWN.looks if KNOWN.holds(compared(run[:look]).shapes)), LIMITS.calibration_pairs)
-        for run in calibrations
-    ]
 
 
 def test_a_still_machine_is_calibrated_by_four_pairs_and_a_loud_one_by_all():
