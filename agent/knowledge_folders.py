@@ -119,8 +119,7 @@ def unsound(folder: Path) -> str:
     from ridgeline.knowledge.library import Library
 
     library = Library((folder,))
-    name = library.roots[-1].name
-    broken = [problem for problem in check(library).problems if problem.path.startswith(f"{name}/")]
+    broken = check(library, root=library.roots[-1].name).problems
     if not broken:
         return ""
     more = f" (and {len(broken) - 1} more)" if len(broken) > 1 else ""

@@ -1,7 +1,7 @@
 """Whether the knowledge base can be trusted: every fact sourced, every source known, every number readable."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Set
 from dataclasses import dataclass
 
 from ridgeline.knowledge.documents import LONGEST, Document, Problem, Section, prose
@@ -30,36 +30,46 @@ class CheckReport:
     problems: tuple[Problem, ...]
 
 
-def check(library: Library) -> CheckReport:
-    """Read everything; problems in the order of files and lines."""
+def check(library: Library, *, root: str = "") -> CheckReport:
+    """Read everything, or what is cited from one root; problems in the order of files and lines."""
     sources = registry(library)
     cited: set[str] = set()
     problems = [*library.problems, *sources.problems]
     counted = 0
-    for document in library.documents:
+    prefix = f"{root}/" if root else ""
+    documents = [document for document in library.documents if document.path.startswith(prefix)]
+    paths = {file.path for file in library.files}
+    for document in documents:
         unspecified = [fact for fact in facts(document) if not _is_spec(document, fact.line)]
         counted += len(unspecified)
-        problems += _document(document, sources, library)
+        problems += _document(document, sources, paths)
         cited |= {citation.source for fact in facts(document) for citation in fact.citations}
     cards = 0
     for file in library.cards():
+        if not file.path.startswith(prefix):
+            continue
         cards += 1
         names, wrongs = _card(file, sources)
         cited |= names
         problems += wrongs
     problems += _twice(library)
     return CheckReport(
-        documents=len(library.documents),
+        documents=len(documents),
         facts=counted,
-        specs=sum(bool(spec.written) for document in library.documents for spec in specs(document)),
+        specs=sum(bool(spec.written) for document in documents for spec in specs(document)),
         cards=cards,
         sources=len(sources.sources),
         unused=tuple(sorted(set(sources.sources) - cited)),
-        problems=tuple(sorted(problems, key=lambda problem: (problem.path, problem.line))),
+        problems=tuple(sorted(_select(problems, prefix), key=lambda problem: (problem.path, problem.line))),
     )
 
 
-def _document(document: Document, sources: Registry, library: Library) -> Iterator[Problem]:
+def _select(problems: Iterable[Problem], prefix: str) -> Iterator[Problem]:
+    """Those of files whose cited path begins so."""
+    return (problem for problem in problems if problem.path.startswith(prefix))
+
+
+def _document(document: Document, sources: Registry, paths: Set[str]) -> Iterator[Problem]:
     yield from wrong(document)
     line_by_heading: dict[str, int] = {}
     for section in document.sections:
@@ -70,7 +80,7 @@ def _document(document: Document, sources: Registry, library: Library) -> Iterat
         if (length := len(section.text.strip().splitlines())) > LONGEST:
             yield _problem(section, section.line, f"the section has {length} lines", f"split it, {LONGEST} at most")
         yield from _items(section, sources)
-        yield from _links(section, library)
+        yield from _links(section, paths)
         if section.heading == HEADING:
             continue
         for item in list_unsourced(section):
@@ -91,9 +101,8 @@ def _items(section: Section, sources: Registry) -> Iterator[Problem]:
             yield _problem(section, item.line, f"{word!r} hedges a fact", "give the number, or write UNKNOWN")
 
 
-def _links(section: Section, library: Library) -> Iterator[Problem]:
+def _links(section: Section, paths: Set[str]) -> Iterator[Problem]:
     folder = section.path.rpartition("/")[0]
-    paths = {file.path for file in library.files}
     for number, line in prose(section.text, section.line + 1):
         for target in _LINK.findall(line):
             if _URL.fullmatch(target) or target.startswith("#"):

@@ -3,7 +3,7 @@
 import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 
 from ridgeline.knowledge.documents import Document, DocumentError, Problem, parse
@@ -109,7 +109,9 @@ def _read_text(path: Path) -> str:
     return path.read_text(encoding="utf-8", errors="replace")
 
 
+@lru_cache(maxsize=512)
 def _parse(file: File) -> Document | Problem:
+    """The document, or why it cannot be read; once while it stays the same."""
     try:
         return parse(file.text, file.path)
     except DocumentError as error:

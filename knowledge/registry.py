@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 from ridgeline.knowledge.documents import Problem
 from ridgeline.knowledge.library import File, Library
@@ -46,21 +47,31 @@ def registry(library: Library) -> Registry:
     sources: dict[str, Source] = {}
     problems: list[Problem] = []
     for file in library.registries():
-        document, broken = _load(file)
+        entries, broken = _read_entries(file)
         problems += broken
-        for name, fields in document.items():
-            line = _line_of(file.text, name)
-            problems += [
-                Problem(path=file.path, line=line, what=f"{name}: {what}", mend=mend) for what, mend in _wrong(fields)
-            ]
-            if not _ID.fullmatch(name):
-                problems.append(_problem(file, line, f"{name}: the id is not kebab-case", "use a-z, 0-9 and single -"))
-            if name in sources:
-                place = f"{sources[name].path}:{sources[name].line}"
-                problems.append(_problem(file, line, f"{name} is also in {place}", "remove one or rename it"))
-                continue
-            sources[name] = _source(name, fields if isinstance(fields, dict) else {}, file, line)
+        for source in entries:
+            if source.id in sources:
+                place = f"{sources[source.id].path}:{sources[source.id].line}"
+                what = f"{source.id} is also in {place}"
+                problems.append(_problem(file, source.line, what, "remove one or rename it"))
+            else:
+                sources[source.id] = source
     return Registry(sources=sources, problems=tuple(problems))
+
+
+@lru_cache(maxsize=64)
+def _read_entries(file: File) -> tuple[tuple[Source, ...], tuple[Problem, ...]]:
+    """Sources of one file, and what is wrong with them; read once while the file stays the same."""
+    document, broken = _load(file)
+    sources: list[Source] = []
+    problems = [*broken]
+    for name, fields in document.items():
+        line = _line_of(file.text, name)
+        problems += [_problem(file, line, f"{name}: {what}", mend) for what, mend in _wrong(fields)]
+        if not _ID.fullmatch(name):
+            problems.append(_problem(file, line, f"{name}: the id is not kebab-case", "use a-z, 0-9 and single -"))
+        sources.append(_source(name, fields if isinstance(fields, dict) else {}, file, line))
+    return tuple(sources), tuple(problems)
 
 
 def _load(file: File) -> tuple[dict[str, object], list[Problem]]:

@@ -9,8 +9,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tests.soak.fleet import run_fleet
-from tests.soak.inputs import KINDS, fuzz
-from tests.soak.kills import KEPT, OWN, Tally, begin_preloaded, kill_campaigns
+from tests.soak.inputs import KINDS, Failure, Tally, fuzz
+from tests.soak.kills import KEPT, OWN, begin_preloaded, kill_campaigns
+from tests.soak.kills import Tally as Kills
 from tests.soak.live import kill_live
 from tests.soak.power_cuts import cut_power
 from tests.soak.recorded import TASKS
@@ -37,7 +38,7 @@ def main() -> int:
     return 1 if failed else 0
 
 
-def _kill(bench: Callable[..., Tally], count: int, tasks: tuple[str, ...]) -> int:
+def _kill(bench: Callable[..., Kills], count: int, tasks: tuple[str, ...]) -> int:
     """So many kills; how many ended badly."""
     folder = Path(tempfile.mkdtemp(prefix=OWN, dir="/dev/shm" if Path("/dev/shm").is_dir() else None))
     try:
@@ -73,20 +74,45 @@ def _run_fleet(campaigns: int, rounds: int) -> int:
 def _fuzz(count: int, kinds: list[str]) -> int:
     """The same number of inputs of each kind; how many were not answered as they should be."""
     failed = 0
-    print(f"{'KIND':<10}  {'INPUTS':>7}  {'FAILED':>6}  {'LONGEST S':>9}  {'SECONDS':>7}")  # noqa: T201
+    print(FUZZED)  # noqa: T201
     for name in kinds:
         with tempfile.TemporaryDirectory(prefix="fuzz-") as folder:
-            began = time.monotonic()
-            tally = fuzz(KINDS[name], range(count), Path(folder))
-        took = time.monotonic() - began
-        row = f"{name:<10}  {tally.inputs:>7}  {len(tally.failures):>6}  {tally.longest_s:>9.2f}  {took:>7.0f}"
-        print(row, flush=True)  # noqa: T201
+            row = FuzzRow(name)
+            tally = fuzz(KINDS[name], range(count), Path(folder), tell=row.tell)
+        row.show(tally)
         failed += len(tally.failures)
-        for failure in tally.failures:
-            KEPT.mkdir(exist_ok=True)
-            (KEPT / f"{name}-{failure.seed}.input").write_bytes(failure.data)
-            (KEPT / f"{name}-{failure.seed}.txt").write_text(failure.why, errors="backslashreplace")
     return failed
+
+
+FUZZED = f"{'KIND':<10}  {'INPUTS':>7}  {'FAILED':>6}  {'LONGEST S':>9}  {'SECONDS':>7}"
+TELL_S = 30.0
+
+
+class FuzzRow:
+    """The row of a kind: shown every half minute and at its end; each failure is shown and kept at once."""
+
+    def __init__(self, kind: str) -> None:
+        self._kind = kind
+        self._began = self._shown = time.monotonic()
+
+    def tell(self, tally: Tally, failure: Failure | None) -> None:
+        """After each input."""
+        if failure:
+            KEPT.mkdir(exist_ok=True)
+            kept = KEPT / f"{self._kind}-{failure.seed}.input"
+            kept.write_bytes(failure.data)
+            kept.with_suffix(".txt").write_text(failure.why, errors="backslashreplace")
+            last = failure.why.strip().splitlines()[-1].encode(errors="backslashreplace").decode()
+            print(f"{self._kind} seed {failure.seed}: {last} ({kept})", flush=True)  # noqa: T201
+        if time.monotonic() - self._shown >= TELL_S:
+            self.show(tally)
+
+    def show(self, tally: Tally) -> None:
+        """What the inputs so far came to."""
+        self._shown = time.monotonic()
+        took = self._shown - self._began
+        row = f"{self._kind:<10}  {tally.inputs:>7}  {len(tally.failures):>6}  {tally.longest_s:>9.2f}  {took:>7.0f}"
+        print(row, flush=True)  # noqa: T201
 
 
 if __name__ == "__main__":

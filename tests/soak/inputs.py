@@ -10,7 +10,7 @@ import os
 import shutil
 import time
 import traceback
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
@@ -59,8 +59,13 @@ class Tally:
     failures: list[Failure] = field(default_factory=list)
 
 
-def fuzz(kind: Kind, seeds: Iterator[int] | range, folder: Path) -> Tally:
-    """Read one mutated input for each seed. `folder`: empty, for inputs to lie in."""
+def fuzz(
+    kind: Kind, seeds: Iterable[int], folder: Path, *, tell: Callable[[Tally, Failure | None], None] | None = None
+) -> Tally:
+    """Read one mutated input for each seed. `folder`: empty, for inputs to lie in.
+
+    `tell`: told of each input, with what is wrong with how it was answered.
+    """
     samples = kind.samples()
     names, tally = sorted(samples), Tally()
     for seed in seeds:
@@ -72,8 +77,11 @@ def fuzz(kind: Kind, seeds: Iterator[int] | range, folder: Path) -> Tally:
         tally.longest_s = max(tally.longest_s, seconds)
         if not why and seconds > LONGEST_S:
             why = f"took {seconds:.1f} s of processor time"
-        if why:
-            tally.failures.append(Failure(kind=kind.name, seed=seed, why=why, data=data))
+        failure = Failure(kind=kind.name, seed=seed, why=why, data=data) if why else None
+        if failure:
+            tally.failures.append(failure)
+        if tell:
+            tell(tally, failure)
     return tally
 
 
@@ -315,16 +323,24 @@ def _wikis() -> Mapping[str, bytes]:
 
 
 def _read_wiki(folder: Path, name: str) -> None:
-    from ridgeline.knowledge.check import check
+    """As `check` of a contract reads it, `knowledge search` and `knowledge spec`; a wiki of this one page."""
+    from ridgeline.agent.knowledge_folders import unreadable, unsound
+    from ridgeline.knowledge.index import open_index
     from ridgeline.knowledge.library import Library
+    from ridgeline.knowledge.search import Route, Search
+    from ridgeline.knowledge.specs import Products
 
     wiki = folder / "wiki"
     try:
-        from ridgeline.agent.knowledge_folders import unreadable, unsound
-
         if not unreadable(wiki):
             unsound(wiki)
-        check(Library((wiki,)))
+        # what else ships is the same each time: the page alone is searched
+        library = Library(folder=wiki)
+        with Search(open_index(library)) as search:
+            search.find("shared memory tile bandwidth", Route(op="gemm", gpu="gfx942"))
+        products = Products(library)
+        for product in products.names:
+            products.all(product)
     finally:
         shutil.rmtree(wiki)
 

@@ -1,5 +1,7 @@
 """The knowledge that ships can be trusted, and each kind of fault that is planted in a copy is named with its line."""
 
+import shutil
+
 import pytest
 
 from ridgeline.knowledge.check import check
@@ -93,3 +95,14 @@ def test_a_wiki_is_under_the_same_rules(tmp_path):
     (wiki / "cards" / "hip" / "pad-rows.md").unlink()
     problems = check(Library((wiki,))).problems
     assert [problem.path for problem in problems] == ["wiki/ops/gemm/directions.md"]
+
+
+def test_one_root_alone_is_checked_by_the_sources_of_all(tmp_path):
+    base = write_base(tmp_path / "base", **{"ops/gemm/directions.md": GEMM.replace(" [src: acme-sheet]", "")}).roots[0]
+    cited = GEMM.replace("acme-sheet", "acme-isa")
+    write_base(tmp_path / "wiki", **{"ops/gemm/directions.md": cited, "ops/gemm/more.md": "no front matter"})
+    for name in ("cards", "sources"):
+        shutil.rmtree(tmp_path / "wiki" / name)
+    report = check(Library((tmp_path / "wiki",), folder=base.folder), root="wiki")
+    assert [problem.path for problem in report.problems] == ["wiki/ops/gemm/more.md"]
+    assert (report.cards, report.sources) == (0, 2)
