@@ -144,7 +144,11 @@ RANGES = {"uniform": (-1.0, 1.0), "positive": (0.1, 1.0), "mask": (0, 2)}
 """Of values drawn for a profiler, where the task names no others."""
 
 
-def profile_calls(task_file: Path, candidate: Path | None, label: str, *, calls: int, device: str) -> int:
+PROFILED_CALLS = {"cpu": 3, "cuda": 8}
+"""After the first. On a card a profiler leaves the first five launches out and counts three."""
+
+
+def profile_calls(task_file: Path, candidate: Path | None, label: str, *, calls: int | None, device: str) -> int:
     """Call a version on one size, `calls` times and once before, in a process without the judge: for profilers.
 
     Returns that process's exit code. Raises UserError for a size or device that there is not, WorldError where the sources
@@ -166,6 +170,7 @@ def profile_calls(task_file: Path, candidate: Path | None, label: str, *, calls:
             library = build_library(task, version.folder)
         except WorkerLost as loss:
             raise UserError(f"{task_file}: {loss.detail}") from None
+        calls = calls or PROFILED_CALLS[options.device]
         spec.write_text(json.dumps(_describe_calls(task, version.folder, library, shapes[label], options, calls)))
         interpreted = {"TRITON_INTERPRET": "1"} if (task.language, options.device) == ("triton", "cpu") else {}
         command = (sys.executable, "-P", "-B", str(PROFILE_HARNESS), str(spec))

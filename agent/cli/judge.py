@@ -131,7 +131,9 @@ def profile(
     task: TaskFile,
     shape: Annotated[str, typer.Option(help="Label of a size, timed or not.")],
     candidate: Candidate = None,
-    calls: Annotated[int, typer.Option(min=1, help="Calls after one that warms up.")] = 3,
+    calls: Annotated[
+        int | None, typer.Option(min=1, help="Calls after one that warms up.", show_default="3, on a card 8")
+    ] = None,
     device: Device = "auto",
 ) -> None:
     """Call a version on one size a few times and judge nothing: to be started under a profiler.

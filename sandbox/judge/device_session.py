@@ -35,6 +35,9 @@ Tensors = Mapping[str, Any]
 CARD_OUT_OF_MEMORY = ("out of memory", "cuda_error_out_of_memory", "memory_allocation")
 CONTEXT_BYTES = 1 << 29
 """Of the card that a worker takes before it has any array."""
+OWN_ARRAYS = 4
+"""Times a call's arrays that a candidate may take for its own: temporaries as large as its inputs and outputs together,
+and as much again for its graph, of either side."""
 LATE_S = 0.002
 """After a test's outputs were copied, they are looked at again when this time has passed: longer than a card gives one
 process before another has its turn."""
@@ -235,6 +238,7 @@ class DeviceSession(Session):
             buffers.write(inputs, placement)
             buffers.poison(kind, decoy, placement)
             self._sync()
+            self._leave_room(dims)
             if self._task.cache == "cold":
                 self._empty_cache()  # here: what a worker does for it, its candidate could leave out
             frame = Frame(CALL, os.urandom(NONCE_BYTES), slot, placement, text=self.lane)
@@ -274,6 +278,7 @@ class DeviceSession(Session):
         lane = "eager"
         try:
             slot, _ = self._buffers(dims)
+            self._leave_room(dims)
             for placement in range(self.placements):
                 frame = Frame(CAPTURE, os.urandom(NONCE_BYTES), slot, placement)
                 lane = self._running.tell(frame, (), CAPTURED).text
@@ -341,6 +346,14 @@ class DeviceSession(Session):
             self._sync()
             self._running.bind(0, buffers.segment.descriptor, buffers.layout())
         return self._sizes[key]
+
+    def _leave_room(self, dims: Mapping[str, int]) -> None:
+        """Give back what this process only keeps for later, where the worker's own arrays could need it."""
+        if self._chance.device.type == "cpu":
+            return
+        free_bytes, _ = torch.cuda.mem_get_info()
+        if free_bytes < OWN_ARRAYS * array_bytes(self._task, dims):
+            torch.cuda.empty_cache()
 
     def _break(self, loss: WorkerLost) -> BrokenWorker:
         """Raises CardShort where a card's memory was short of what one call's own arrays take: that is no verdict."""
@@ -411,7 +424,7 @@ def plan_memory(task: Task, dims: Mapping[str, int], *, oracle_bytes: int, free_
     inputs = sum(spec.nbytes for spec in specs if spec.constness is not None)
     judged = sum(spec.nbytes for spec in specs if spec.judged)
     call = sum(spec.nbytes for spec in specs)
-    for placements, times in (*((count, 4) for count in range(PLACEMENTS, 0, -1)), (1, 2), (1, 1)):
+    for placements, times in (*((count, OWN_ARRAYS) for count in range(PLACEMENTS, 0, -1)), (1, 2), (1, 1)):
         array = _end_of(specs, lay_out(specs)[0][placements - 1])
         plan = MemoryPlan(
             placements=placements,

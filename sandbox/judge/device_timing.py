@@ -32,6 +32,7 @@ from ridgeline.sandbox.judge.numerics import Tolerance
 from ridgeline.sandbox.judge.session import BrokenWorker
 from ridgeline.sandbox.judge.shared_buffers import PLACEMENTS
 from ridgeline.sandbox.judge.timing import (
+    CARD_KEPT_WARM_S,
     CARD_WARM_UP_S,
     LAST_SEALED,
     LEAST_SHARE,
@@ -132,8 +133,9 @@ class DevicePairs:
             every = [DeviceTurns(pairs=self, sessions=sessions, shape=shape) for shape in shapes]
             if refused := self._lock(every, sessions):
                 return refused
-            for turns in every:
-                timed = turns.run(blocks, prepared=len(every) == 1)
+            for number, turns in enumerate(every):
+                warm_s = CARD_WARM_UP_S if number == 0 else CARD_KEPT_WARM_S
+                timed = turns.run(blocks, prepared=len(every) == 1, warm_s=warm_s)
                 if isinstance(timed, TimingRefused):
                     return timed
                 calls += timed
@@ -249,16 +251,18 @@ class DeviceTurns:
         self._stops = self.pairs.stops.setdefault(self.shape.label, {"a": [], "b": []})
         self._deck = self.pairs.decks.setdefault(self.shape.label, [])
 
-    def run(self, blocks: int, *, prepared: bool = False) -> list[TimedCall] | TimingRefused:
-        """All blocks, after calls that warm both sides up and are judged like the others. `prepared`: for this size
-        last of all."""
+    def run(
+        self, blocks: int, *, prepared: bool = False, warm_s: float = CARD_WARM_UP_S
+    ) -> list[TimedCall] | TimingRefused:
+        """All blocks, after calls that warm both sides up, for `warm_s` at least, and are judged like the others.
+        `prepared`: for this size last of all."""
         if not prepared:
             with self.pairs.spent("prepare"):
                 refused = self.prepare()
             if refused:
                 return refused
         calls: list[TimedCall] = []
-        warm = time.monotonic() + (CARD_WARM_UP_S if self.bench.reference.device != "cpu" else 0.0)
+        warm = time.monotonic() + (warm_s if self.bench.reference.device != "cpu" else 0.0)
         block = -WARM_UP
         if self.options.has("judged_timing") and self.options.has("mixes"):
             self._probe_at[self._coin.randrange(blocks), self._coin.choice((0, 2))] += 1

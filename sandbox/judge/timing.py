@@ -630,6 +630,8 @@ class _Turns:
 
 CARD_WARM_UP_S = 0.5
 """Until a card's clocks have come up; the calls are judged like the others."""
+CARD_KEPT_WARM_S = 0.05
+"""The same for a size whose calls follow those of another at once: the clocks are up, and only its own data is new."""
 FASTEST_GBPS = 10_000.0
 """No card's memory moves more today; the fastest have 8,000."""
 
