@@ -1,7 +1,10 @@
 """Lines from all over a long file: whole ones, and of no consequence for what a trace says."""
 
+import os
 import shutil
 import sqlite3
+import subprocess
+import sys
 
 import pytest
 
@@ -25,7 +28,7 @@ def asked(monkeypatch):
     """The queries that were asked."""
     told = []
     rows = Engine.rows
-    monkeypatch.setattr(Engine, "rows", lambda self, sql, *rest: told.append(sql) or rows(self, sql, *rest))
+    monkeypatch.setattr(Engine, "rows", lambda self, sql: told.append(sql) or rows(self, sql))
     return told
 
 
@@ -114,3 +117,15 @@ def test_a_reader_without_duckdb_says_so(tmp_path, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "duckdb", None)
     with pytest.raises(RecordingError, match="needs duckdb to be read"):
         read_recordings(trace(tmp_path / "t.csv", [row("k", 10, 30)]))
+
+
+def test_reading_imports_no_pandas_that_lies_beside(tmp_path):
+    (tmp_path / "beside").mkdir()
+    (tmp_path / "beside" / "pandas.py").touch()
+    path = trace(tmp_path / "t.csv", [row("k", 10, 30), row("k", 50, 80)])
+    code = (
+        "import sys; from pathlib import Path; from ridgeline.sandbox.profiles.readers.detect import read_recordings; "
+        "assert read_recordings(Path(sys.argv[1]))[0].rows == 2; sys.exit('pandas' in sys.modules)"
+    )
+    beside = {**os.environ, "PYTHONPATH": str(tmp_path / "beside")}
+    assert subprocess.run([sys.executable, "-c", code, str(path)], env=beside).returncode == 0

@@ -26,6 +26,7 @@ SQUARES = (
 )
 """Exact; 128-bit products only where 64 bits do not hold them."""
 _TICKS = (10_000, 1000, 100, 40, 20, 10)
+"""In nanoseconds; each is a multiple of the last."""
 LAUNCH = ("wg_x", "wg_y", "wg_z", "grid_x", "grid_y", "grid_z", "vgpr", "accum", "sgpr", "lds", "scratch")
 _IDS = "{'h': 'UBIGINT', 'agent': 'INT', 'queue': 'INT', 'kernel': 'INT', 'launch': 'INT'}"
 
@@ -83,13 +84,12 @@ class Dispatches:
 def count_dispatches(engine: Engine) -> Mapping[int, Counts]:
     """What `d` holds, by number. `RecordingError` when no row is left to count.
 
-    Leaves `buckets` (h, b, n, total, least, most, squares, latest, t0, t1, ...): durations in steps of two per cent,
-    with exact sums, and how many are multiples of each tick. b: null where a dispatch does not end after it starts.
+    Leaves `buckets` (h, b, n, total, least, most, squares, latest): durations in steps of two per cent, with exact
+    sums. b: null where a dispatch does not end after it starts.
     """
-    ticks = ", ".join(f"count(*) filter ((ns + 1) % {tick} <= 2) t{at}" for at, tick in enumerate(_TICKS))
     engine.rows(
         f"create temp table buckets as select h, {BUCKET} b, count(*) n, sum(ns) total, min(ns) least, max(ns) most, "
-        f"{SQUARES} squares, max(s) latest, {ticks} "
+        f"{SQUARES} squares, max(s) latest "
         "from (select h, s, case when e > s then e - s end ns from d) group by all"
     )
     counts = {
@@ -192,7 +192,8 @@ def load(engine: Engine, source: Path, head: Head, unpack: Unpack | None = None)
     engine.rows(f"create temp table d as select hash({table.key}) h, {times} from {table.all}")
     counts = count_dispatches(engine)
     if counts.keys() - identities.keys():
-        identities |= table.identify(f"{table.all} where h not in (select unnest(?))", list(identities))
+        listed = ", ".join(map(str, identities))
+        identities |= table.identify(f"{table.all} where h not in ({listed})")
     if not is_ended(source):
         warnings.append("the last line has no line end: the file may be cut")
     keys = {h: _key(identities[h], unpack) for h in counts}
@@ -233,10 +234,10 @@ class Columns:
         """A reader of times as they are spelled, of a file of this layout."""
         return self._reader(self._engine.link(path), "VARCHAR")
 
-    def identify(self, rows: str, *arguments: object) -> Known:
+    def identify(self, rows: str) -> Known:
         """Agents, queues, names and launches of `rows`, by the number that stands for them in `d`."""
         sql = f"select distinct hash({self.key}) h, {self.named_columns} from {rows}"
-        return {row[0]: row[1:] for row in self._engine.rows(sql, *arguments)}
+        return {row[0]: row[1:] for row in self._engine.rows(sql)}
 
     def as_text(self) -> None:
         """From here on times are read as text, and only whole numbers among them count."""
@@ -503,6 +504,7 @@ VARIANTS = 16
 _ALIKE = 0.85
 """Share of durations that are multiples (within 1 ns of rounding) before a tick counts as the clock's."""
 _MANY = 20
+_USABLE = "from d where e > s"
 
 
 @dataclass(frozen=True)
@@ -532,7 +534,7 @@ def recordings(dispatches: Dispatches, *, form: str, files: tuple[str, ...], sta
     _find_ranks(dispatches.engine)
     names, launches = _sums(dispatches, "kernel"), _sums(dispatches, "launch")
     builder = _RecordingBuilder(dispatches, names, launches, course(dispatches), static_lds)
-    ticks = _tick(dispatches)
+    ticks = _tick(dispatches.engine)
     by_gpu = [builder.agent(agent, form=form, files=files, ticks=ticks) for agent in builder.course.agents]
     return tuple(sorted(by_gpu, key=lambda recording: -(recording.sum_ns or 0)))
 
@@ -579,9 +581,8 @@ def _sums(dispatches: Dispatches, by: str) -> Mapping[int, Sums]:
     rows = dispatches.engine.rows(
         f"with sums as (select {by} id, sum(n) calls, sum(total) total, min(least) least, max(most) most, "
         "sum(squares) squares from buckets join ids using (h) where b is not null group by 1), "
-        f"chosen as (select id, {chosen} from ranks where which = ? group by 1) "
-        "select * from sums join chosen using (id)",
-        by,
+        f"chosen as (select id, {chosen} from ranks where which = '{by}' group by 1) "
+        "select * from sums join chosen using (id)"
     )
     return {
         number: Sums(int(calls), int(total), least, most, (low + high) / 2, int(squares), p20, p80)
@@ -589,16 +590,25 @@ def _sums(dispatches: Dispatches, by: str) -> Mapping[int, Sums]:
     }
 
 
-def _tick(dispatches: Dispatches) -> tuple[Named, ...]:
+def _tick(engine: Engine) -> tuple[Named, ...]:
     """The step in which the clock counts, where the durations show one."""
-    counted = ", ".join(f"sum(t{at})" for at in range(len(_TICKS)))
-    ((total, *alike),) = dispatches.engine.rows(f"select sum(n), {counted} from buckets where b is not null")
-    some = "select distinct e - s from d where e > s"
-    ((kinds,),) = dispatches.engine.rows(f"select count(*) from ({some} limit {_MANY // 2})")
-    if total < _MANY or kinds < _MANY // 2:
+    alike = ", ".join(f"count(*) filter ((e - s + 1) % {tick} <= 2)" for tick in _TICKS)
+    # every tick is a multiple of the finest: where durations are none of that, they are none of the others
+    ((total, finest),) = engine.rows(f"select count(*), count(*) filter ((e - s + 1) % {_TICKS[-1]} <= 2) {_USABLE}")
+    if total < _MANY or finest < _ALIKE * total or not _many_kinds(engine):
         return ()
-    tick = next((tick for tick, many in zip(_TICKS, alike, strict=True) if (many or 0) >= _ALIKE * total), None)
-    return (Named(name="resolution_ns", value=tick),) if tick else ()
+    ((*counts,),) = engine.rows(f"select {alike} {_USABLE}")
+    tick = next(tick for tick, many in zip(_TICKS, counts, strict=True) if many >= _ALIKE * total)
+    return (Named(name="resolution_ns", value=tick),)
+
+
+def _many_kinds(engine: Engine) -> bool:
+    """Whether the durations are at least of ten kinds; all of them are counted where the ends of buckets are fewer."""
+    ends = "select least from buckets where b is not null union select most from buckets where b is not null"
+    return any(
+        engine.rows(f"select count(*) from ({kinds})")[0][0] >= _MANY // 2
+        for kinds in (ends, f"select distinct e - s {_USABLE}")
+    )
 
 
 @dataclass(frozen=True)

@@ -39,15 +39,19 @@ class Engine:
     room: Path
     path: Path
 
-    def rows(self, sql: str, *arguments: object) -> list[tuple[Any, ...]]:
-        """All rows of a query. `RecordingError` with the line of the file when the file cannot be read."""
-        with _explain(self.path):
-            return self.connection.execute(sql, list(arguments)).fetchall()
+    def rows(self, sql: str) -> list[tuple[Any, ...]]:
+        """All rows of a query. `RecordingError` with the line of the file when the file cannot be read.
 
-    def columns(self, sql: str, *arguments: object) -> dict[str, Any]:
+        Values stand in the text: for a single parameter duckdb imports pandas where that is installed, a second of
+        processor time.
+        """
+        with _explain(self.path):
+            return self.connection.execute(sql).fetchall()
+
+    def columns(self, sql: str) -> dict[str, Any]:
         """The same as numpy arrays by column name: for slices of bounded size."""
         with _explain(self.path):
-            return self.connection.execute(sql, list(arguments)).fetchnumpy()
+            return self.connection.execute(sql).fetchnumpy()
 
     def insert(self, table: str, columns: Mapping[str, Any]) -> None:
         """Appends numpy arrays of one length to a table, by column name."""
