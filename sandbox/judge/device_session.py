@@ -454,7 +454,7 @@ def array_bytes(task: Task, dims: Mapping[str, int]) -> int:
 # What was compiled for a version, made by one process before anything is judged and given to all that come after.
 #
 # A process that compiles its kernels anew takes seconds, and one that finds what another left could read there what
-# that one saw. So one process makes ordinary calls of every timed size, what it compiled is packed, and every later
+# that one saw. So one process makes ordinary calls of every declared size, what it compiled is packed, and every later
 # process of the version starts with that and nothing else.
 
 
@@ -486,9 +486,9 @@ class CompiledCode:
         with opened() as session:
             if session.open():
                 return b""
-            for shape in self.task.timed:
+            for shape in (*self.task.timed, *(each for each in self.task.shapes if not each.timed)):
                 inputs = draw(self.task, shape.dims, MIXES[0], self.chance)
-                for placement in (0, 1):
+                for placement in range(PLACEMENTS):
                     sealed = session.call_device(shape.dims, inputs, placement=placement, decoy=None, look=False)
                     if isinstance(sealed, BrokenWorker):
                         return b""
