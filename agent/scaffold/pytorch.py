@@ -838,7 +838,7 @@ def _infer(source: TorchSource, problem: Problem) -> tuple[SourceShapes, Inferre
         sizing = infer_sizes(lambda sizes: _probe_shape(source, sizes), knobs, fixed=fixed)
         if sizing is None:
             raise SourceError(f"{problem.file}: cannot be run twice")
-        non_sizes = _inside(sizing, base, used if source.is_module else set())
+        non_sizes = _inside(sizing, base, used)
         if not non_sizes:
             break
         for name in non_sizes:

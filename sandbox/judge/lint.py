@@ -70,10 +70,11 @@ class LintFinding(Value):
     text: str
     """One line: where, what, mend."""
     about: str | None = None
-    """The input that it is about, if it is about one."""
+    """The array that it is about, if it is about one."""
 
 
 UNREAD = ("insensitive-input", "init-dependent")
+NO_EFFECT = (*UNREAD, "constant-output", "partly-constant")
 
 
 def blocking(task: Task, findings: Sequence[LintFinding]) -> tuple[LintFinding, ...]:
@@ -111,14 +112,9 @@ def lint_task(task: Task, reference: Reference, *, opened: Opened | None = None)
 
     Raises ReferenceFailed where the reference has no answer, which is worse than any hole.
     """
-    smallest = min(task.shapes, key=lambda shape: _element_count(task, shape))
-    telling = max(
-        (shape for shape in task.shapes if _element_count(task, shape) < LARGE_ELEMENTS),
-        key=_size_key(task),
-        default=smallest,
-    )
+    smallest, telling = _choose_shapes(task)
     lint = _Lint(task, reference, smallest)
-    findings = [*lint.outputs(), *lint.inputs(), *lint.reference_alone(), *lint.oracle_drift()]
+    findings = [*_find_no_effect(lint, telling), *lint.reference_alone(), *lint.oracle_drift()]
     findings += find_no_answers(task, reference, smallest, elements=_element_count(task, smallest))
     findings += [*find_ties(task, reference, telling), *find_rounded_integers(task, reference, telling)]
     findings += [*find_discontinuous(task, reference, telling), *_check_work(task)]
@@ -130,11 +126,34 @@ def lint_task(task: Task, reference: Reference, *, opened: Opened | None = None)
 def find_known_defects(task: Task, reference: Reference) -> tuple[LintFinding, ...]:
     """What makes every verdict on a candidate of this task worth nothing: for a look before each judgement.
 
-    Asks the reference alone, some ten times at the smallest public size and up to seven times for each input. Raises
-    ReferenceFailed where it has no answer.
+    Asks the reference alone, some ten times at the smallest public size and up to seven times for each input, and as
+    often at a larger one where something has no effect there. Raises ReferenceFailed where it has no answer.
     """
-    lint = _Lint(task, reference, min(task.shapes, key=lambda shape: _element_count(task, shape)))
-    return blocking(task, (*lint.outputs(), *lint.inputs(), *lint.oracle_drift()))
+    smallest, telling = _choose_shapes(task)
+    lint = _Lint(task, reference, smallest)
+    return blocking(task, (*_find_no_effect(lint, telling), *lint.oracle_drift()))
+
+
+def _choose_shapes(task: Task) -> tuple[Shape, Shape]:
+    """The smallest public size, and the largest that may be asked about again and again."""
+    smallest = min(task.shapes, key=_size_key(task))
+    affordable = (shape for shape in task.shapes if _element_count(task, shape) < LARGE_ELEMENTS)
+    return smallest, max(affordable, key=_size_key(task), default=smallest)
+
+
+def _find_no_effect(lint: "_Lint", telling: Shape) -> Iterator[LintFinding]:
+    """What its size shows of outputs and inputs.
+
+    That something has no effect must show at `telling` as well: a softmax of one element is 1 whatever that is.
+    """
+    findings = [*lint.outputs(), *lint.inputs()]
+    if telling != lint.shape and any(finding.rule in NO_EFFECT for finding in findings):
+        larger = _Lint(lint.task, lint.reference, telling)
+        shown = {(finding.rule, finding.about) for finding in (*larger.outputs(), *larger.inputs())}
+        findings = [
+            finding for finding in findings if finding.rule not in NO_EFFECT or (finding.rule, finding.about) in shown
+        ]
+    yield from findings
 
 
 @dataclass
@@ -175,10 +194,10 @@ class _Lint:
         tolerance = self.tolerance[name]
         if float(np.sqrt(np.mean(spread**2))) <= VISIBLE * tolerance:
             text = f"{name}: hardly depends on the inputs (spread {float(spread.max()):.2g}); a constant would pass"
-            yield LintFinding(rule="constant-output", wrong=True, text=text)
+            yield LintFinding(rule="constant-output", wrong=True, text=text, about=name)
         elif spread.size > 1 and (share := float(np.mean(spread <= tolerance))) > CONSTANT_SHARE:
             text = f"{name}: {share:.0%} of its elements are the same for all inputs; judge the others alone"
-            yield LintFinding(rule="partly-constant", wrong=False, text=text)
+            yield LintFinding(rule="partly-constant", wrong=False, text=text, about=name)
         if is_float(self.task.dtype_of(name)) and float(np.abs(values).max()) <= TINY:
             text = f"{name}: all values lie within {TINY} of zero, where absolute tolerances hide everything; scale it"
             yield LintFinding(rule="tiny-range", wrong=False, text=text)

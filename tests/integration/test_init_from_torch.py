@@ -72,6 +72,18 @@ FUNCTION = """
     def get_inputs():
         return [torch.randn(64, 1024, dtype=torch.bfloat16), torch.randn(1024, dtype=torch.bfloat16), 1e-5]
 """
+TOP = """
+    import torch
+
+    rows, cols, k = 40, 96, 5
+
+    def largest(x):
+        ordered = torch.sort(x, dim=1, descending=True, stable=True)
+        return ordered.values.narrow(1, 0, k).contiguous(), ordered.indices.narrow(1, 0, k).contiguous()
+
+    def get_inputs():
+        return [torch.randn(rows, cols)]
+"""
 MANY = """
     import torch
 
@@ -247,6 +259,15 @@ def test_a_function_with_literal_sizes(made):
     assert [one.shape for one in (*task.inputs, *task.outputs)] == [("n64", "n1024"), ("n1024",), ("n64", "n1024")]
     assert {one.dtype for one in (*task.inputs, *task.outputs)} == {"bfloat16"}
     assert "_original(x, weight, 1e-05)" in (folder / "reference.py").read_text()
+    right(folder)
+
+
+def test_a_number_that_a_function_reads_itself_is_no_size(made):
+    """Nothing gives a function another `k`, so a task in which it varies would be wrong."""
+    folder = made(TOP)
+    task, _ = load_task(folder)
+    assert [one.shape for one in (*task.inputs, *task.outputs)] == [("rows", "cols"), ("rows", "5"), ("rows", "5")]
+    assert set(task.shapes[0].dims) == {"rows", "cols"}
     right(folder)
 
 

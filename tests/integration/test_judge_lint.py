@@ -67,6 +67,20 @@ def test_holes(tmp_path, body, rule, said):
     assert said in found[rule]
 
 
+@pytest.mark.parametrize(("keys", "found"), [(5, set()), (1, {"constant-output", "insensitive-input"})])
+def test_what_has_no_effect_at_the_smallest_size_must_have_none_at_a_larger_one(tmp_path, keys, found):
+    """The weights of attention over one key are 1, whatever query and key are."""
+    wanted = task(
+        inputs=(Input(name="q", shape=("m", "k")), Input(name="keys", shape=("n", "k"))),
+        outputs=(Output(name="weights", shape=("m", "n")),),
+        shapes=(Shape(label="one", dims={"m": 2, "k": 4, "n": 1}), Shape(label="s", dims={"m": 8, "k": 16, "n": keys})),
+    )
+    text = "import numpy as np\ndef reference(q, k):\n    e = np.exp(q @ k.T)\n    return e / e.sum(1, keepdims=True)\n"
+    assert set(holes(tmp_path, text, wanted)) == found
+    with Reference(wanted, tmp_path) as reference:
+        assert {finding.rule for finding in find_known_defects(wanted, reference)} == found
+
+
 def test_a_parameter_that_might_as_well_be_what_it_began_with(tmp_path):
     x, w, _ = task().inputs
     gain = Input(name="b", shape=("1",), constness="const", values="mask")
