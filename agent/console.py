@@ -62,7 +62,7 @@ class NoteHandler(logging.Handler):
 
 
 def complain(text: str) -> None:
-    """What was wrong, on standard error, one line per problem."""
+    """Prints what was wrong on standard error, one line per problem."""
     for line in text.splitlines() or [""]:
         note(f"ridgeline: {line}")
 

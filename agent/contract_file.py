@@ -305,7 +305,7 @@ def _find_unfit_engine(contract: Contract) -> Iterator[str]:
 
 
 def _matches(root: Path, glob: str) -> Iterator[Path]:
-    """Files of a glob; a trailing `**` and a bare folder mean everything below."""
+    """Files of a contract's glob; a trailing `**` and a bare folder mean everything below."""
     if (root / glob).is_dir():
         return root.joinpath(glob).rglob("*")
     return root.glob(f"{glob}/*" if glob.endswith("**") else glob)
@@ -324,7 +324,7 @@ def _find_marked_places(contract: Contract, root: Path) -> Iterator[str]:
 
 
 def _programs(contract: Contract, root: Path) -> Iterator[str]:
-    """A line for each program of a command that is not there."""
+    """A complaint for each program of a contract's commands that is not installed."""
     commands = [(name, getattr(contract, name)) for name in COMMANDS]
     commands.append(("rebuild.command", contract.rebuild.command))
     if (local := contract.workspace.rebuild) is not None:
@@ -344,7 +344,7 @@ def _programs(contract: Contract, root: Path) -> Iterator[str]:
 
 
 def _script(name: str, argv: tuple[str, ...], root: Path) -> Iterator[str]:
-    """An interpreter exists almost always; what it is told to run may not."""
+    """A complaint where a contract's command gives an interpreter a script that does not exist."""
     interpreted = INTERPRETER.fullmatch(Path(argv[0]).name) and len(argv) > 1 and SCRIPT.search(argv[1])
     if interpreted and not (root / argv[1]).is_file():
         yield f"{name}: file {argv[1]!r} not found in {root}; write it, or correct the command"

@@ -98,7 +98,7 @@ def require_readable(folders: Sequence[Path], field: str) -> tuple[Path, ...]:
 
 
 def unreadable(folder: Path) -> str:
-    """Why a folder is no readable wiki, and what to do; empty for one that is."""
+    """Why a folder of `--knowledge` is no readable wiki, and what to do; empty for one that is."""
     from ridgeline.knowledge.library import paths
 
     if not folder.is_dir():

@@ -124,7 +124,7 @@ def _tool(tool: Tool) -> Finding:
 
 
 def _cards() -> Iterator[Finding]:
-    """Every GPU, and why a command could or could not have it now."""
+    """`doctor`'s line for every GPU, and why a command could or could not have it now."""
     gate = present()
     for card in gate.cards:
         idle = card.state == "idle"
@@ -185,7 +185,7 @@ def _memory() -> str:
 
 
 def _keys(variable: Callable[[str], str | None]) -> Finding:
-    """Which models have a key in the environment; `variable` gives the value of a name."""
+    """`doctor`'s line of models that have a key in the environment; `variable` gives the value of a name."""
     names = [name for name in KEYS if variable(name)]
     return Finding(
         name="model keys",
@@ -203,7 +203,7 @@ def _leftovers() -> Finding:
 
 
 def _disk(folder: Path) -> Finding:
-    """Free space in GB where `folder` lies."""
+    """`doctor`'s line of free space in GB where `folder` lies."""
     free = shutil.disk_usage(folder).free / 1e9
     enough = free >= MIN_FREE_GB
     cost = "" if enough else f"a campaign may stop for lack of space; keep {MIN_FREE_GB:g} GB free"

@@ -391,7 +391,7 @@ def _dtype(loaded: LoadedContract | None) -> str:
 
 
 def rows(findings: Sequence[Finding]) -> list[tuple[str, str, str, str, str]]:
-    """Severity, rule, place, code and closer check of each finding, convicting ones first."""
+    """Cells of each finding of the audit: severity, rule, place, code and closer check, convicting ones first."""
     order: Mapping[str, int] = {"convicts": 0, "routes": 1, "notes": 2}
     ranked = sorted(findings, key=lambda finding: (order[finding.severity], finding.path, finding.line))
     return [

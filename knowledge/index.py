@@ -72,7 +72,7 @@ class Index:
         """Product (empty for an architecture) and architecture by name, as `specs.normal` writes it."""
 
     def scores(self, phrase: str, weights: tuple[float, ...]) -> dict[int, float]:
-        """BM25 of every row that holds the phrase, larger is better; `weights` one for each of `COLUMNS`."""
+        """BM25 of every row of the knowledge index that holds the phrase, larger is better; `weights` one for each of `COLUMNS`."""
         words = re.sub(r"[^\w ]+", " ", phrase).strip()
         if not words:
             return {}

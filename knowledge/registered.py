@@ -68,7 +68,7 @@ def is_registered(line: str) -> bool:
 
 
 def unknown(line: str) -> str | None:
-    """The metric that a line says to be UNKNOWN, or None."""
+    """The hardware metric that a line of knowledge says to be UNKNOWN, or None."""
     match = _UNKNOWN.fullmatch(line)
     return match["metric"].strip() if match else None
 

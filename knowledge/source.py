@@ -56,7 +56,7 @@ def scan(text: str, lang: Lang) -> Iterator[tuple[str, str, int, int]]:
 
 @lru_cache(maxsize=64)
 def tokens(text: str, lang: Lang) -> tuple[Token, ...]:
-    """Tokens without blanks and comments. C bodies without braces get virtual ones; Python lines end in a newline."""
+    """Tokens of a kernel's source without blanks and comments. C bodies without braces get virtual braces."""
     stream: list[Token] = []
     depth = 0
     for kind, word, start, end in scan(text, lang):

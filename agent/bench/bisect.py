@@ -157,7 +157,7 @@ def _bisect(
     higher: bool,
     say: Say,
 ) -> BisectionResult:
-    """`commits`: the good one, then every one up to the bad one."""
+    """Time commits between a good and a bad one until the first bad one is found. `commits`: the good one, then all up to the bad."""
     ends = [measure(commit, None) for commit in (commits[0], commits[-1])]
     for name, end in zip(("GOOD", "BAD"), ends, strict=True):
         if not end.values:

@@ -306,7 +306,7 @@ class Answer(Value):
 
 
 def answer(outcome: CourseOutcome, about: About, request: BenchSettings) -> Answer:
-    """Everything that is known at the end."""
+    """The comparison's result as `bench` prints it: claim, bounds, shapes, calibration and notes."""
     estimate = outcome.looks[-1] if outcome.looks else None
     shapes = _shapes(outcome, about)
     return Answer(
@@ -388,7 +388,7 @@ def format_signed_percent(share: float) -> str:
 
 
 def _basis(outcome: CourseOutcome) -> str:
-    """What the claim rests on, in words: process pairs, and the noise of a pair as a share."""
+    """What a comparison's claim rests on, in words: process pairs, and the noise of a pair as a share."""
     pairs = f"{len(outcome.pairs)} process pair{'s' if len(outcome.pairs) > 1 else ''}"
     if outcome.noise:
         return f"{pairs}, noise {percent(outcome.noise.sd)} a pair measured on identical versions"
@@ -397,7 +397,7 @@ def _basis(outcome: CourseOutcome) -> str:
 
 
 def _why(outcome: CourseOutcome) -> str:
-    """Why the comparison ended undecided, in words."""
+    """Why a comparison ended undecided, in words."""
     match outcome.ended:
         case "interrupted":
             return "interrupted"
@@ -412,7 +412,7 @@ def _why(outcome: CourseOutcome) -> str:
 
 
 def _shapes(outcome: CourseOutcome, about: About) -> tuple[ShapeAnswer, ...]:
-    """Times, ratios t_A / t_B and bounds of each shape; empty before the first pair."""
+    """Rows of a comparison: times, ratios t_A / t_B and bounds of each shape; empty before the first pair."""
     if not outcome.looks:
         return ()
     times = {shape.label: shape for shape in merge_comparisons(outcome.pairs).shapes}
@@ -445,7 +445,7 @@ def _calibration(noise: Noise | None, outcome: CourseOutcome, request: BenchSett
 
 
 def _notes(outcome: CourseOutcome, about: About) -> tuple[str, ...]:
-    """What a reader of the numbers must know, each line once."""
+    """What a reader of a comparison's numbers must know, each line once."""
     notes = [*about.notes]
     if outcome.noise is None:
         why = f" ({outcome.uncalibrated})" if outcome.uncalibrated else ""

@@ -121,14 +121,14 @@ class LiveWatch:
 
 
 def watcher(*, quiet: bool) -> Watch:
-    """The one that fits standard error."""
+    """The live table of `bench` on a terminal, plain lines elsewhere, or nothing: whichever fits standard error."""
     if quiet:
         return SilentWatch()
     return LiveWatch() if sys.stderr.isatty() else PlainWatch()
 
 
 def cells(pair: Comparison, estimate: Estimate, left_s: float) -> tuple[str, ...]:
-    """One row of the table, in the header's order."""
+    """One row of the live table of `bench`, in the header's order."""
     here = math.fsum(means := compute_pair_means(pair.shapes)) / len(means)
     left = f"{int(left_s) // 60:02d}:{int(left_s) % 60:02d}"
     numbers = (estimate.theta, estimate.lower, estimate.upper, estimate.required)
@@ -176,7 +176,7 @@ LINE = 118
 
 
 def available() -> bool:
-    """Whether a picture can be drawn at all."""
+    """Whether a picture of a comparison can be drawn here: matplotlib is installed."""
     return find_spec("matplotlib") is not None
 
 
@@ -229,7 +229,7 @@ def _twins(axes: "Axes", twins: list[float]) -> None:
 
 
 def _pairs(axes: "Axes", pair_gains: list[float], outcome: CourseOutcome, color: str) -> None:
-    """Points: gain of each pair in per cent; line: the mean up to it."""
+    """Draws the pairs of a comparison. Points: gain of each pair in per cent; line: the mean up to it."""
     numbers = range(1, len(pair_gains) + 1)
     axes.scatter(
         numbers, pair_gains, s=34, color=color, edgecolors="white", linewidths=0.7, label="A against B", zorder=5
@@ -279,7 +279,7 @@ def _frame(axes: "Axes", outcome: CourseOutcome) -> None:
 
 
 def _words(figure: "Figure", answer: Answer) -> None:
-    """The claim and both sides' names above, the legend below."""
+    """Draws the claim and both sides' names above the picture, the legend below."""
     who = f"A: {_short(answer.a)}\nB: {_short(answer.b)}"
     sentence = "\n".join(textwrap.wrap(answer.sentence, LINE))
     figure.suptitle(f"{sentence}\n{who}", fontsize=9.5, x=0.01, ha="left", color=DARK, linespacing=1.4)

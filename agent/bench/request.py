@@ -219,7 +219,7 @@ def read_sides(a: str, b: str, here: Path) -> tuple[Side, Side]:
 
 
 def _side(name: Literal["A", "B"], word: str, here: Path) -> Side:
-    """What one word names. Raises UserError for one that is nothing, or several things."""
+    """Side A or B of `bench` from one word. Raises UserError for one that is nothing, or several things."""
     prefix, colon, rest = word.partition(":")
     if colon and prefix in PREFIXES:
         side = Side(name=name, kind=PREFIXES[prefix], text=rest.strip())
@@ -237,7 +237,7 @@ def _side(name: Literal["A", "B"], word: str, here: Path) -> Side:
 
 
 def _runs(text: str, here: Path) -> bool:
-    """Whether the first word is a program."""
+    """Whether the first word of a side of `bench` is a program that can be run."""
     program = first_line(text)
     if "/" in program:
         return shutil.which(here / program) is not None

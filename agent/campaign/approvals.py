@@ -61,7 +61,7 @@ class DecidedAlready(UserError):
 
 
 def overdue(request: ApprovalRequest, now: datetime) -> bool:
-    """Whether nobody decided in time and the campaign's policy does, as soon as it goes on."""
+    """Whether nobody answered a request in time and the campaign's policy decides it, as soon as it goes on."""
     if not request.hours or request.late == "hold":
         return False
     return (now - datetime.fromisoformat(request.asked_at)).total_seconds() / 3600 >= request.hours
@@ -216,7 +216,7 @@ class ApprovalFiles:
 
 
 def whose(option: Option) -> str:
-    """Who made one of several measured changes."""
+    """Who made one of several measured changes of an approval: a person who edited, or the planner."""
     return f"edited by {option.author}" if option.author else "the planner's own"
 
 

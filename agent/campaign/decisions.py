@@ -215,7 +215,7 @@ def _edits(campaign: Path, source: Path) -> tuple[FileEdit, ...]:
 
 
 def _text(path: Path) -> str:
-    """Text of an edited file. Raises UserError where it is too large or not UTF-8."""
+    """Text of a file that a person edited at a gate. Raises UserError where it is too large or not UTF-8."""
     if path.stat().st_size > LARGEST:
         raise UserError(f"--edit: {path}: is larger than {LARGEST} bytes; give the source, nothing built")
     try:

@@ -261,7 +261,7 @@ def dump_answer(port: str, method: str, answer: Any) -> Any:
 
 @cache
 def _hints(port: str, method: str) -> dict[str, TypeAdapter[Any]]:
-    """What turns each argument and the answer, as `return`, into JSON and back."""
+    """Types of a port's method: what turns each argument and the answer, as `return`, into JSON and back."""
     return {name: TypeAdapter(hint) for name, hint in get_type_hints(getattr(PROTOCOLS[port], method)).items()}
 
 

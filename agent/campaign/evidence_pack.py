@@ -43,7 +43,7 @@ def page(campaign: Path) -> str:
 
 
 def diffs(campaign: Path, history: "History") -> dict[int, str]:
-    """The change of every round that has one and whose diff is still there."""
+    """The diff of every closed round that has one and whose diff is still in the campaign's folder."""
     store = ArtifactStore(campaign)
     by_round = {closed.round: change_of(store, closed) for closed in history.rounds}
     return {number: text for number, text in by_round.items() if text}
@@ -83,7 +83,7 @@ def write_pack(campaign: Path, target: Path) -> Pack:
 
 
 def _files(campaign: Path, history: "History") -> tuple[dict[str, bytes], tuple[str, ...]]:
-    """Everything but patches and checksums, and the names of what is lost."""
+    """Every file of an evidence pack but patches and checksums, and the names of what is lost."""
     from ridgeline.graph.reports.files import render_all
     from ridgeline.graph.reports.final_report import render_final_report
 

@@ -106,7 +106,7 @@ def repository(start: Path) -> Path | None:
 
 
 def around(here: Path) -> list[Path]:
-    """Every campaign of a folder: itself, those below it, its repository's and its demos'."""
+    """Campaign folders below, above and beside a folder: itself, those below it, its repository's and its demos'."""
     return [*_around(here)]
 
 
@@ -151,7 +151,7 @@ def below(folder: Path) -> tuple[list[Path], bool]:
 
 
 def names(incomplete: str) -> list[str]:
-    """What a shell offers where a campaign is asked for."""
+    """Names of campaigns that a shell completes where a campaign is asked for."""
     return sorted({campaign.name for campaign in _around(Path.cwd()) if campaign.name.startswith(incomplete)})
 
 
@@ -186,7 +186,7 @@ def _is_searchable(name: str) -> bool:
 
 
 def _entries(folder: Path) -> list[os.DirEntry[str]]:
-    """Sorted by name; none of a folder that may not be read."""
+    """Entries of a folder, sorted by name; none of a folder that may not be read."""
     try:
         with os.scandir(folder) as entries:
             return sorted(entries, key=lambda entry: entry.name)
@@ -195,7 +195,7 @@ def _entries(folder: Path) -> list[os.DirEntry[str]]:
 
 
 def _age(campaign: Path) -> float:
-    """When ledger, status or request were written last: seconds since 1970."""
+    """When a campaign's ledger, status or request were written last: seconds since 1970."""
     files = (campaign / LEDGER, campaign / STATUS, campaign / REQUEST)
     return max((file.stat().st_mtime for file in files if file.is_file()), default=0.0)
 

@@ -68,7 +68,7 @@ def hide_secret(text: str) -> str:
 
 
 def deliver(address: str, event: Mapping[str, Any]) -> None:
-    """Raises Undelivered."""
+    """Sends an event to an address of ntfy, Slack or mail. Raises Undelivered."""
     kind, _, place = address.partition(":")
     send: dict[str, Callable[[str, Mapping[str, Any]], None]] = {
         "ntfy": _to_ntfy,
@@ -149,7 +149,7 @@ def _post(url: str, message: Mapping[str, Any], *, user: str | None = None, pass
 
 
 def _ntfy(place: str) -> str:
-    """A bare topic is one of ntfy.sh."""
+    """The address of an ntfy topic; a bare topic is one of ntfy.sh."""
     return place if "://" in place else NTFY + place
 
 

@@ -162,14 +162,14 @@ def allow(argv: Sequence[str]) -> None:
 
 
 def keep(campaign: Path, argv: Sequence[str]) -> None:
-    """Keep the campaign's own command for when it is resumed."""
+    """Keeps the campaign's own notification command in its folder, for when it is resumed."""
     if argv:
         write_whole(campaign / FILE, json.dumps({"command": list(argv)}).encode() + b"\n")
         (campaign / FILE).chmod(0o600)  # an address may be all that is needed to write there
 
 
 def hook(campaign: Path, environment: Mapping[str, str] | None = None) -> Hook:
-    """The campaign's own command, else the user's for all campaigns (`RIDGELINE_NOTIFY`).
+    """The notification command: the campaign's own, else the user's for all campaigns (`RIDGELINE_NOTIFY`).
 
     The campaign's own is left alone where this user did not give it on this machine: folders of campaigns are copied.
     Raises UserError for a variable that names no command.
@@ -212,7 +212,7 @@ def _find_permission(argv: Sequence[str]) -> Path | None:
 
 
 def _title(about: Mapping[str, object]) -> str:
-    """One line that can be read on a locked phone."""
+    """Title of a notification: one line that can be read on a locked phone."""
     campaign, change, gain, speedup = (about.get(name) for name in ("campaign", "change", "gain", "speedup"))
     what = f": {redact(str(change), limit=80)}" if change else ""
     match about["event"]:
@@ -231,5 +231,5 @@ def _title(about: Mapping[str, object]) -> str:
 
 
 def _safe(value: object) -> object:
-    """Texts may come from a model or a provider."""
+    """Text of a notification without control characters: it may come from a model or a provider."""
     return redact(value, limit=LONGEST) if isinstance(value, str) else value

@@ -243,7 +243,7 @@ class NoView(StatusView):
 
 
 def _about(state: State) -> tuple[int, str]:
-    """Round and hypothesis of the open trial."""
+    """Round and hypothesis of the open trial, for the progress line."""
     trial = state.get("trial")
     if trial is None:
         analysis = state.get("analysis")
@@ -447,7 +447,7 @@ def _minutes(seconds: float) -> str:
 
 
 def _with(history: History | None, body: Body) -> History:
-    """The history one event later."""
+    """The history with one event more."""
     if isinstance(body, Opened):
         return History(opened=body)
     assert history is not None

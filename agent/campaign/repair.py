@@ -59,7 +59,7 @@ class CheckReport(Value):
 
 
 def examine(campaign: Path) -> tuple[Damage, ...]:
-    """Everything wrong, files that are only shown included."""
+    """What `fsck` finds wrong with a campaign's folder, views such as `status.json` included."""
     damages = find_damage(campaign)
     if any(damage.file in (*FILES, *FOLDERS) and damage.blocks for damage in damages):
         return damages
@@ -72,7 +72,7 @@ def examine(campaign: Path) -> tuple[Damage, ...]:
 
 
 def repair(campaign: Path, say: Callable[[str], None]) -> tuple[str, ...]:
-    """Mend what can be mended; what was done, in order, each said before the next begins.
+    """Mends a campaign's folder as far as it can be; what was done, in order, each announced before the next begins.
 
     Nothing is thrown away: what was damaged lies beside as `NAME.damaged-N`, a torn line as `NAME.torn`.
     Raises DeviceBusy while a process works on the campaign.
@@ -242,7 +242,7 @@ def _drop_bad_answers(campaign: Path, tell: Callable[[str], None]) -> None:
 
 
 def _is_database(path: Path) -> bool:
-    """Whether SQLite can read it; a file that is not there is none yet."""
+    """Whether SQLite can read a campaign's checkpoint file; a file that is not there is none yet."""
     if not path.is_file():
         return True
     try:
@@ -310,7 +310,7 @@ def _is_stale(campaign: Path, name: str, content: str | Artifact, store: Artifac
 
 
 def _render(campaign: Path, history: History, tell: Callable[[str], None]) -> None:
-    """Write every file that is a view of the ledger and is not what it says."""
+    """Writes anew every view of the ledger (rounds, logs, report) that does not say what the ledger says."""
     stale = _find_stale(campaign, history)
     documents = render_all(history, worktree=TREE)
     CampaignFiles(campaign, campaign).write({name: documents[name] for name in stale})

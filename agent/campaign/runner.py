@@ -472,7 +472,7 @@ def _describe_interrupt(interrupt: Any) -> str:
 
 
 def _request(request: StartRequest, created: str, contract_path: str) -> Request:
-    """What the campaign is opened with, as it is kept for a resume."""
+    """What a campaign is opened with (`request.json`), as it is kept for a resume."""
     return Request(
         contract=state_precision(
             request.contract.contract, instruction=request.instruction, overrides=request.overrides
@@ -488,7 +488,7 @@ def _request(request: StartRequest, created: str, contract_path: str) -> Request
 
 
 def _remember(start_request: StartRequest, request: Request, repository: Path) -> tuple[Champion, ...]:
-    """Champions of earlier campaigns, each told in a line; none without a warm start."""
+    """Champions of earlier campaigns for a warm start, each described in a line; none without one."""
     if not request.limits.warm_start:
         return ()
     from ridgeline.agent.campaign.champions import find_champions
@@ -692,7 +692,7 @@ def without_device(place: Place, request: Request, ports: Ports, why: str) -> Ou
 
 
 def outcome(place: Place, ports: Ports, *, status: Status) -> Outcome:
-    """How the campaign stands now."""
+    """How a campaign stands now: gain, rounds, how it ended, exit code."""
     history = fold_ledger(ports.ledger.lines())
     assert history is not None
     opened, result = history.opened, compute_result(history)

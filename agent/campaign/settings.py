@@ -168,7 +168,7 @@ def adjust_limits(limits: Limits, assignments: Sequence[str]) -> tuple[tuple[str
 
 
 def _setting(key: str, value: Raw, origin: str) -> Setting:
-    """One value of a layer. Raises UserError for a key that no limit has."""
+    """One limit's value out of a layer of settings. Raises UserError for a key that no limit has."""
     if key in RETIRED:
         raise UserError(f"{origin}: {key} was removed, because nothing ever read it; leave it out")
     if key not in Limits.model_fields:

@@ -196,7 +196,7 @@ def _of_ledger(campaign: Path, error: LedgerCorrupt | SchemaMismatch) -> Damage:
 
 
 def _find_manifest(campaign: Path, history: History | None) -> Iterator[Damage]:
-    """`request.json`."""
+    """Damage of `request.json`, what the campaign was opened with."""
     mend = "" if history is not None else "restore it from a copy: without a ledger nothing else says it"
     try:
         manifest = read_manifest(campaign)
@@ -231,7 +231,7 @@ def _find_base(campaign: Path, history: History | None) -> Iterator[Damage]:
 
 
 def _find_tape(campaign: Path) -> Iterator[Damage]:
-    """`tape.jsonl`."""
+    """Damage of `tape.jsonl`, the recorded answers of the ports."""
     for number, why in find_bad_lines(campaign / TAPE):
         if number:
             yield Damage(file=TAPE, problem=f"line {number}: {why}", mend="")
@@ -240,7 +240,7 @@ def _find_tape(campaign: Path) -> Iterator[Damage]:
 
 
 def _find_status(campaign: Path) -> Iterator[Damage]:
-    """`status.json` is a view: the next process writes it anew."""
+    """Damage of `status.json`, which is a view: the next process writes it anew."""
     try:
         if not isinstance(read_json(campaign / folders.STATUS), dict):
             yield Damage(file=folders.STATUS, problem="is no JSON object", mend="", blocks=False)

@@ -140,7 +140,7 @@ _NAMES = {"key": str, "port": str, "method": str}
 
 
 def _types(line: dict[str, Any]) -> dict[str, type]:
-    """The types of those; a line without an answer has none."""
+    """Types that the fields of a tape's line must have; a line without an answer has none."""
     return {name: type(line.get(name)) for name in _NAMES} if "answer" in line else {"answer": type(None)}
 
 
@@ -228,13 +228,13 @@ def _wrap_method(port: str, method: str, call: Callable[..., Any] | None, tape: 
 
 
 def _key(port: str, method: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
-    """sha256 of the question."""
+    """sha256 that names a question on the tape."""
     question = json.dumps([port, method, _plain(args), _plain(kwargs)], sort_keys=True, separators=(",", ":"))
     return sha256(question.encode()).hexdigest()
 
 
 def _plain(value: Any) -> Any:
-    """A question in JSON. A briefing is named by its round and the ledger's head, which fix all of it."""
+    """A port's question as JSON, for the tape. A briefing is named by its round and the ledger's head, which fix all of it."""
     if isinstance(value, Briefing):
         return {"round": value.round, "head": value.head}
     if isinstance(value, tuple | list):
@@ -245,7 +245,7 @@ def _plain(value: Any) -> Any:
 
 
 def _about(kwargs: dict[str, Any], args: tuple[Any, ...]) -> str:
-    """The question in a few words, for people."""
+    """A recorded question in a few words, for people."""
     return ", ".join([_word(arg) for arg in args] + [f"{name}={_word(value)}" for name, value in kwargs.items()])
 
 
@@ -264,5 +264,5 @@ def _methods(port: str) -> tuple[str, ...]:
 
 @cache
 def _adapter(port: str, method: str) -> TypeAdapter[Any]:
-    """What turns a method's answer into JSON and back."""
+    """What turns a port method's answer into JSON and back."""
     return TypeAdapter(get_type_hints(getattr(PROTOCOLS[port], method))["return"])

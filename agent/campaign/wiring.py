@@ -171,13 +171,13 @@ def connect_devices(
 
 
 def _ledger(path: Path, later: UnsyncedFiles) -> JsonlLedger:
-    """Where commands can reach the campaign's folder, its head is kept elsewhere too."""
+    """The campaign's ledger; where commands can reach the campaign's folder, its head is kept elsewhere too."""
     head = None if has_own_table() else LedgerHead.of(path)
     return JsonlLedger(path, rests_on=later, alone=True, head=head)
 
 
 def _gate(contract: Contract, limits: Limits, signals: StopFile) -> CardGate | None:
-    """Of the contract's cards; a request to stop ends its waits too."""
+    """The adapter that waits for an idle card of the contract's kind; a request to stop ends its waits too."""
     return gate_of(
         contract,
         retry_s=min(limits.gpu_retry_interval_s, limits.poll_max_s),
@@ -221,7 +221,7 @@ def quiet_s(environment: Mapping[str, str]) -> float:
 def _profiler(
     commands: Commands, builder: ContractBuilder, *, artifacts: ArtifactStore, device: LocalDevice
 ) -> Profiler:
-    """By the kind of the contract's device."""
+    """The port's profiler by the kind of the contract's device: CPU counters, or a GPU's tools."""
     if commands.kind == "cpu":
         return CpuProfiler(commands, builder, artifacts=artifacts, device=device)
     from ridgeline.sandbox.profiles.profilers.gpu_fallback import GpuProfiler

@@ -171,7 +171,7 @@ def application() -> typer.Typer:
 
 @cache
 def _command() -> TyperGroup:
-    """All commands as what parses a command line, made once in a process: it takes 80 ms."""
+    """The parser of the whole command line, made once in a process: it takes 80 ms."""
     command = typer.main.get_command(application())
     assert isinstance(command, TyperGroup)
     return command

@@ -157,6 +157,6 @@ def _print_answer(answer: "Answer") -> None:
 
 
 def _cells(shape: "ShapeAnswer") -> tuple[str, ...]:
-    """One shape's times and ratios; `-` where a bound is not known."""
+    """One shape's times and ratios as cells of a printed table; `-` where a bound is not known."""
     ratios = (shape.ratio, shape.lower, shape.upper)
     return (shape.label, f"{shape.a:.6g}", f"{shape.b:.6g}", *("-" if r is None else f"{r:.4f}" for r in ratios))

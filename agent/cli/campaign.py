@@ -320,7 +320,7 @@ def _require_known(planner: str) -> None:
 
 
 def tell(outcome: "Outcome", *, as_json: bool) -> None:
-    """Print how it ended and leave with the code that says so."""
+    """Prints how a campaign ended and leaves with the exit code that says so."""
     if as_json:
         console.emit(outcome)
     elif not outcome.problem:
@@ -396,7 +396,7 @@ def _minutes(minutes: float | None, hours: float | None) -> float | None:
 
 
 def pairs(option: str, texts: list[str]) -> dict[str, str]:
-    """`key=value` words as a mapping. Raises `UserError` for a word without `=`."""
+    """`key=value` words of a command line as a mapping. Raises `UserError` for a word without `=`."""
     for text in texts:
         if "=" not in text:
             raise UserError(f"{option}: {text!r} is not key=value; write for example {option} git_branch=none")
@@ -408,7 +408,7 @@ MOST_UNSOURCED = 5
 
 
 def _summary(outcome: "Outcome") -> None:
-    """The first screen: a line where one is enough, else a heading and its lines."""
+    """The first screen of a campaign's outcome: a line where one is enough, else a heading and its lines."""
     from ridgeline.graph.reports.result import first_screen
 
     console.say(f"campaign   {outcome.campaign} ({outcome.status})")

@@ -129,7 +129,7 @@ def _make_hot_line(inspection: "Inspection", index: int, share: float) -> dict[s
 
 
 def _print_sections(kernels: "Sequence[Section]", *, with_listing: bool) -> None:
-    """Every kernel, an empty line between two."""
+    """Prints every kernel's table of machine code, an empty line between two."""
     for at, section in enumerate(kernels):
         if at:
             console.say()
@@ -163,7 +163,7 @@ def _print_section(section: "Section", *, with_listing: bool) -> None:
 
 
 def _print_instructions(inspection: "Inspection", placed: "HotspotPlacement | None", *, with_listing: bool) -> None:
-    """Every instruction, or those that the trace calls hot."""
+    """Prints a kernel's machine instructions for one target: all, or those that the trace calls hot."""
     from ridgeline.agent.isa.report import listing
 
     if inspection.code is None or inspection.report.shape is None:

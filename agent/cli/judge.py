@@ -183,12 +183,12 @@ def lint(task: TaskFile, as_json: Json = False) -> None:
 
 
 def _labels(shapes: str) -> tuple[str, ...]:
-    """Names of sizes out of a list with commas; empty means all."""
+    """Names of sizes out of an option with commas; empty means all."""
     return tuple(word for word in shapes.split(",") if word)
 
 
 def _options(without: list[str] | None, **more: float | str) -> "Options":
-    """Options of the judge, with the defences that are switched off."""
+    """The judge's options from the command line, with the defences that are switched off."""
     from ridgeline.agent.verification import defences
     from ridgeline.sandbox.judge.options import Options
 
@@ -196,7 +196,7 @@ def _options(without: list[str] | None, **more: float | str) -> "Options":
 
 
 def _refuse(failure: "JudgeFailed") -> NoReturn:
-    """Say which side is wrong and why, and leave with 1."""
+    """Prints which side the judge finds wrong and why, and leaves with exit code 1."""
     console.complain(f"MISMATCH: side {failure.side}: {failure.detail}")
     raise typer.Exit(1)
 

@@ -183,7 +183,7 @@ TEXT_FIELDS = frozenset({"git_commit_hash", "version", "timestamp"})
 
 
 def empty(version: str) -> dict[str, Any]:
-    """A record with every section and nothing known yet."""
+    """A memory record of a version with every section and nothing known yet."""
     measured = ("latency_us", "tflops", "bandwidth_gbps", "tflops_peak_utilization_pct")
     performance: dict[str, Any] = dict.fromkeys((*measured, "bandwidth_peak_utilization_pct"))
     performance["comparison_with_previous"] = dict.fromkeys(("latency_delta", "tflops_delta", "bandwidth_delta"))
@@ -207,13 +207,13 @@ def empty(version: str) -> dict[str, Any]:
 
 
 def versions(folder: Path) -> tuple[str, ...]:
-    """Names of all versions, by number."""
+    """Names of all versions that a memory folder has a record of, by number."""
     names = (file.stem for file in folder.glob("v*.json") if VERSION.fullmatch(file.stem))
     return tuple(sorted(names, key=lambda name: int(name[1:])))
 
 
 def load(folder: Path, version: str) -> dict[str, Any]:
-    """One record. Raises `UserError` for a bad name, a missing or a damaged file."""
+    """A version's memory record. Raises `UserError` for a bad name, a missing or a damaged file."""
     file = _file(folder, version)
     try:
         record = parse_json(file.read_bytes())
@@ -243,7 +243,7 @@ def create_version(folder: Path, version: str, *, force: bool) -> Path:
 
 
 def store(folder: Path, version: str, record: dict[str, Any]) -> Path:
-    """Write atomically: the file is the old one or the new one, never a part."""
+    """Writes a version's memory record atomically: the file is the old one or the new one, never a part."""
     file = _file(folder, version)
     draft = file.with_suffix(".json.tmp")
     with draft.open("w", encoding="utf-8") as stream:
@@ -276,7 +276,7 @@ def parse_value(text: str, *, name: str, present: object) -> Any:
 
 
 def row(version: str, record: dict[str, Any]) -> tuple[str, ...]:
-    """The cells of `summary`; `-` where nothing is known."""
+    """Cells of one version in the table of `memory summary`; `-` where nothing is known."""
     performance = _section(record, "performance")
     correctness = _section(record, "correctness").get("status") or "-"
     gate = _section(record, "quality_gate").get("result") or "-"
@@ -292,13 +292,13 @@ def row(version: str, record: dict[str, Any]) -> tuple[str, ...]:
 
 
 def _section(record: dict[str, Any], name: str) -> dict[str, Any]:
-    """A part of a record; empty where it is none."""
+    """A part of a memory record; empty where it is none."""
     part = record.get(name)
     return part if isinstance(part, dict) else {}
 
 
 def _number(value: object) -> str:
-    """A number in four digits; `-` for anything else."""
+    """A number of a memory record in four digits; `-` for anything else."""
     try:
         return f"{value:.4g}" if isinstance(value, int | float) else "-"
     except OverflowError:  # an integer beyond any float
@@ -306,7 +306,7 @@ def _number(value: object) -> str:
 
 
 def _file(folder: Path, version: str) -> Path:
-    """The file of a version. Raises UserError for a name that is not v<N>."""
+    """The file of a version's memory record. Raises UserError for a name that is not v<N>."""
     if not VERSION.fullmatch(version):
         raise UserError(f"--version: {version!r} is not v<N>; write for example v3")
     return folder / f"{version}.json"

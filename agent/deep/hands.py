@@ -112,7 +112,7 @@ class WorkTree:
 
 
 def _read(place: Path) -> str | None:
-    """Text of a plain file; None for anything else."""
+    """Text of a plain file of the deep round's tree; None for anything else."""
     data = read_left(place)
     try:
         return None if data is None else data.decode()
@@ -121,7 +121,7 @@ def _read(place: Path) -> str | None:
 
 
 def _write(place: Path, text: str) -> None:
-    """A plain file, and no link, with that text."""
+    """Writes a plain file, and no link, of the deep round's tree."""
     place.parent.mkdir(parents=True, exist_ok=True)
     if place.is_symlink():
         place.unlink()

@@ -22,7 +22,7 @@ POLL_S = 0.1
 
 
 def send(desk: Path, words: list[str]) -> str:
-    """The answer of the campaign that listens there. Raises UserError where none does."""
+    """Sends a command of the deep round's worker to the campaign that listens; its answer. Raises UserError where none does."""
     name = secrets.token_hex(8)
     answer = desk / f"{name}{ANSWER}"
     try:

@@ -217,7 +217,7 @@ class Fleet:
 
 @contextmanager
 def _alone(folder: Path) -> Iterator[None]:
-    """One driver a fleet. Raises UserError where another one works on it."""
+    """Holds the fleet's lock: one driver a fleet. Raises UserError where another one works on it."""
     with (folder / LOCK_FILE).open("ab") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -43,7 +43,7 @@ def write_module(origin: Origin, task: Task, source: str) -> str:
 
 
 def _word(array: OriginArray) -> str:
-    """An array as Python inside forward()."""
+    """An array as Python inside forward() of a KernelBench answer."""
     if not array.state:
         return f"inputs{array.place}"
     return "self" + "".join(f"._modules[{part!r}]" if part.isdigit() else f".{part}" for part in array.state.split("."))

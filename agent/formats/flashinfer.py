@@ -110,7 +110,7 @@ def _read_json(text: str, file: str) -> object:
 
 
 def _parse(kind: type[Part], fields: object, file: str) -> Part:
-    """The part of that kind. Raises FormatError with the first field that is wrong."""
+    """A part of a flashinfer-bench file as that model. Raises FormatError with the first field that is wrong."""
     try:
         return kind.model_validate(fields)
     except ValidationError as error:
@@ -214,7 +214,7 @@ def _write_source(form: Definition, numbers: Mapping[str, int], scalars: Mapping
 
 
 def _extent(form: Definition, name: str) -> str:
-    """An axis as Python over the free ones."""
+    """An axis of a flashinfer-bench definition as Python over the free ones."""
     axis = form.axes.get(name)
     if axis is None or axis.type == "var":
         return name

@@ -183,12 +183,12 @@ def _write_source(combined: str, numbers: Mapping[str, int], plain: Mapping[str,
 
 
 def _definitions(text: str) -> dict[str, ast.stmt]:
-    """The functions and classes of a file by name; of several the last."""
+    """Functions and classes of a GPU MODE reference file by name; of several the last."""
     return {node.name: node for node in ast.parse(text).body if isinstance(node, ast.FunctionDef | ast.ClassDef)}
 
 
 def _list_reached_names(text: str, entry: str) -> set[str]:
-    """Names that are used by a function, and by what it calls of this file."""
+    """Names that a function of a GPU MODE reference file uses, itself or through what it calls in the file."""
     definitions, reached, open_names = _definitions(text), set[str](), [entry]
     while open_names:
         if (function := definitions.get(open_names.pop())) is None:

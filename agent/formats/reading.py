@@ -62,7 +62,7 @@ NAMED_BY_FOLDER = (GPUMODE_FILE, DEFINITION_FILE, TASK_FILE)
 
 
 def detect(path: Path) -> Format | None:
-    """Which format a file is of; None for a task. Raises FormatError."""
+    """Which foreign format a problem file is of; None for a task of ours. Raises FormatError."""
     if path.name == TASK_FILE:
         return None
     if path.name == GPUMODE_FILE:
@@ -99,7 +99,7 @@ def _walk(folder: Path, root: Path) -> Iterator[Source]:
 
 
 def _natural(word: str) -> list[tuple[int, str]]:
-    """Sorts 2_x before 10_x."""
+    """Sort key of file names that puts 2_x before 10_x."""
     return [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", word) if part]
 
 
@@ -156,7 +156,7 @@ def _find_workloads(definition: Path) -> Path:
 
 
 def _read(path: Path) -> str:
-    """The text of a file. Raises FormatError."""
+    """The text of a problem file. Raises FormatError."""
     try:
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:

@@ -99,7 +99,7 @@ def sections(
 def _earlier(
     kernel: tuple[Inspection, ...], kernels: Sequence[tuple[Inspection, ...]], before: Sequence[tuple[Inspection, ...]]
 ) -> tuple[Inspection, ...]:
-    """The same kernel in the earlier version, by name; empty where it was not there."""
+    """The same kernel in the earlier version's machine code, by name; empty where it was not there."""
     if len(kernels) == len(before) == 1:
         return before[0]
     return next((old for old in before if old[0].report.kernel == kernel[0].report.kernel), ())
@@ -145,7 +145,7 @@ def header(reports: Sequence[Report]) -> Row:
 
 
 def rows(reports: Sequence[Report]) -> tuple[Row, ...]:
-    """Every line of the table; lines that say nothing for any target are left out."""
+    """Lines of the machine code table; lines that say nothing for any target are left out."""
     words = SAID if all(report.target.vendor == "nvidia" for report in reports) else {}
     every = [
         (words.get(name, name), *(show(report) for report in reports)) for name, show in (*_held_metrics(), *_code())
@@ -182,7 +182,7 @@ def launches(reports: Sequence[Report]) -> tuple[str, ...]:
 
 
 def number(value: float | None) -> str:
-    """The number, or `-` where nobody told it."""
+    """A number of a machine code report, or `-` where no tool printed it."""
     return UNKNOWN if value is None else f"{value:g}"
 
 
@@ -245,7 +245,7 @@ def _waves(report: Report) -> str:
 
 
 def _next(report: Report) -> str:
-    """Only where registers are what stops it."""
+    """What would let one wave more fit on a compute unit, where only registers stop it."""
     occupancy = report.occupancy
     return number(occupancy.registers_for_next) if occupancy and occupancy.limiter == "registers" else UNKNOWN
 
@@ -322,7 +322,7 @@ def _kernel(section: Section) -> str:
 
 
 def _pairs(section: Section) -> Iterator[tuple[Inspection, Inspection]]:
-    """The earlier version and this one on each target that both have."""
+    """Machine code of the earlier version and of this one on each target that both have."""
     earlier = {inspected.report.target: inspected for inspected in section.before}
     for inspected in section.inspections:
         if (was := earlier.get(inspected.report.target)) is not None:

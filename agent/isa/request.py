@@ -332,7 +332,7 @@ def inspect_kernels(request: InspectionRequest) -> tuple[Inspected, ...]:
 
 
 def _split(request: InspectionRequest, *, alone: bool) -> Iterator[Inspected]:
-    """One kernel, or all that a file turns out to hold."""
+    """One kernel of a file that `isa` was asked for, or all that the file turns out to hold."""
     try:
         inspected = _inspect_kernel(request, alone=alone)
     except NotCompiled as error:

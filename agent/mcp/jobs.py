@@ -121,7 +121,7 @@ class Jobs:
 
 
 def _tail(log: Path) -> list[str]:
-    """The last lines of a log, bounded and without keys."""
+    """The last lines of a background job's log, bounded and without keys."""
     with log.open("rb") as file:
         file.seek(max(0, log.stat().st_size - LOG_BYTES))
         lines = file.read().decode(errors="replace").splitlines()

@@ -41,7 +41,7 @@ class Offer:
 
 
 def offers(desk: Desk, starter: commands.Commands, *, read_only: bool) -> dict[str, Offer]:
-    """The tools by name; with `read_only` without those that write or run a project's code."""
+    """MCP tools by name; with `read_only` without those that write or run a project's code."""
     by_name = {
         "status": Offer(asks=questions.AboutCampaigns, does=desk.status),
         "parse_bench_csv": Offer(asks=questions.AboutCsv, does=desk.parse_bench_csv),
@@ -121,7 +121,7 @@ def _list_tools(by_name: dict[str, Offer]) -> "ListToolsResult":
 
 
 def outcome(by_name: dict[str, Offer], name: str, arguments: dict[str, Any]) -> "CallToolResult":
-    """What the tool said, or in one line why it did not."""
+    """What an MCP tool answered, or in one line why it did not."""
     from mcp.types import CallToolResult, TextContent
 
     try:

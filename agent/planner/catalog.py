@@ -68,7 +68,7 @@ class Drop:
 
 
 def texts(briefing: Briefing) -> dict[str, str]:
-    """The best version's editable files."""
+    """Texts of the best version's editable files."""
     return {edit.path: edit.text for edit in briefing.sources if edit.text is not None}
 
 
@@ -211,7 +211,7 @@ def _list_near(ladder: tuple[int, ...], value: int) -> set[int]:
 
 
 def unmet(needs: Needs, briefing: Briefing, *, sources: Mapping[str, str]) -> str:
-    """Why a requirement fails, or nothing."""
+    """Which requirement of a knowledge card this machine or kernel fails, or nothing."""
     machine = briefing.machine
     if missing := sorted(set(needs.cpu_all) - set(machine.features)):
         return f"needs {', '.join(missing)}, which this machine lacks"
@@ -258,7 +258,7 @@ def explain_relaxed(edits: tuple[Edit, ...], contract: Contract) -> str:
 
 
 def find_bar(candidate: Candidate, rounds: tuple[RoundClosed, ...]) -> str:
-    """Why a lever that was tried before is not tried again, or nothing."""
+    """Why the catalog does not try a lever again that earlier rounds tried, or nothing."""
     past = [closed for closed in rounds if hypothesis_of(closed).id == candidate.id]
     if not past:
         return ""
@@ -477,7 +477,7 @@ def rank_candidates(levers: list[Candidate], briefing: Briefing) -> list[Candida
 
 
 def score(candidate: Candidate, briefing: Briefing) -> float:
-    """Expected gain in nats, weighed."""
+    """Expected gain of a catalog lever in nats, weighed."""
     rounds = [closed for closed in briefing.rounds if hypothesis_of(closed).category == candidate.card.category]
     gain = math.log(candidate.expected)
     gain *= 1.0 if briefing.bottleneck in candidate.card.bottlenecks else OFF_BOTTLENECK
@@ -576,18 +576,18 @@ def _evidence(candidate: Candidate, briefing: Briefing) -> tuple[str, ...]:
 def _place(
     edits: tuple[Edit, ...], sources: tuple[tuple[str, str], ...], only: frozenset[str] | None
 ) -> tuple[str, int] | None:
-    """Asked for every candidate in every round, mostly of sources that are still the same."""
+    """Where a card's pattern matches the sources; kept, for each candidate asks in every round."""
     return where_first(edits, dict(sources), only)
 
 
 def explanation(candidate: Candidate) -> str:
-    """Why it works, for the commit message."""
+    """Why a lever works, for the commit message."""
     because = candidate.card.because
     return f"{candidate.card.title}: {because[:1].upper()}{because[1:]}. {section(candidate.card, 'How')}"
 
 
 def section(card: Card, heading: str) -> str:
-    """One part of the card's text on one line."""
+    """One part of a knowledge card's text on one line."""
     match = re.search(rf"^## {heading}\n(.*?)(?=^## |\Z)", card.body, re.M | re.S)
     return " ".join(match.group(1).split()) if match else ""
 

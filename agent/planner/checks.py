@@ -160,7 +160,7 @@ def summarize_round(closed: RoundClosed) -> EarlierTry:
 
 
 def _parts(config_class: str) -> list[str]:
-    """The values of a class such as `regime=decode, dtype=bf16`, and each with its column."""
+    """Columns of a configuration class such as `regime=decode, dtype=bf16`, each with its value."""
     pairs = [pair.strip() for pair in config_class.split(",")]
     return [*pairs, *(value for pair in pairs if (value := pair.partition("=")[2]) and not value.isdigit())]
 

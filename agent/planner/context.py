@@ -422,17 +422,17 @@ def _of_cache(spec: Spec) -> bool:
 
 
 def _lines(facts: Mapping[str, str]) -> list[str]:
-    """`name: text` for each fact that is not empty."""
+    """`name: text` lines of a prompt for each fact that is not empty."""
     return [f"{name}: {text}" for name, text in facts.items() if text]
 
 
 def _nothing(tokens: int) -> str:
-    """An empty section."""
+    """An empty section of a prompt."""
     return ""
 
 
 def _caches(*sizes: int | None) -> str:
-    """Sizes of L1d, L2 and L3 in KiB; those that are not known are left out."""
+    """Cache sizes of L1d, L2 and L3 in KiB for the prompt; those that are not known are left out."""
     levels = zip(("L1d", "L2", "L3"), sizes, strict=True)
     return ", ".join(f"{name} {size // 1024} KiB" for name, size in levels if size)
 
@@ -588,7 +588,7 @@ def _describe_spread(tensor: Input) -> str:
 
 
 def _dull(head: str, body: list[str], level: int) -> bool:
-    """Whether a block is a function whose body may be left out."""
+    """Whether a block of source is a function whose body may be left out of the prompt."""
     if len(body) < BODY or head[:1].isspace() or not head.endswith(("{", ":")) or LISTS.search(head):
         return False
     if DECIDES.search(head):

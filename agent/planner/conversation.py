@@ -149,7 +149,7 @@ class Exchange(Generic[T]):
 
 
 def talk(model: Model, question: Question, parse: Callable[[str], T | Wrong]) -> Exchange[T]:
-    """Ask until `read` accepts an answer: at most one more time after one that it does not.
+    """Ask a model until `read` accepts its answer: at most one more time after one that it does not.
 
     Every call to the model is numbered in its purpose, so that the same conversation is the same questions again.
     """
@@ -175,7 +175,7 @@ def talk(model: Model, question: Question, parse: Callable[[str], T | Wrong]) ->
 
 
 def _ask(question: Question, messages: list[Message], number: int, *, offered: bool) -> Ask:
-    """Schema or tools, never both: several providers force the one by means of the other."""
+    """One request to a model with a schema or tools, never both: several providers force the one by means of the other."""
     return Ask(
         purpose=f"{question.purpose} {number}",
         messages=tuple(messages),
@@ -226,7 +226,7 @@ _CONTROL = re.compile(r"\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b\[[0-9;?]*[ -/]*[@
 
 
 def plain(text: str) -> str:
-    """Without terminal colours and control characters; tabs and line ends stay."""
+    """A model's text without terminal colours and control characters; tabs and line ends stay."""
     return _CONTROL.sub("", text.replace("\r\n", "\n"))
 
 

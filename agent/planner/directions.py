@@ -200,7 +200,7 @@ def none_usable(round: int, why: str) -> Hypothesis:
 
 
 def short(text: str) -> str:
-    """One bounded line."""
+    """One line of a model's text, cut to a bound."""
     return clip_line(text, LONGEST)
 
 
@@ -234,7 +234,7 @@ def _direction(item: Any) -> Direction | Wrong:
 
 
 def complaint(error: ValidationError) -> str:
-    """What is wrong with which field, in one line."""
+    """What is wrong with which field of a model's answer, in one line."""
     parts = [f"{'.'.join(map(str, problem['loc'])) or 'the whole'}: {problem['msg']}" for problem in error.errors()]
     more = f" and {len(parts) - 6} more" if len(parts) > 6 else ""
     return "; ".join(parts[:6]) + more
@@ -437,7 +437,7 @@ def _sentence(aspect: Aspect, touched: frozenset[str]) -> str:
 
 
 def _words(text: str) -> str:
-    """One line of at most `WORDS` characters."""
+    """One line of a direction, at most `WORDS` characters."""
     return clip_line(text, WORDS)
 
 

@@ -42,7 +42,7 @@ class Block:
 
 
 def apply_answer(answer: str, sources: Mapping[str, str], contract: Contract) -> EditedFiles | Wrong:
-    """The files as the answer wants them, or everything that is wrong with it. Nothing is applied in part."""
+    """Applies a model's edit blocks: the files as it wants them, or everything that is wrong with it. Nothing is applied in part."""
     answer_text = without_thoughts(answer).replace("\r\n", "\n")
     wishes = blocks(answer_text, only=next(iter(sources)) if len(sources) == 1 else "")
     if isinstance(wishes, Wrong):
@@ -101,7 +101,7 @@ def _split_candidates(answer: str, count: int) -> dict[int, str] | Wrong:
 
 
 def explanation(answer: str) -> str:
-    """What the answer says before its first edit, on one line."""
+    """What a model's answer says before its first edit, on one line."""
     words: list[str] = []
     for line in answer.splitlines():
         if _HEADER.match(line) or _SEARCH.match(line) or _FENCE.match(line):
@@ -184,12 +184,12 @@ class _Reader:
 
 
 def _clean(path: str) -> str:
-    """A path without quotes and `./`."""
+    """The path of an edit block without quotes and `./`."""
     return path.strip("\"'").removeprefix("./")
 
 
 def _surface(block: Block, contract: Contract, sources: Mapping[str, str]) -> Wrong | None:
-    """Whether the file may be changed at all; asked before anything of it is looked at."""
+    """Whether an edit block's file is editable; asked before anything of it is looked at."""
     if not block.path:
         return Wrong(why="names no file; write EDIT and the path on the line before it")
     present = {path: Entry(mode="100644", oid="", path=path) for path in sources}
@@ -221,7 +221,7 @@ def _apply_block(block: Block, texts: Mapping[str, str]) -> str | Wrong:
 
 
 def _new(block: Block, text: str | None) -> str | Wrong:
-    """The text of a file that is absent or empty; only a block without SEARCH can write it."""
+    """The text of a new file by an edit block: only one without SEARCH can write a file that is absent or empty."""
     if any(line.strip() for line in block.search or ()):
         return Wrong(why="does not exist; write it with FILE" if text is None else "is empty; write it with FILE")
     return _end_lines_like(block.replace, "\n")
@@ -234,7 +234,7 @@ def _end_lines_like(lines: tuple[str, ...], before: str) -> str:
 
 
 def _nearest(lines: list[str], search: list[str]) -> str:
-    """The part of the file that looks most like the block, as it really is."""
+    """The part of the file that looks most like an edit block's SEARCH, as it really is."""
     size, search_lines = len(search), {line.strip() for line in search if line.strip()}
     hits = [line.strip() in search_lines for line in lines]
     starts = range(max(1, len(lines) - size + 1))

@@ -37,7 +37,7 @@ def describe_shapes_of(about: Hypothesis) -> str:
 
 
 def lineage(rounds: Sequence[RoundClosed], *, tokens: int, count: Count) -> str:
-    """Accepted rounds, newest first: what the best version is made of."""
+    """Accepted rounds for the prompt, newest first: what the best version is made of."""
     accepted_rounds = [closed for closed in reversed(rounds) if closed.accepted]
     lines = [
         f"round {closed.round}: {clip_line(hypothesis_of(closed).change, 120)}{_gain(closed)}"
@@ -118,7 +118,7 @@ def _name_categories(failed: Sequence[RoundClosed]) -> list[str]:
 
 
 def recent(rounds: Sequence[RoundClosed], *, tokens: int, count: Count) -> str:
-    """The last rounds in full, oldest first."""
+    """The last rounds in full for the prompt, oldest first."""
     latest = rounds[-LAST:]
     each = tokens // max(1, len(latest))
     newest = len(latest) - 1
@@ -169,13 +169,13 @@ def unusable_streak(rounds: Sequence[RoundClosed]) -> int:
 
 
 def _gain(closed: RoundClosed) -> str:
-    """The measured gain of a round in percent; empty where none was measured."""
+    """The measured gain of a round in percent for the prompt; empty where none was measured."""
     gain = closed.judged.verdict.gain
     return f", {gain:+.1%}" if gain is not None else ""
 
 
 def prediction(about: Hypothesis) -> str:
-    """Counter, direction, size and speedup, as far as they were predicted."""
+    """What a round predicted, for the prompt: counter, direction, size and speedup, as far as they were."""
     forecast = about.prediction
     size = f", to {forecast.ratio:g} times what it was" if forecast.ratio else ""
     speed = f"; speedup {forecast.speedup:g}x" if forecast.speedup else ""

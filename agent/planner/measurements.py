@@ -85,7 +85,7 @@ NO_COUNTER = "`score` or `time`"
 
 
 def _by(profile: Profiled, name: str) -> str:
-    """Which tool told a counter that is not of the profile's main instrument."""
+    """Which tool recorded a counter that is not of the profile's main instrument."""
     rung = profile.rung_of(name)
     return "" if rung == profile.rung else f" ({rung})"
 
@@ -216,13 +216,13 @@ def _now(shape: ShapeNow, *, only: bool, peaks: Mapping[str, float] | None, rate
 
 
 def _value(score: float | None, us: float | None) -> str:
-    """A score and the time of one call in microseconds."""
+    """A shape's score and the time of one call in microseconds, for the prompt."""
     text = "not measured" if score is None else f"{score:.4g}"
     return text if us is None else f"{text}, {us:.4g} us"
 
 
 def _pair(us: tuple[float, float] | None, roof: ShapeRoof | None) -> str:
-    """Times of best and candidate in microseconds, with their rates where both are known."""
+    """Times of best and candidate in microseconds for the prompt, with their rates where both are known."""
     if us is None:
         return ""
     rates = [rate for rate in (_rate(roof, time_us) for time_us in us) if rate]

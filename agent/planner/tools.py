@@ -320,7 +320,7 @@ class Toolbox:
 
 
 def cite(hit: Hit) -> str:
-    """An excerpt of the knowledge under the place where it stands."""
+    """An excerpt of the knowledge as a planner's tool returns it, under the place where it stands."""
     return f"{hit.path}:{hit.line}  {hit.heading}\n{hit.excerpt}"
 
 
@@ -697,7 +697,7 @@ class Texts:
 
 
 def focus(sources: tuple[str, ...], path: str) -> tuple[int, ...]:
-    """Lines of a file that citations point at."""
+    """Lines of a knowledge file that citations point at."""
     matches = (_FORM.fullmatch(citation) for citation in sources)
     return tuple(int(match["first"]) for match in matches if match and match["path"] == path)
 
@@ -804,7 +804,7 @@ def list_other_levers(names: Sequence[str]) -> str:
 
 
 def spoken(card: Card) -> str:
-    """What the card says that it is about."""
+    """Text by which a knowledge card says what it is about: id, title, change, reason."""
     return " ".join((card.id, card.title, card.change, card.because))
 
 
@@ -880,7 +880,7 @@ def _words(card: Card) -> frozenset[str]:
 
 @lru_cache(maxsize=1024)
 def _stems(text: str) -> frozenset[str]:
-    """Stems of the words of a text."""
+    """Stems of the words of a text, for comparing cards with a question."""
     return frozenset(stem(word) for word in split_words(text))
 
 

@@ -212,7 +212,7 @@ def kernels(
     least_bytes: float | None = None,
     gpu: str | None = None,
 ) -> tuple[JudgedKernel, ...]:
-    """Profiles with their class, the target first.
+    """Kernel profiles of a recording with what bounds each, the target first.
 
     `least_bytes`: what one call must move; how many times that it moved is then one of the numbers. `gpu`: the product
     that was recorded, where the recordings name none that is known.
@@ -355,7 +355,7 @@ def difference(a: Sequence[JudgedKernel], b: Sequence[JudgedKernel], *, one_each
 
 
 def _pairs(a: Sequence[JudgedKernel], b: Sequence[JudgedKernel]) -> list[tuple[JudgedKernel, JudgedKernel]]:
-    """(a, b) of kernels that are the same, each at most once."""
+    """Kernels of two recordings that are the same, as pairs (a, b), each at most once."""
     rest = list(b)
     pairs = []
     for judged in a:
@@ -385,7 +385,7 @@ def _compare_kernel(a: JudgedKernel, b: JudgedKernel) -> KernelChange:
 
 
 def _time(a: KernelProfile, b: KernelProfile) -> TimeChange:
-    """Medians in nanoseconds, and which side is faster where the difference is resolved."""
+    """Median times of one kernel in two recordings in nanoseconds, and which side is faster where the difference is resolved."""
     before, after = a.number("time.median_ns"), b.number("time.median_ns")
     resolution = max(RESOLUTION_NS, _noise(a), _noise(b))
     answer: Literal["faster", "slower", "no difference resolved", "not comparable"] = "not comparable"
@@ -414,7 +414,7 @@ def _noise(profile: KernelProfile) -> float:
 
 
 def _stalls(a: KernelProfile, b: KernelProfile) -> tuple[NumberChange, ...]:
-    """Shares that moved by STALL_POINTS or more, the largest first."""
+    """Stall shares that moved between two recordings by STALL_POINTS or more, the largest first."""
     before, after = ({item.stall: item.share for item in side.stalls} for side in (a, b))
     changes = [_number(name, before.get(name, 0.0), after.get(name, 0.0)) for name in dict.fromkeys((*before, *after))]
     return tuple(

@@ -33,13 +33,13 @@ GROUPS = ("time", "mem", "comp", "sol", "occ", "regs", "shared", "shm", "issue",
 
 
 def plain(text: str, limit: int = 200) -> str:
-    """Foreign text for one line of a terminal."""
+    """A kernel's or tool's foreign text for one line of a terminal."""
     printable = _CONTROL.sub(" ", text[: 4 * limit])
     return printable if len(printable) <= limit else f"{printable[: limit - 3]}..."
 
 
 def headline(recording: Recording) -> str:
-    """One line: tool, format, device, and how much of the time the GPU worked."""
+    """The profile page's first line: tool, format, device, and how much of the time the GPU worked."""
     words = [f"{recording.tool} {recording.format}"]
     words += [word for word in (recording.arch, recording.device) if word]
     words.append(f"{recording.rows} rows" + (f", {recording.rejected} left out" if recording.rejected else ""))
@@ -56,7 +56,7 @@ def rows(recording: Recording) -> list[tuple[str, ...]]:
 
 
 def verdicts(kernels: Sequence[JudgedKernel], *, detailed: int = DETAILED) -> Iterator[str]:
-    """Lines about each kernel: class, evidence, what next, stalls, hotspots, numbers."""
+    """Lines of the profile page about each kernel: class, evidence, what next, stalls, hotspots, numbers."""
     for judged in kernels[:detailed]:
         yield from _verdict(judged)
     for judged in kernels[detailed:]:
@@ -138,7 +138,7 @@ def _row(place: int, kernel: KernelCalls) -> tuple[str, ...]:
 
 
 def number(value: float | None, unit: float = 1.0) -> str:
-    """A dash for what is not known."""
+    """A profile's number as a cell; a dash for what is not known."""
     return "-" if value is None else plain_number(value / unit)
 
 
@@ -148,7 +148,7 @@ def plain_number(value: float) -> str:
 
 
 def axes(value: tuple[int, int, int] | None) -> str:
-    """`512` or `32x128`: trailing ones left out; a dash for what is not known."""
+    """A grid or block as `512` or `32x128`: trailing ones left out; a dash for what is not known."""
     if value is None:
         return "-"
     sizes = list(value)
@@ -205,7 +205,7 @@ pre{white-space:pre-wrap}.bar{display:inline-block;height:.7em;background:#4a7eb
 
 
 def render(title: str, recordings: Sequence[Recording], kernels: Sequence[JudgedKernel]) -> str:
-    """The page. `title` and everything out of the recordings may hold any text."""
+    """The HTML page of recordings. `title` and everything out of the recordings may hold any text."""
     from jinja2 import Environment, StrictUndefined
 
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)

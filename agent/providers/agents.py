@@ -517,7 +517,7 @@ def _write_message(message: Message) -> str:
 
 
 def _events(output: bytes) -> Iterator[dict[str, Any]]:
-    """The JSON objects of an output of one a line. Raises ValueError where there is none."""
+    """The JSON objects, one a line, that a coding agent's program printed. Raises ValueError where there is none."""
     empty = True
     for line in output.decode(errors="replace").splitlines():
         if line.startswith("{"):
@@ -552,7 +552,7 @@ def _line_starts(text: str) -> Iterator[tuple[int, str]]:
 
 
 def _count(usage: Mapping[str, Any], name: str) -> int:
-    """A count that is there; 0 where it is missing or no number."""
+    """A token count out of a coding agent's output; 0 where it is missing or no number."""
     number = usage.get(name, 0)
     return max(0, number) if isinstance(number, int) and not isinstance(number, bool) else 0
 

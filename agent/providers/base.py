@@ -236,6 +236,6 @@ def redact(text: str, *, limit: int = 400) -> str:
 
 
 def _secrets(environment: Mapping[str, str]) -> list[tuple[str, str]]:
-    """Longest first, so that a key inside a longer one does not break it up."""
+    """Keys of providers in the environment, longest first, so that a key inside a longer one does not break it up."""
     secrets = [(v, n) for n, v in environment.items() if NAMES.search(n) and len(v) >= SHORTEST]
     return sorted(secrets, key=lambda pair: -len(pair[0]))

@@ -45,7 +45,7 @@ GIVEN, MADE = 12_000, 3_000
 
 
 def forecast(choice: Choice, limits: Limits) -> tuple[str, ...]:
-    """Lines for standard error.
+    """What a campaign may spend on its model, as lines for standard error.
 
     Raises UserError for a budget in dollars that nobody could keep, and KeyMissing where the model cannot be asked.
     """
@@ -66,7 +66,7 @@ def forecast(choice: Choice, limits: Limits) -> tuple[str, ...]:
 
 
 def _list_prices(choice: Choice) -> tuple[tuple[str, Price | None], ...]:
-    """Every model that may be asked, with the most it costs. Raises KeyMissing where one cannot be asked."""
+    """Every model that a campaign may ask, with its price per token. Raises KeyMissing where one cannot be asked."""
     if choice.name.startswith(AGENT):
         from ridgeline.agent.providers.agents import AgentModel
 
@@ -155,7 +155,7 @@ class BudgetedModel:
 
 
 def over(most: Cost, spent: Cost, limits: Limits) -> str:
-    """Why an answer of at most that cost does not fit; empty when it does."""
+    """Why an answer of at most that cost does not fit the budget; empty when it does."""
     if limits.max_tokens is not None and spent.tokens + most.tokens > limits.max_tokens:
         return f"may take {most.tokens} tokens, and {spent.tokens} of {limits.max_tokens} are spent"
     if limits.max_dollars is None:

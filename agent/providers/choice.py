@@ -178,7 +178,7 @@ def own_server(provider: str, base_url: str, environment: Mapping[str, str]) -> 
 
 
 def missing(provider: str, *, name: str, base_url: str, environment: Mapping[str, str]) -> tuple[str, ...]:
-    """What the model lacks, each as `A` or `A or B`; empty when it can be asked."""
+    """Keys or packages that a model lacks here, each as `A` or `A or B`; empty when it can be asked."""
     if provider == "openai" and own_server(provider, base_url, environment):
         return ()
     if provider not in NEEDS:

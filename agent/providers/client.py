@@ -257,7 +257,7 @@ def _asks_for_form(model: ReachableModel, ask: Ask) -> bool:
 
 
 def _without(model: ReachableModel, ask: Ask, refusal: str) -> ReachableModel | None:
-    """The same model, asked for less; None when the refusal is about something else."""
+    """The same model, asked without a parameter that it refused; None when the refusal is about something else."""
     text = refusal.lower()
     if (
         model.schema
@@ -271,7 +271,7 @@ def _without(model: ReachableModel, ask: Ask, refusal: str) -> ReachableModel | 
 
 
 def _spent(price: Price, input_tokens: int, output_tokens: int) -> float:
-    """Dollars for that many tokens."""
+    """Dollars for that many tokens, by the model's price."""
     return (price.input * input_tokens + price.output * output_tokens) / MILLION
 
 
@@ -289,7 +289,7 @@ SPENT = ("insufficient_quota", "credit balance is too low", "billing hard limit"
 
 
 def fault(error: Exception, *, name: str, provider: str) -> TransientFailure | ModelError:
-    """The failure to raise instead of the library's."""
+    """Our failure to raise in place of litellm's."""
     status, message = _status(error), words(error)
     who = f"--model {name}"
     if any(word in message.lower() for word in SPENT):
@@ -389,7 +389,7 @@ CACHING = frozenset({"anthropic", "bedrock", "vertex_ai"})
 
 
 def arguments(ask: Ask, *, provider: str, model: str, schema: bool, tools: bool) -> dict[str, Any]:
-    """Messages, tools, form of the answer and its longest length."""
+    """Arguments of litellm for a question: messages, tools, form of the answer and its longest length."""
     marked = provider in CACHING and "claude" in model.lower()
     request: dict[str, Any] = {
         "messages": [_message(message, cached=marked and at < 2) for at, message in enumerate(ask.messages)],
@@ -434,7 +434,7 @@ def _message(message: Message, *, cached: bool) -> dict[str, Any]:
 
 
 def answer(response: Any, *, model_name: str, cost: Cost) -> Reply:
-    """Raises ValueError for a response without a choice."""
+    """The answer out of litellm's response. Raises ValueError for a response without a choice."""
     if not response.choices:
         raise ValueError("an answer without any choice")
     choice = response.choices[0]
@@ -449,7 +449,7 @@ def answer(response: Any, *, model_name: str, cost: Cost) -> Reply:
 
 
 def _calls(tool_calls: Iterable[Any]) -> Iterable[Call]:
-    """At most MOST_CALLS calls of tools, made safe to store."""
+    """A model's calls of tools, at most MOST_CALLS, made safe to store."""
     for number, call in enumerate(tool_calls):
         if number == MOST_CALLS:
             return

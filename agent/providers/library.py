@@ -20,7 +20,7 @@ AT_IMPORT = {
 
 @cache
 def library() -> Any:
-    """The module. Raises KeyMissing where it is not installed."""
+    """The module litellm. Raises KeyMissing where it is not installed."""
     if find_spec("litellm") is None:
         raise KeyMissing(
             f"--model: needs the package litellm, which is not installed; {install_command('litellm')}, or use"
@@ -48,7 +48,7 @@ def failures() -> tuple[type[Exception], ...]:
 
 
 def tokens(text: str) -> int:
-    """By the byte-pair encoding that litellm ships, so that counting needs no network."""
+    """Tokens of a text by the byte-pair encoding that litellm ships, so that counting needs no network."""
     from litellm.litellm_core_utils.default_encoding import encoding
 
     return len(encoding.encode(text, disallowed_special=()))
@@ -56,7 +56,7 @@ def tokens(text: str) -> int:
 
 @contextmanager
 def _environment(values: dict[str, str]) -> Iterator[None]:
-    """Set for a moment: what runs beside us must not inherit it."""
+    """Sets environment variables while litellm is imported: what runs beside us must not inherit them."""
     before = {name: os.environ.get(name) for name in values}
     os.environ.update(values)
     try:

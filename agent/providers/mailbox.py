@@ -147,7 +147,7 @@ class MailboxModel:
 
 
 def waiting(campaign: Path, request: MailboxRequest) -> str:
-    """Which file asks what, and how to answer."""
+    """Which file of the mailbox asks what, and how to answer."""
     page_path = Mailbox(campaign).path(request.number, "request.md")
     return (
         f"{campaign.name}: waits for an answer to {request.ask.purpose!r}: read {page_path}, then"
@@ -186,7 +186,7 @@ def check_answer(text: bytes, request: MailboxRequest, *, source: str) -> str:
 
 
 def _object(text: str, source: str) -> Any:
-    """JSON, alone or in the one fence around it: what a model's chat window gives."""
+    """A person's answer as JSON, alone or in the one fence around it: what a model's chat window gives."""
     lines = text.splitlines()
     if lines[0].startswith("```") and lines[-1].strip() == "```":
         text = "\n".join(lines[1:-1])
@@ -238,7 +238,7 @@ NOTHING_LEFT = (
 
 
 def page(number: int, ask: Ask, *, before: int | None = None) -> str:
-    """Markdown, for a person or for pasting into a chat.
+    """A question of the mailbox as Markdown, for a person or for pasting into a chat.
 
     `before`: the request that this one asks again. Its page has the question, so here stands what was wrong alone.
     """
@@ -290,7 +290,7 @@ def _form(number: int, ask: Ask) -> str:
 
 
 def _example(schema: Any, root: dict[str, Any], depth: int) -> Any:
-    """The shape of a value, by its schema."""
+    """An example of an answer, by its schema."""
     if not isinstance(schema, dict) or depth > 8:
         return "..."
     if "$ref" in schema:

@@ -200,7 +200,7 @@ def _name(text: str) -> str:
 
 
 def _line(path: Path, number: int, raw: bytes) -> dict[str, Any]:
-    """One entry of the tape. Raises UserError for what is none."""
+    """One recorded answer of a model out of the tape's file. Raises UserError for what is none."""
     try:
         document = json.loads(raw)
     except ValueError as error:

@@ -64,7 +64,7 @@ class Picture(Value):
 def series(
     name: str, rows: Sequence[Row], roofs: Sequence[ShapeRoof], scoring: Scoring, *, accepted: bool | None = None
 ) -> Series:
-    """Points of the shapes that have a time; none where the contract names no time column."""
+    """Points of a version's shapes in the roofline; none where the contract names no time column."""
     times = {
         row.label: item.value
         for row in rows
@@ -147,7 +147,7 @@ class CampaignRoofline(Value):
 
 
 def stands(folder: Path, history: History) -> tuple[CampaignRoofline, Picture]:
-    """Read from the ledger; nothing is measured."""
+    """Where a campaign's shapes stand under the roofline, read from the ledger; nothing is measured."""
     roof, best = history.roofline, best_round(history)
     original = history.model_copy(update={"rounds": ()})
     original_headroom, best_headroom = compute_best_headroom(original), compute_best_headroom(history)
@@ -218,7 +218,7 @@ NAMED = 12
 
 
 def check(path: Path) -> None:
-    """Raises UserError for a file that could not be drawn once the numbers are there."""
+    """Refuses a picture's file before work begins. Raises UserError for one that could not be drawn."""
     from ridgeline.agent.bench.request import output_file
 
     if find_spec("matplotlib") is None:
@@ -253,14 +253,14 @@ def draw(path: Path, picture: Picture) -> None:
 
 
 def _places(version: Series, picture: Picture) -> list[tuple[float, float]]:
-    """(x, y) of each shape: FLOP per byte and GFLOP/s, or MB of traffic and GB/s."""
+    """Places of shapes in the roofline (x, y): FLOP per byte and GFLOP/s, or MB of traffic and GB/s."""
     if picture.placed:
         return [(point.intensity or 0.0, point.gflops or 0.0) for point in version.points]
     return [((point.bytes or 0.0) / 1e6, point.gbps or 0.0) for point in version.points]
 
 
 def _version(axes: "Axes", version: Series, points: list[tuple[float, float]], *, is_last: bool) -> None:
-    """Original hollow, rounds small, the best version filled."""
+    """Draws one version's points: original hollow, rounds small, the best version filled."""
     across, up = [x for x, _ in points], [y for _, y in points]
     if version.accepted is not None:
         color, label = (KEPT, "rounds, kept") if version.accepted else (GREY, "rounds, rolled back")
@@ -274,7 +274,7 @@ def _version(axes: "Axes", version: Series, points: list[tuple[float, float]], *
 
 
 def _moves(axes: "Axes", picture: Picture, places: list[list[tuple[float, float]]]) -> None:
-    """A line from the original to the best version, shape by shape."""
+    """Draws a line from the original to the best version, shape by shape."""
     if len(places) < 2 or not picture.series[-1].name.startswith("best"):
         return
     ends = dict(zip((point.label for point in picture.series[-1].points), places[-1], strict=True))
@@ -286,7 +286,7 @@ def _moves(axes: "Axes", picture: Picture, places: list[list[tuple[float, float]
 
 
 def _limits(axes: "Axes", picture: Picture, points: list[tuple[float, float]]) -> None:
-    """Room for every point, and for the ridge and the peak where they are known."""
+    """Sets the axes: room for every point, and for the ridge and the peak where they are known."""
     ceilings = picture.ceilings
     peak, copy = (ceilings.flops_gflops, ceilings.copy_gbps) if ceilings else (None, None)
     across, up = [x for x, _ in points], [y for _, y in points]
@@ -331,7 +331,7 @@ def _source(place: str) -> str:
 
 
 def _names(axes: "Axes", picture: Picture, places: list[list[tuple[float, float]]]) -> None:
-    """Of the last version's shapes, where there is room for them."""
+    """Writes labels of the last version's shapes, where there is room for them."""
     points = picture.series[-1].points
     if len(points) > NAMED:
         return

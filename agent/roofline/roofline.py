@@ -236,7 +236,7 @@ def of_machine(machine: Machine, contract: Contract, wikis: tuple[Path, ...] = (
 
 
 def peaks(dtype: str, units: Units) -> Iterator[str]:
-    """Metrics that can be the compute peak, the right one first."""
+    """Peak metrics of a product that can be the compute ceiling, the right one first."""
     name = _plain(dtype)
     if units == "vector":
         yield from (f"{name}_vector", "fp32_vector")

@@ -71,7 +71,7 @@ rebuild: {rebuild}
 
 
 def write(folder: Path, *, test: str | None = None, benchmark: str | None = None) -> Path:
-    """Write the file; returns its path. Raises `UserError` when there is one, or no folder."""
+    """Writes a new `ridgeline.yaml`; its path. Raises `UserError` when there is one, or no folder."""
     if not folder.is_dir():
         raise UserError(f"{folder}: no such folder; give the folder of the kernel")
     file = folder / FILE_NAME
@@ -179,7 +179,7 @@ def begin_repository(folder: Path, message: str) -> None:
 
 
 def _git(folder: Path, *arguments: str) -> None:
-    """Raises GitFailed."""
+    """Runs git in the scaffolded folder. Raises GitFailed."""
     argv = ("git", *IDENTITY, "-c", "commit.gpgsign=false", "-c", "core.hooksPath=/dev/null", *arguments)
     result = run(argv, cwd=folder, timeout_s=GIT_S)
     if not result.ok:

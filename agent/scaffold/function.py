@@ -342,7 +342,7 @@ def _say_chosen(shapes: Sequence[ShapePlan]) -> str:
 
 
 def _plan(signature: Signature, root: Path, folder: str, values: Mapping[str, str]) -> tuple[Plan, tuple[str, ...]]:
-    """The plan without shapes, and what to say about compiler and values."""
+    """The plan of a function's harness without shapes, and what to say about compiler and values."""
     if signature.language in INTERPRETED:
         mixes = interpreted.default_mixes(signature.parameters)
         return Plan(signature=signature, root=root, folder=folder, shapes=(), mixes=mixes, values=values,

@@ -149,7 +149,7 @@ def _read_template(name: str) -> str:
 
 
 def _problem(plan: Plan) -> str:
-    """Shapes, arrays and tolerance, as C."""
+    """Shapes, arrays and tolerance of the generated harness, as C source."""
     signature = plan.signature
     functions, rows, structs = [], [], []
     listed = [*signature.arrays, *_result_array(signature)]
@@ -267,7 +267,7 @@ def _bytes(array: Parameter, plan: Plan) -> int:
 
 
 def _values(array: Parameter, plan: Plan) -> str:
-    """Values, low and high."""
+    """The range of an array's values for the generated harness, low and high."""
     low, _, high = plan.values.get(array.name, "").partition(":")
     if high:
         return f"RANGE, {float(low)!r}, {float(high)!r}"
@@ -288,7 +288,7 @@ def _fewest_elements(plan: Plan) -> int:
 
 
 def _call(plan: Plan) -> str:
-    """One call of the function with the harness's arrays."""
+    """The generated harness's one call of the function with its arrays."""
     signature = plan.signature
     lines = [f"/* How {signature.name} is called. Written by `ridgeline init`; yours to edit. */"]
     device = signature.language in ("cuda", "hip")
@@ -343,7 +343,7 @@ def _make_struct(struct: Parameter, plan: Plan) -> Iterator[str]:
 
 
 def _launch(plan: Plan) -> str:
-    """A launch of one thread for each element of the longest array, in blocks of 256."""
+    """The generated launch of one thread for each element of the longest array, in blocks of 256."""
     sizes = plan.signature.sizes
     longest = max(plan.signature.arrays, key=lambda array: len(array.extents), default=None)
     names = longest.extents if longest else sizes
@@ -768,7 +768,7 @@ def _survey(plan: Plan, notes: list[str]) -> Trial:
 
 
 def _without(plan: Plan, labels: Set[str]) -> Plan:
-    """The plan without the shapes of these labels."""
+    """The plan of the harness without the shapes of these labels."""
     return plan.model_copy(update={"shapes": tuple(shape for shape in plan.shapes if shape.label not in labels)})
 
 

@@ -116,7 +116,7 @@ class Plan:
 
 
 def texts(plan: Plan, problem: Problem) -> dict[str, str]:
-    """All files by name."""
+    """All files of a task made of a PyTorch problem, by name."""
     text = problem.text.rstrip() + "\n"
     return {
         ORIGIN_FILE: _origin(plan, problem).model_dump_json(indent=1) + "\n",
@@ -129,7 +129,7 @@ def texts(plan: Plan, problem: Problem) -> dict[str, str]:
 
 
 def _origin(plan: Plan, problem: Problem) -> Origin:
-    """What the folder remembers of the problem."""
+    """What a made task remembers of the PyTorch file that it came from."""
     return Origin(
         format=problem.format,
         name=problem.name,
@@ -413,7 +413,7 @@ def _moved(value, device, dtype):
 
 
 def _making(plan: Plan) -> str:
-    """A function that makes the module for some sizes, once."""
+    """Source of the function of the made reference that makes the PyTorch module for some sizes, once."""
     names = plan.made_with
     parameters = "".join(f", {name}" for name in names)
     update = f"    globals().update({', '.join(f'{name}={name}' for name in names)})\n" if names else ""
@@ -608,7 +608,7 @@ def fixed_buffers(analysis: SourceAnalysis) -> tuple[str, ...]:
 
 
 def arguments(analysis: SourceAnalysis) -> Iterator[Argument]:
-    """Inputs, then the parameters and buffers that the result depends on."""
+    """Arguments of the made kernel: inputs, then the parameters and buffers that the result depends on."""
     base, facts = analysis.base, analysis.facts
     shapes, used_names, buffers = shapes_of(analysis.sized, base), set(analysis.sized.dims), fixed_buffers(analysis)
     numbers = iter(analysis.sized.extents[len(_extents(base)) :])
@@ -652,7 +652,7 @@ def _choose_distribution(tensor: InputFacts, place: int, facts: RunFacts) -> _Di
 
 
 def outputs(analysis: SourceAnalysis, argument_names: set[str]) -> Iterator[Argument]:
-    """What comes out."""
+    """Outputs of the made task."""
     base = analysis.base
     shapes = [*shapes_of(analysis.sized, base)][len(base.inputs) + len(base.state) :]
     names = {*argument_names, *analysis.sized.dims}
@@ -662,7 +662,7 @@ def outputs(analysis: SourceAnalysis, argument_names: set[str]) -> Iterator[Argu
 
 
 def _free(name: str, used_names: set[str]) -> str:
-    """A name for an array that nothing else has."""
+    """A name for an array that nothing else in the task has."""
     plain = re.sub(r"\W", "_", name)
     plain = f"p{plain}" if plain[:1].isdigit() else plain
     while plain in used_names or keyword.iskeyword(plain):
@@ -672,7 +672,7 @@ def _free(name: str, used_names: set[str]) -> str:
 
 
 def notes(source: TorchSource, analysis: SourceAnalysis) -> Iterator[str]:
-    """What was assumed, one line each."""
+    """What was assumed of a PyTorch problem, one line each."""
     facts, sizing = analysis.facts, analysis.sized
     if sizing.dims == {"one": 1}:
         yield "no size of it can be chosen: unseen sizes cannot be tried, so a kernel for this one size alone passes"
@@ -702,7 +702,7 @@ def _find_fixed_extents(analysis: SourceAnalysis) -> Iterator[str]:
 
 
 def _ranges(analysis: SourceAnalysis) -> Iterator[str]:
-    """Where inputs are drawn otherwise than get_inputs() does, or than usual."""
+    """Notes where the made task draws inputs otherwise than get_inputs() does, or than usual."""
     facts = analysis.facts
     if not facts.normal and not facts.inside:
         yield "its result is not finite for N(0,1), nor for what get_inputs() gives: inputs are drawn from (0.1, 1)"
@@ -720,7 +720,7 @@ def _ranges(analysis: SourceAnalysis) -> Iterator[str]:
 
 
 def _constants(analysis: SourceAnalysis) -> Iterator[str]:
-    """Which tensors are no inputs, and why."""
+    """Notes which tensors of the PyTorch problem are no inputs, and why."""
     facts, buffers = analysis.facts, fixed_buffers(analysis)
     if buffers:
         yield f"{', '.join(buffers)}: a constant that the module makes, and so no input: a kernel makes it itself"

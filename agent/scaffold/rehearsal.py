@@ -65,7 +65,7 @@ class Rehearsal(Value):
 
 
 def rehearse(loaded: LoadedContract, limits: Limits, say: Say) -> Rehearsal:
-    """Run everything once. Raises `UserError` naming the contract's field that failed."""
+    """Runs a contract's build, test and benchmark once. Raises `UserError` naming the contract's field that failed."""
     file = loaded.path.name
     with throwaway_ports(loaded) as ports:
         base = ports.workspace.open("none")

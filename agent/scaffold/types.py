@@ -91,7 +91,7 @@ def _layout_of(item: Parameter, kind: tuple[str, int] | None, text: str) -> Layo
 
 
 def _say(item: Parameter, layout: Layout, text: str) -> str:
-    """What it is, why nothing stands for it, and who in the source makes one."""
+    """A complaint about a C type: what it is, why nothing stands for it, and who in the source makes one."""
     name = _element_of(item).split()[-1]
     makers = re.findall(rf"\b{re.escape(name)}\s*\*?\s*(\w+)\s*\(", text)
     hint = f"; {makers[-1]}() gives one" if makers else ""
@@ -99,7 +99,7 @@ def _say(item: Parameter, layout: Layout, text: str) -> str:
 
 
 def _preprocess(plan: Plan) -> str:
-    """The source with everything it includes; empty where that fails."""
+    """The C source with everything it includes; empty where that fails."""
     argv = (plan.compiler, *plan.flags, "-w", "-E", "-P", str(plan.signature.file.resolve()))
     done = run(argv, cwd=plan.root, timeout_s=BUILD_S, output_bytes=MOST_TEXT)
     return done.output if done.ok else ""
@@ -251,7 +251,7 @@ def _value_of(node: ast.expr) -> int:
 
 
 def _merge(layout: Layout) -> Layout:
-    """Neighbours of one kind, without a gap between them, as one field."""
+    """Neighbouring fields of a struct of one kind, without a gap between them, as one field."""
     merged: list[Field] = []
     for item in layout.fields:
         before = merged[-1] if merged else None

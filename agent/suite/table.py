@@ -142,7 +142,7 @@ def summarize_arm(rows: Iterable[Row], arm: str) -> ArmSummary:
 
 
 def _share(counted: Sequence[Row], p: float) -> FastShare:
-    """fast_p: right, and faster than p times; measured, and by lower bounds."""
+    """fast_p of a suite's arm: right, and faster than p times; measured, and by lower bounds."""
     fast = [row for row in counted if row.result == "faster"]
     return FastShare(
         p=p,

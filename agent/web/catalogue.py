@@ -348,7 +348,7 @@ def _change_time_ns(file: Path) -> int:
 
 
 def _beside(paths: Sequence[Path]) -> list[Path]:
-    """Campaigns that a search came upon, and those that have begun beside them since."""
+    """Campaigns that a search found, and those that have begun beside them since."""
     folders = [path for path in paths if campaigns.is_campaign(path)]
     for parent in sorted({path.parent for path in paths if path.parent.parts[-2:] == campaigns.WORKSPACE.parts}):
         folders += [path for path in sorted(parent.glob("*")) if campaigns.is_campaign(path)]

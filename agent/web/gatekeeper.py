@@ -264,7 +264,7 @@ async def _redirect(send: Send, path: str, token: str, *, secure: bool) -> None:
 
 
 def _same(text: str, secret: str) -> bool:
-    """In a time that tells nothing of either, their lengths included."""
+    """Whether two secrets are the same, in a time that reveals nothing of either, their lengths included."""
     return hmac.compare_digest(sha256(text.encode()).digest(), sha256(secret.encode()).digest())
 
 
@@ -311,7 +311,7 @@ async def fields(request: Request) -> dict[str, str]:
 
 
 def words(form: Mapping[str, str], name: str, limit: int = WORDS) -> str:
-    """One line of text for people. Raises Refusal where it is too long."""
+    """One line of text that a form sent, for people. Raises Refusal where it is too long."""
     text = form.get(name, "")
     if len(text) > limit:
         raise Refusal(400, f"{name} is longer than {limit} characters")
@@ -319,6 +319,6 @@ def words(form: Mapping[str, str], name: str, limit: int = WORDS) -> str:
 
 
 def source(form_text: str, before: str) -> str:
-    """An edited file with the line ends that it had: a browser sends CRLF."""
+    """A file edited in the browser, with the line ends that it had: a form sends CRLF."""
     text = form_text.replace("\r\n", "\n").replace("\r", "\n")
     return text.replace("\n", "\r\n") if "\r\n" in before else text

@@ -70,7 +70,7 @@ class Night(Value):
 
 
 def chosen(rows: Sequence[Row], request: ListQuery) -> list[Row]:
-    """The rows that are wanted, in the order that is wanted."""
+    """The rows of the campaign list that filters and order ask for."""
     words = request.words.lower().split()
     matches = [row for row in rows if _in_state(row, request.state) and all(word in _text(row) for word in words)]
     matches.sort(key=lambda row: row.begun, reverse=True)
@@ -80,7 +80,7 @@ def chosen(rows: Sequence[Row], request: ListQuery) -> list[Row]:
 
 
 def night(rows: Sequence[Row], *, hours: int, now: datetime) -> Night:
-    """The campaigns that did something since, or that run or ask now."""
+    """Campaigns of the morning page: those that did something since, or that run or ask now."""
     since = now - timedelta(hours=hours)
     active_rows = [row for row in rows if row.status == "running" or row.waiting or _last_change(row) >= since]
     results = [row.record.result for row in active_rows if row.record and row.record.result]

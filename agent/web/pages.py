@@ -154,17 +154,17 @@ def round_page(catalogue: Catalogue, id: str, number: int) -> str:
 
 
 def message(catalogue: Catalogue, title: str, text: str) -> str:
-    """A page with one thing to say."""
+    """A page of the server with one thing to say."""
     return render("web_message.v1.html", title=title, text=text, **_top(catalogue))
 
 
 def _top(catalogue: Catalogue) -> dict[str, object]:
-    """What the head of every page shows."""
+    """What the head of every page of the server shows."""
     return {"open": catalogue.asking(), "has_fleets": bool(catalogue.fleets)}
 
 
 def _course(record: CampaignRecord) -> dict[str, object]:
-    """What the page says of the campaign as a whole."""
+    """What a campaign's page says of the campaign as a whole."""
     history = record.history
     course = Course()
     for body in record.bodies[:-LOG_LINES]:
@@ -184,7 +184,7 @@ def _course(record: CampaignRecord) -> dict[str, object]:
 
 
 def _rounds(record: CampaignRecord, rounds: Sequence[RoundClosed]) -> dict[str, object]:
-    """One page of its rounds, the newest first."""
+    """One page of a campaign's rounds, the newest first."""
     history = record.history
     if history is None:
         return {"rounds": (), "predicted": "", "costs": ""}
@@ -231,7 +231,7 @@ def waiting(catalogue: Catalogue, choice: Choice | None = None, *, of: str | Non
 
 
 def question(catalogue: Catalogue, id: str, key: str, *, goes_on: bool = False) -> str:
-    """One question with its evidence and its forms. Raises UserError where it is not open."""
+    """The page of one open question with its evidence and its forms. Raises UserError where it is not open."""
     folder = catalogue.folder(id)
     question = find_question(folder, key)
     refuse_late(question)
@@ -273,7 +273,7 @@ def decide(catalogue: Catalogue, id: str, key: str, form: Mapping[str, str], *, 
 def _answer(
     catalogue: Catalogue, id: str, question: Waits, form: Mapping[str, str], *, by: str, reason: str, place: Path
 ) -> Answer:
-    """The answer that a form gives. Raises UserError where it is none."""
+    """The decision that a submitted form gives. Raises UserError where it is none."""
     match form.get("action"):
         case "approve":
             return Answer(yes=True, end=words(form, "end"), round=_round(form), reason=reason, by=by)

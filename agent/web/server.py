@@ -155,7 +155,7 @@ def _queue(app: FastAPI, catalogue: Catalogue, going: Resumer | None) -> None:
 
 
 def _troubles(app: FastAPI, catalogue: Catalogue) -> None:
-    """Every mistake as a page with one sentence, none of which repeats what was asked for."""
+    """Every mistake of a request as a page with one sentence, none of which repeats what was asked for."""
 
     def make_page(title: str, text: str, status: int) -> HTMLResponse:
         return HTMLResponse(pages.message(catalogue, title, text), status)

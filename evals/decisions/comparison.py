@@ -81,7 +81,7 @@ def shipped_recordings() -> list[Path]:
 
 
 def run(order: Order) -> Report:
-    """Raises UserError for what cannot be asked or compared."""
+    """Asks and compares models on recorded decision points. Raises UserError for what cannot be asked or compared."""
     if unknown := [kind for kind in order.kinds if kind not in KINDS]:
         raise UserError(f"--kind: {unknown[0]!r} is unknown; known: {', '.join(KINDS)}")
     if order.repeat < 1:
@@ -180,7 +180,7 @@ def print_report(report: Report, *, html: Path | None, as_json: bool) -> None:
 
 
 def plain(report: Report) -> dict[str, Any]:
-    """The report as JSON."""
+    """The comparison of models as JSON."""
     return {
         "points": report.points,
         "recordings": report.recordings,
@@ -265,7 +265,7 @@ class Bar(Value):
 
 
 def page(report: "Report") -> str:
-    """HTML."""
+    """The comparison of models as HTML."""
     names = [str(scored.contestant) for scored in report.scored]
     points = sorted({point.name: point for scored in report.scored for point in scored.scores}.items())
     return render(

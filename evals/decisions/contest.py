@@ -344,7 +344,7 @@ class Answers:
         return tuple(dict.fromkeys(answer.prompt for answer in self._by_key.values()))
 
     def add(self, answers: Iterable[RecordedAnswer]) -> int:
-        """On the disk before it returns; how many."""
+        """Writes new answers of models to the contest's file, on the disk before it returns; how many were new."""
         new = [answer for answer in answers if self._by_key.get(answer.key) != answer]
         if new:
             self.folder.mkdir(parents=True, exist_ok=True)

@@ -107,7 +107,7 @@ def _read_questions(tape: ModelTape) -> Iterator[tuple[Ask, int, Kind, int]]:
 
 
 def _before(lines: Sequence[Line], round: int) -> History | None:
-    """The campaign as it was when that round began."""
+    """The recorded campaign as it was when that round began."""
     return fold.fold_ledger(tuple(takewhile(lambda line: line.key != f"round-{round}", lines)))
 
 

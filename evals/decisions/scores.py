@@ -303,7 +303,7 @@ class ContestantComparison(Value):
 def compare(
     reference: str, contender: str, kind: str, pairs: Mapping[tuple[str, str], tuple[Score, Score]]
 ) -> ContestantComparison | None:
-    """`pairs`: (recording, point) -> scores of both; None without any."""
+    """Difference of two contestants' scores. `pairs`: (recording, point) -> scores of both; None without any."""
     if not pairs:
         return None
     raw = [row for name in METRICS if (row := _difference(name, pairs)) is not None]

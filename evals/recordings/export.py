@@ -235,7 +235,7 @@ def _hear_campaign(campaign: Path, request: Request, recorded: Sequence[bytes], 
 
 
 def _git(campaign: Path, work: Path, request: Request) -> Answer:
-    """A campaign's repository, or what a recording has of it."""
+    """A campaign's repository as git sees it, or what a recording has of it."""
     if (campaign / WORKSPACE).is_file():
         return playing(Tape(campaign / WORKSPACE, mode="replay"))
     return asking(_workspace(campaign, work, request))
@@ -310,7 +310,7 @@ def _write(
 
 
 def _clean(line: Line, scrub: Scrub) -> Line:
-    """A line of the campaign without names: for what is read of it beside the answers."""
+    """A ledger's line without names of this machine or of people, for what is read of it beside the answers."""
     return Line.model_validate(scrub.value(line.model_dump(mode="json")))
 
 

@@ -115,7 +115,7 @@ def perform(request: Request, ports: Ports, ledger: Path) -> Performance:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Without warnings that were for the people who ran the campaign."""
+    """Runs a replay without warnings that were for the people who ran the campaign."""
     before = logging.root.manager.disable
     logging.disable(logging.WARNING)
     try:
@@ -169,7 +169,7 @@ class ToldWorkspace:
 
 
 def asking(inner: Workspace) -> Answer:
-    """A real workspace as such a function."""
+    """A real workspace, asked as a port is."""
 
     def answer(method: str, arguments: Mapping[str, Any]) -> Any:
         return answer_type(method).dump_python(getattr(inner, method)(**arguments), mode="json")
@@ -178,7 +178,7 @@ def asking(inner: Workspace) -> Answer:
 
 
 def recording(answer: Answer, tape: Tape) -> Answer:
-    """The same, each new question put on a tape with its answer."""
+    """A real workspace whose every new question is put on a tape with its answer."""
 
     def answer_recorded(method: str, arguments: Mapping[str, Any]) -> Any:
         result, name = answer(method, arguments), key(method, arguments)
@@ -190,7 +190,7 @@ def recording(answer: Answer, tape: Tape) -> Answer:
 
 
 def playing(tape: Tape) -> Answer:
-    """Answers of a tape; raises TapeMiss for a question that is not on it."""
+    """A tape's answers in place of a real workspace; raises TapeMiss for a question that is not on it."""
 
     def answer(method: str, arguments: Mapping[str, Any]) -> Any:
         name = key(method, arguments)

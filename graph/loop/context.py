@@ -225,7 +225,7 @@ TREE = "trees/a"
 
 
 def publish(ports: Ports, *, lines: int = 1) -> None:
-    """A round is closed only when its files exist; files are views and are never read back.
+    """Renders a closed round's files; a round is closed only when they exist, and they are never read back.
 
     `lines`: how many the ledger has gained.
     """

@@ -424,7 +424,7 @@ def _require_usable(run: Benchmark | BenchmarkFailed, place: str) -> Benchmark:
 
 
 def _tail(text: str, limit: int = 600) -> str:
-    """The end of a command's words on one line: that is where the reason stands."""
+    """The end of a failed command's words on one line: that is where the reason stands."""
     line = " | ".join(part.strip() for part in text.splitlines() if part.strip())
     return line if len(line) <= limit else f"[{len(line) - limit} characters before] {line[-limit:]}"
 

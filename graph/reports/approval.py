@@ -250,7 +250,7 @@ def _audit(applied: Applied) -> Section:
 
 
 def _cost(now: Cost, history: History) -> Section:
-    """Of the open round and of everything before it."""
+    """Cells of an approval page: cost of the open round and of everything before it."""
     before = total_cost(history) if history.baseline else Cost()
     rows = [
         (
@@ -265,7 +265,7 @@ def _cost(now: Cost, history: History) -> Section:
 
 
 def _counters(hypothesis: Hypothesis, before: Profiled | None, after: Profiled | None) -> str:
-    """What the hypothesis said would be seen, what was, and every other counter."""
+    """Section of an approval page: counters that the hypothesis predicted, what was observed, and every other counter."""
     check = check_prediction(hypothesis.prediction, before, after)
     move = f"{quantity(check.before)} -> {quantity(check.after)}"
     text = f"Predicted: {cell(hypothesis.prediction.counter)} {hypothesis.prediction.direction}; seen: {move}: {check.outcome}."

@@ -61,7 +61,7 @@ def render_changed(history: History, *, worktree: str, tool: str = "ridgeline") 
 
 
 def _living(history: History, worktree: str, tool: str) -> Documents:
-    """The files that grow or follow the state of the campaign."""
+    """Files of the campaign that grow or follow its state."""
     return {
         "manifest.yaml": manifest(history, worktree=worktree),
         "README.md": readme(history, tool=tool),
@@ -139,7 +139,7 @@ def _render_memory(history: History) -> Documents:
 
 
 def _ending(history: History) -> Documents:
-    """The final report with the raw data of the final test; nothing before the end."""
+    """Files of a concluded campaign: the final report with the raw data of the final test; nothing before the end."""
     ended = history.concluded
     if ended is None:
         return {}

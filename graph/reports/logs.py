@@ -355,7 +355,7 @@ def _trend_baseline(history: History, run: Benchmark) -> str:
 
 
 def _trend_row(scoring: Scoring, closed: RoundClosed) -> str:
-    """Without what depends on the rounds before."""
+    """One attempt's row in `performance_trend.md`: what does not depend on the rounds before."""
     run = figures.candidate(closed)
     averages = figures.compute_figures(run.rows, scoring) if run else None
     level = f" ({run.level}, {len(run.rows)} shapes)" if run else ""

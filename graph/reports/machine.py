@@ -29,7 +29,7 @@ UNKNOWN = "UNKNOWN"
 
 
 def bound(history: History) -> str:
-    """Of the shapes together, once the baseline has placed them under the ceilings."""
+    """What bounds the shapes together, once the baseline has placed them under the ceilings."""
     label = bound_of(history.baseline.shapes) if history.baseline else "unknown"
     return UNKNOWN if label == "unknown" else f"{label}-bound"
 
@@ -150,7 +150,7 @@ def resolution(noise: Noise, limits: Limits) -> str:
 
 
 def scatter(noise: Noise) -> str:
-    """How much pairs of identical versions differ."""
+    """How much pairs of identical versions differed in calibration, in words."""
     text = f"{noise.pairs} process pairs of identical versions scatter by {noise.sd:.2%} (engine `{noise.engine}`)"
     if noise.allowance:
         text += (

@@ -38,7 +38,7 @@ Documents = dict[str, str | Artifact]
 
 
 def baseline_files(history: History, baseline: BaselineClosed) -> Documents:
-    """`rounds/round-1/`: the unmodified code."""
+    """Files of `rounds/round-1/`, the round of the unmodified code."""
     files: Documents = {
         "rounds/round-1/summary.md": _baseline_summary(history, baseline),
         "rounds/round-1/artifacts/benchmark.csv": baseline.quick.csv,

@@ -84,7 +84,7 @@ def _match_rules(profiled: Profiled, roofs: Sequence[ShapeRoof]) -> Iterator[Bot
 
 
 def _match_recording(kernel: KernelProfile) -> BottleneckMatch | str:
-    """What the recording of the kernel says, or the words of a class that is no bottleneck by itself."""
+    """What bounds the kernel as a profiler's recording says; None for a class that is no bottleneck by itself."""
     bounded = bound.classify_bound(kernel)
     chain = _chain(bounded)
     if (label := OF_BOUND.get(bounded.bound)) is not None:
@@ -257,7 +257,7 @@ def time_us(row: Row, scoring: Scoring) -> float:
 
 
 def chain(placed: Sequence[PlacedShape], *, bound: RooflineBound, launch_us: float | None) -> tuple[Bottleneck, str]:
-    """The label of the group that has most to gain, and one chain for each group of shapes.
+    """Label of the shape group that has most to gain, and one chain of evidence for each group.
 
     Of shapes that all come near their peaks the label is what bounds most of their time. `launch_us`: calls shorter
     than this may be ruled by a launch; None on a processor, which has none.
@@ -394,7 +394,7 @@ def _trend(points: Sequence[Point], *, cpu: bool) -> tuple[Bottleneck, str] | No
 
 
 def _points(roofs: Sequence[ShapeRoof], rows: Sequence[Row], scoring: Scoring) -> list[Point]:
-    """Work, rate, depth and time of each shape that has them."""
+    """Work, rate, depth and time of each shape that has them, for the class of bottleneck."""
     by_label = {roof.label: roof for roof in roofs}
     points: list[Point] = []
     for row in rows:

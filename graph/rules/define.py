@@ -73,7 +73,7 @@ def parse_instruction(text: str) -> InstructionFields:
 
 
 def parts(slug: str) -> InstructionFields:
-    """The same reading of an operator's slug, so that slug and instruction can be compared."""
+    """Words of an operator's slug or an instruction, read alike so that both can be compared."""
     return parse_instruction(slug.replace("_", " "))
 
 
@@ -384,7 +384,7 @@ def _metric(contract: Contract) -> str:
 
 
 def _clash(contract: InstructionFields, instruction: InstructionFields) -> str:
-    """What the instruction says that the contract's name excludes; empty when they agree."""
+    """What an instruction says that the contract's name excludes; empty when they agree."""
     for mine, theirs in ((contract.operators, instruction.operators), (contract.precisions, instruction.precisions)):
         if mine and theirs and not set(mine) & set(theirs):
             return ", ".join(theirs)

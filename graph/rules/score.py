@@ -129,7 +129,7 @@ def relative_stddev(row: Row, scoring: Scoring) -> float | None:
 
 
 def delta(candidate: Benchmark, best: Benchmark, scoring: Scoring, *, labels: Sequence[str] = ()) -> Delta:
-    """Gain of candidate over best on `labels` (default: the candidate's rows).
+    """Relative gain of candidate over best, from their rows, on `labels` (default: the candidate's rows).
 
     Raises MixedEvidence for different engines, commands or machines, FailedRows, and ScoreError for a missing shape.
     """
@@ -149,7 +149,7 @@ def delta(candidate: Benchmark, best: Benchmark, scoring: Scoring, *, labels: Se
 
 
 def decisive(gains: Sequence[float]) -> float:
-    """One number for several independent gains: none may fall and one must rise."""
+    """One gain that stands for several independent metrics: none may fall and one must rise."""
     return min(gains) if exceeds(-min(gains), 0.0) else max(gains)
 
 

@@ -93,7 +93,7 @@ def _rank_outcome(closed: RoundClosed) -> tuple[bool, float]:
 
 
 def _streak(rounds: Sequence[RoundClosed], limits: Limits) -> list[RoundClosed]:
-    """The regressions in a row at the end, in order."""
+    """The regressions in a row at the end of a campaign's rounds, in order."""
     return list(takewhile(lambda closed: is_regression(closed, limits), reversed(without_edits(rounds))))[::-1]
 
 

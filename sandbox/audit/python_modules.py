@@ -49,7 +49,7 @@ def _under(
 
 
 def _namespace(source: PythonSource, place: ast.expr) -> str:
-    """The module whose dictionary an expression is: `vars(m)`, `m.__dict__`, `sys.modules`; empty for any other."""
+    """The module whose dictionary a Python expression is: `vars(m)`, `m.__dict__`, `sys.modules`; empty for any other."""
     if isinstance(place, ast.Name):
         bound = source.binding(place, place.id)
         place = bound if isinstance(bound, ast.expr) else place

@@ -129,7 +129,7 @@ def _registering(source: PythonSource, call: ast.Call, name: str) -> bool:
 
 
 def _ending(source: PythonSource, call: ast.Call, name: str) -> Iterator[Hit]:
-    """Ends itself with success, or others."""
+    """Findings of a candidate that ends itself with success, or other processes."""
     status = call.args[0] if call.args else None
     failed = isinstance(status, ast.Constant) and isinstance(status.value, int) and status.value != 0
     if (name == "os._exit" and not failed) or EXEC.fullmatch(name):
@@ -158,7 +158,7 @@ def _someone_else(source: PythonSource, who: ast.expr | None) -> bool:
 
 
 def _asking(source: PythonSource, call: ast.Call, name: str) -> Iterator[Hit]:
-    """Environment variables that say what the run is for, and whether the call is captured."""
+    """Findings of a candidate that reads environment variables that say what the run is for."""
     if name in {"os.getenv", "os.environ.get", "os.environ.pop", "os.environ.__contains__"} and call.args:
         variable = source.constant(call.args[0])
         if variable is None or TESTING.search(variable):
@@ -192,7 +192,7 @@ def _member(source: PythonSource, around: ast.AST | None) -> str | None:
 
 
 def _reporting(source: PythonSource, call: ast.Call) -> Iterator[Hit]:
-    """Prints, or writes to a channel, words that stand in a benchmark's report."""
+    """Findings of a candidate that prints words that stand in a benchmark's report."""
     called = source.dotted(call.func) or (call.func.id if isinstance(call.func, ast.Name) else "")
     writes = called in {"print", "os.write", "sys.stdout.write", "sys.stderr.write"}
     texts = (n.value for arg in call.args for n in ast.walk(arg) if isinstance(n, ast.Constant))

@@ -63,7 +63,7 @@ def _reduced_flag(target: ast.expr) -> bool:
 
 
 def _narrows(source: PythonSource, call: ast.Call, name: str, method: str, dtype: str) -> bool:
-    """A cast to fewer bits than the data has, or a product that is asked for in less."""
+    """Finding of a cast to fewer bits than the data has, or of a product that is asked for in less."""
     if width(dtype) <= 16:
         return any(_eight(source.dotted(arg)) for arg in call.args) and method in {"to", "type", "astype"}
     arguments = [*call.args, *(keyword.value for keyword in call.keywords)]
@@ -93,7 +93,7 @@ def _eight(name: str) -> bool:
 
 
 def _streams(source: PythonSource) -> Iterator[Hit]:
-    """A stream in a function, or kept by a file, where nothing waits for it."""
+    """Finding of a CUDA stream in a function, or kept by a file, where nothing waits for it."""
     for call in source.calls:
         if not STREAMS.fullmatch(source.dotted(call.func)):
             continue
@@ -106,7 +106,7 @@ def _streams(source: PythonSource) -> Iterator[Hit]:
 
 
 def _returns(source: PythonSource, function: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[Hit]:
-    """What a function gives back without having computed it."""
+    """Finding of a function that gives back what it has not computed."""
     if _is_kernel(source, function):
         return
     touched = _written_names(function)
@@ -187,7 +187,7 @@ def _early(node: ast.If) -> bool:
 
 
 def _sizes(test: ast.expr) -> bool:
-    """A size or shape against a number that is not a border case."""
+    """Finding of a size or shape that is compared with a number that is no border case."""
     sized = any(isinstance(n, ast.Attribute) and n.attr in {"shape", "numel", "size", "stride"} for n in ast.walk(test))
     uses_size_name = any(
         isinstance(n, ast.Name) and re.fullmatch(r"[MNKBn]|n_\w+|num\w*|size|rows|cols", n.id) for n in ast.walk(test)

@@ -142,7 +142,7 @@ def decide(
     allowed: Collection[str] | None = None,
     floor: Floor | None = None,
 ) -> CardState:
-    """One card's state from its samples, in the order of time.
+    """One card's state (idle, or why not) from its samples, in the order of time.
 
     Idle needs utilization and at least one more signal to say so, and none to object. `allowed`: names of processes
     that do not count, default those of the settings; `floor`: the least that was seen of this card while idle.
@@ -428,7 +428,7 @@ def without_own_use(sample: CardSample, own_pids: Collection[int], *, after: boo
 
 
 def judge(samples: Sequence[CardSample], settings: GateSettings, *, floor: Floor | None = None) -> CardVerdict:
-    """One card from its samples, shown with the most it took in any. Own process excluded."""
+    """One card's idle state from its samples, shown with the most it took in any. Own process excluded."""
     state = decide(samples, settings=settings, own_pids=(os.getpid(),), floor=floor)
     most = {name: max(values) for name in PEAKS if (values := _values_of(samples, name))}
     return CardVerdict(card=samples[-1].model_copy(update=most), state=state.state, reasons=state.reasons)

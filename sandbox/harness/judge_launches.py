@@ -114,7 +114,7 @@ def _grid(grid: Any, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any
 
 
 def _plain(value: Any) -> bool:
-    """Whether an argument has no code of the candidate's: it is a value, a tensor, or a thing of Triton's own."""
+    """Whether a launch's argument has no code of the candidate's: it is a value, a tensor, or a thing of Triton's own."""
     kind = type(value)
     if isinstance(value, tuple | list) and kind.__len__ in (tuple.__len__, list.__len__):
         return all(map(_plain, value))

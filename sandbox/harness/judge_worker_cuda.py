@@ -214,7 +214,7 @@ class Device:
         return memory
 
     def bind(self, slot: int, memory: mmap.mmap, layout: dict[str, Any], wrap: Callable[..., Any]) -> Any:
-        """The arrays by name, for each placement, as the candidate's language has them. A slot may be given anew."""
+        """In a CUDA worker: the arrays on the card by name, for each placement, as the candidate's language has them."""
         if slot in self._places:
             self._places.pop(slot).close()
         place = self._places[slot] = Place(self, memory, layout)

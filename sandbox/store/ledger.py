@@ -141,7 +141,7 @@ class JsonlLedger:
         return self._lines
 
     def _put_back(self, foreign: bytes) -> None:
-        """Write what this process knows; what stood there is kept beside it."""
+        """Write the ledger's lines that this process knows; what another program left there is kept beside it."""
         assert self._whole_lines is not None
         number = 1
         while (aside := self._path.with_name(f"{self._path.name}.foreign-{number}")).exists():
@@ -198,7 +198,7 @@ class LedgerHead:
         )
 
     def announce(self, lines: tuple[Line, ...], *, added: int) -> None:
-        """These lines will stand there, the last of them `added` now; killed between, either end is the true one."""
+        """Notes outside the ledger how its lines will end, the last of them `added` now; killed between, either end is the true one."""
         ends = [line.sha256 for line in lines[-added - 1 :]] if len(lines) > added else [FIRST, lines[-1].sha256]
         write_whole(
             self.path,

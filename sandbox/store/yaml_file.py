@@ -58,7 +58,7 @@ class _Loader(yaml.SafeLoader):
 
 
 def document(file: Path, *, empty: str) -> dict[str, object]:
-    """The file's fields. `empty` is the mend for a file that holds nothing. Raises `NotReadable`."""
+    """Fields of a YAML file. `empty` is the mend for a file that holds nothing. Raises `NotReadable`."""
     try:
         content = yaml.load(file.read_text(encoding="utf-8"), Loader=_Loader)
     except UnicodeDecodeError as error:

@@ -71,7 +71,7 @@ def parse_list(text: str) -> frozenset[int]:
 
 
 def ticks(cores: Collection[int]) -> Ticks | None:
-    """The counters now; None where the kernel gives none."""
+    """The processor's tick counters of these cores now; None where the kernel gives none."""
     try:
         return parse_stat(_text(f"{PROC}/stat"), cores)
     except OSError:

@@ -167,7 +167,7 @@ class Unreadable(Exception):
 
 
 def wrong(rule: Correctness, *, csv_data: bytes | None, output: str) -> str | None:
-    """What breaks the rule, in a sentence; None when every number obeys it.
+    """What a number of the check breaks of its rule, in a sentence; None when every one obeys.
 
     `csv_data` is the file the test was given as `{csv}`, None when it has no such placeholder or wrote nothing; without
     it, `<column>=<number>` or `<column>: <number>` is looked for in the output. Raises `Unreadable` when there is no

@@ -291,7 +291,7 @@ def fill(argv: tuple[str, ...], values: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def tail(text: str, limit: int = TAIL) -> str:
-    """The end of a text, with what was left out stated."""
+    """The end of a command's output, with what was left out stated."""
     return text if len(text) <= limit else f"... {len(text) - limit} characters left out ...\n{text[-limit:]}"
 
 

@@ -52,7 +52,7 @@ def stream(changes: Mapping[str, Change], *, parent: str, ref: str, author: str,
 
 
 def grown(answers: bytes, changes: Mapping[str, Change]) -> NewCommit:
-    """What git answered to the stream of these changes."""
+    """What git answered to the stream of changes that makes a commit."""
     commit, tree, *blobs = answers.decode().splitlines()
     paths = (path for path, change in changes.items() if change is not None)
     return NewCommit(commit=commit, tree=tree.split()[2], blobs=dict(zip(paths, blobs, strict=True)))

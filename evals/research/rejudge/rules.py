@@ -43,7 +43,7 @@ class Rule(Value):
 
 
 def preset(name: str, description: str, limits: Limits) -> Rule:
-    """A preset of Ridgeline, or any limits."""
+    """A rule that judges as a preset of Ridgeline, or with any limits, does."""
     return Rule(name=name, description=description, decide=lambda case: _by_policy(case, limits))
 
 
@@ -202,7 +202,7 @@ def _supply_usual(case: Case, label: str) -> float:
 
 
 def _row(row: Row, process: Process, side: Side, scoring: Scoring, usual: float) -> Row:
-    """A recorded row of the best version as that process saw that side of it."""
+    """A recorded benchmark row of the best version as that process saw that side of it."""
     faster = usual / process.mean(side, row.label)
     factor = faster if higher_wins(scoring) else 1 / faster
     rated = {*scoring.primary_metric, scoring.forward, scoring.backward}

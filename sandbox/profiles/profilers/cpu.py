@@ -289,7 +289,7 @@ def find_timed_lines(texts: Mapping[str, str], function: str | None) -> dict[str
 def parse_remarks(
     output: str, sources: Iterable[str], lines: Mapping[str, Sequence[range]] = MappingProxyType({})
 ) -> tuple[tuple[Named, ...], tuple[str, ...]]:
-    """Counters of loops by place in the kernel's own files, and the distinct remarks on loops that stayed scalar.
+    """Counters of loops by place in the kernel's own files, out of gcc's remarks, and those on loops that stayed scalar.
 
     A loop that was vectorized for any of its versions counts as vectorized. Both are empty without any remark. `lines`:
     which lines of a file count, where not all do. A path may lead through other folders, as an included file's does.

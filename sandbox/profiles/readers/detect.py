@@ -102,7 +102,7 @@ def _table(path: Path) -> Reader | None:
 
 
 def _archive(path: Path) -> Recordings:
-    """What the archive holds; files are named as if it were a folder."""
+    """Recordings in an archive of profiler files, read as if it were a folder."""
     with files.unpack(path) as folder:
 
         def restore_path(text: str) -> str:

@@ -380,7 +380,7 @@ def resources(kernel: KernelCalls, recording: Recording) -> tuple[ProfileNumber,
 def residency(
     kernel: KernelCalls, arch: str | None, units: float | None
 ) -> tuple[tuple[ProfileNumber, ...], Limiter | None]:
-    """Theoretical occupancy by the architecture's own constants, how often the grid fills the GPU, and the limiter.
+    """A kernel's theoretical occupancy by its GPU's own constants, how often the grid fills the GPU, and the limiter.
 
     Nothing where the architecture, the registers or the block are not known.
     """
