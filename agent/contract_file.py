@@ -77,7 +77,11 @@ def load(path: Path) -> LoadedContract:
         problems.extend(line for line in explain_errors(error) if line.split(":")[0] not in fields_of_lines(problems))
         raise UserErrors([f"{file.name}: {line}" for line in problems]) from None
     contract = _take_weights(contract, file.parent)
-    problems = [*_find_unmatched_globs(contract, file.parent), *_programs(contract, file.parent), *_formulas(contract)]
+    problems = [
+        *_find_unmatched_globs(contract, file.parent),
+        *_list_missing_programs(contract, file.parent),
+        *_formulas(contract),
+    ]
     problems += _wikis(contract, file.parent)
     problems += _find_marked_places(contract, file.parent)
     problems += _find_undefined_function(contract, file.parent)
@@ -323,7 +327,7 @@ def _find_marked_places(contract: Contract, root: Path) -> Iterator[str]:
                 yield f"{file.relative_to(root)}:{number}: is not filled in: {what}; write it, and remove the mark"
 
 
-def _programs(contract: Contract, root: Path) -> Iterator[str]:
+def _list_missing_programs(contract: Contract, root: Path) -> Iterator[str]:
     """A complaint for each program of a contract's commands that is not installed."""
     commands = [(name, getattr(contract, name)) for name in COMMANDS]
     commands.append(("rebuild.command", contract.rebuild.command))
@@ -336,14 +340,14 @@ def _programs(contract: Contract, root: Path) -> Iterator[str]:
         if not argv or argv[0] == OURSELVES:
             continue
         if _exists(argv[0], root):
-            yield from _script(name, argv, root)
+            yield from _find_missing_script(name, argv, root)
             continue
         if built and "/" in argv[0] and not argv[0].startswith("/") and not SCRIPT.search(argv[0]):
             continue  # a program that the build makes; a script is never one
         yield f"{name}: program {argv[0]!r} not found; install it, or give a path inside {root}"
 
 
-def _script(name: str, argv: tuple[str, ...], root: Path) -> Iterator[str]:
+def _find_missing_script(name: str, argv: tuple[str, ...], root: Path) -> Iterator[str]:
     """A complaint where a contract's command gives an interpreter a script that does not exist."""
     interpreted = INTERPRETER.fullmatch(Path(argv[0]).name) and len(argv) > 1 and SCRIPT.search(argv[1])
     if interpreted and not (root / argv[1]).is_file():

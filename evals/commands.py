@@ -56,7 +56,7 @@ def demo(
 ) -> None:
     """A whole campaign with nothing to configure. Optimizes a naive C kernel on this machine's processor."""
     from ridgeline.agent import console
-    from ridgeline.agent.cli.campaign import launch, resolve_settings, tell, thinker
+    from ridgeline.agent.cli.campaign import launch, print_outcome, resolve_settings, thinker
     from ridgeline.agent.contract_file import load
     from ridgeline.agent.scaffold.contract import copy
 
@@ -77,6 +77,6 @@ def demo(
         " interrupt with Ctrl-C, go on with `ridgeline resume`"
     )
     outcome = launch(loaded, settings=settings, planner=planner_name, model=mind)
-    tell(outcome, as_json=as_json)
+    print_outcome(outcome, as_json=as_json)
     if not as_json and outcome.best_commit:
         console.say(f"\nsee it:    git -C {folder} log --oneline {outcome.branch}")

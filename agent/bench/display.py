@@ -193,14 +193,14 @@ def draw(path: Path, outcome: CourseOutcome, answer: Answer) -> None:
         _twins(left, twins)
     else:
         left = axes = figure.subplots()
-    _pairs(axes, pair_gains, outcome, COLORS[answer.verdict])
-    _bounds(axes, outcome, COLORS[answer.verdict], low=low, high=high)
+    _draw_pairs(axes, pair_gains, outcome, COLORS[answer.verdict])
+    _draw_bounds(axes, outcome, COLORS[answer.verdict], low=low, high=high)
     for panel in {left, axes}:
-        _frame(panel, outcome)
+        _draw_frame(panel, outcome)
     left.set_ylim(low, high)
     left.set_ylabel("B faster than A by (t_A / t_B - 1)")
     axes.set_xlabel("pairs of A against B")
-    _words(figure, answer)
+    _write_legend(figure, answer)
     figure.savefig(path, format=path.suffix[1:], metadata={"Title": answer.sentence})
 
 
@@ -228,7 +228,7 @@ def _twins(axes: "Axes", twins: list[float]) -> None:
     axes.set_xlabel("pairs of A against itself")
 
 
-def _pairs(axes: "Axes", pair_gains: list[float], outcome: CourseOutcome, color: str) -> None:
+def _draw_pairs(axes: "Axes", pair_gains: list[float], outcome: CourseOutcome, color: str) -> None:
     """Draws the pairs of a comparison. Points: gain of each pair in per cent; line: the mean up to it."""
     numbers = range(1, len(pair_gains) + 1)
     axes.scatter(
@@ -239,7 +239,7 @@ def _pairs(axes: "Axes", pair_gains: list[float], outcome: CourseOutcome, color:
     axes.set_xlim(0.4, max(len(pair_gains), 2) * 1.16 + 0.4)
 
 
-def _bounds(axes: "Axes", outcome: CourseOutcome, color: str, *, low: float, high: float) -> None:
+def _draw_bounds(axes: "Axes", outcome: CourseOutcome, color: str, *, low: float, high: float) -> None:
     """The band of all looks, cut where it leaves the picture, and the last look in numbers."""
     if not outcome.looks:
         return
@@ -262,7 +262,7 @@ def _bounds(axes: "Axes", outcome: CourseOutcome, color: str, *, low: float, hig
         axes.text(place, _percent(value), text, color=color, fontsize=9, fontweight=weight, va="center")
 
 
-def _frame(axes: "Axes", outcome: CourseOutcome) -> None:
+def _draw_frame(axes: "Axes", outcome: CourseOutcome) -> None:
     """Zero, the gain that is required, grid and ticks."""
     from matplotlib.ticker import FuncFormatter, MaxNLocator
 
@@ -278,7 +278,7 @@ def _frame(axes: "Axes", outcome: CourseOutcome) -> None:
         axes.spines[side].set_visible(False)
 
 
-def _words(figure: "Figure", answer: Answer) -> None:
+def _write_legend(figure: "Figure", answer: Answer) -> None:
     """Draws the claim and both sides' names above the picture, the legend below."""
     who = f"A: {_short(answer.a)}\nB: {_short(answer.b)}"
     sentence = "\n".join(textwrap.wrap(answer.sentence, LINE))

@@ -209,7 +209,7 @@ class Side(Value):
 
 def read_sides(a: str, b: str, here: Path) -> tuple[Side, Side]:
     """Both words. Raises UserError, one line, for one that is nothing or several things, and for a mixture."""
-    side_a, side_b = _side("A", a, here), _side("B", b, here)
+    side_a, side_b = _parse_side("A", a, here), _parse_side("B", b, here)
     if (side_a.kind == "command") != (side_b.kind == "command"):
         raise UserError(
             f"A is a {side_a.kind} and B is a {side_b.kind}: they would be timed in two ways, and are never compared;"
@@ -218,7 +218,7 @@ def read_sides(a: str, b: str, here: Path) -> tuple[Side, Side]:
     return side_a, side_b
 
 
-def _side(name: Literal["A", "B"], word: str, here: Path) -> Side:
+def _parse_side(name: Literal["A", "B"], word: str, here: Path) -> Side:
     """Side A or B of `bench` from one word. Raises UserError for one that is nothing, or several things."""
     prefix, colon, rest = word.partition(":")
     if colon and prefix in PREFIXES:
@@ -236,7 +236,7 @@ def _side(name: Literal["A", "B"], word: str, here: Path) -> Side:
     return Side(name=name, kind=kinds[0], text=word)
 
 
-def _runs(text: str, here: Path) -> bool:
+def _is_program(text: str, here: Path) -> bool:
     """Whether the first word of a side of `bench` is a program that can be run."""
     program = first_line(text)
     if "/" in program:
@@ -259,7 +259,11 @@ def _is_commit(text: str, here: Path) -> bool:
     return revision(text, here) is not None
 
 
-_READINGS: dict[Kind, Callable[[str, Path], bool]] = {"command": _runs, "folder": _is_folder, "commit": _is_commit}
+_READINGS: dict[Kind, Callable[[str, Path], bool]] = {
+    "command": _is_program,
+    "folder": _is_folder,
+    "commit": _is_commit,
+}
 
 
 def _out_of_place(kind: Kind, here: Path) -> bool:

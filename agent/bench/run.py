@@ -56,7 +56,7 @@ def compare_versions(request: Request, here: Path) -> Answer:
             about = lab.about
             result = answer(outcome, about, bench_settings).model_copy(update={"gate": judge.judge(outcome, about)})
             if request.raw:
-                result = _with_raw(request.raw, outcome, result, bench_settings, lab)
+                result = _store_raw_timings(request.raw, outcome, result, bench_settings, lab)
     except KeyboardInterrupt:
         raise UserError("interrupted before anything was timed", INTERRUPTED) from None
     except (MixedEvidence, PairedError) as error:
@@ -190,7 +190,7 @@ def make_bench_settings(request: Request, contract: tuple[settings.Layer, ...], 
     )
 
 
-def _with_raw(path: Path, outcome: CourseOutcome, result: Answer, request: BenchSettings, lab: Lab) -> Answer:
+def _store_raw_timings(path: Path, outcome: CourseOutcome, result: Answer, request: BenchSettings, lab: Lab) -> Answer:
     """The answer with the path of its file, or with why it could not be written: everything to judge again from."""
     written = result.model_copy(update={"raw": str(path)})
     document = {

@@ -60,7 +60,7 @@ class DecidedAlready(UserError):
     """Somebody else's answer came first."""
 
 
-def overdue(request: ApprovalRequest, now: datetime) -> bool:
+def is_overdue(request: ApprovalRequest, now: datetime) -> bool:
     """Whether nobody answered a request in time and the campaign's policy decides it, as soon as it goes on."""
     if not request.hours or request.late == "hold":
         return False
@@ -91,7 +91,7 @@ class ApprovalFiles:
             self._ask(request)
             if self._stop.stop_requested(request.round) and not (is_new and request.gate == "change"):
                 self._decide_by_policy(request, "reject", "the campaign was asked to stop before anybody decided")
-            elif overdue(request, self._now()):
+            elif is_overdue(request, self._now()):
                 choice: Literal["approve", "reject"] = "approve" if request.late == "accept" else "reject"
                 self._decide_by_policy(request, choice, f"nobody decided within {request.hours:g} h")
             else:
@@ -166,7 +166,7 @@ class ApprovalFiles:
 
     def _diffs(self, request: ApprovalRequest) -> list[tuple[str, str]]:
         """What was changed, by heading: of every measured change that the question is about."""
-        diffs = [(f"Change of round {option.round}, {whose(option)}", option.diff) for option in request.options]
+        diffs = [(f"Change of round {option.round}, {name_author(option)}", option.diff) for option in request.options]
         diffs = diffs or [("Change", request.diff)]
         store = self._artifacts
         return [(heading, store.get(diff).decode(errors="replace")) for heading, diff in diffs if diff and store]
@@ -215,7 +215,7 @@ class ApprovalFiles:
         return self.folder / f"{key}{kind}"
 
 
-def whose(option: Option) -> str:
+def name_author(option: Option) -> str:
     """Who made one of several measured changes of an approval: a person who edited, or the planner."""
     return f"edited by {option.author}" if option.author else "the planner's own"
 

@@ -19,7 +19,7 @@ from ridgeline.agent.campaign.approvals import (
     find_unused_decision,
 )
 from ridgeline.agent.campaign.device_host import machine_of
-from ridgeline.agent.campaign.notify import hook
+from ridgeline.agent.campaign.notify import find_hook
 from ridgeline.agent.campaign.state_files import read_manifest, write_manifest
 from ridgeline.agent.errors import UserError, UserErrors
 from ridgeline.agent.providers.base import plain
@@ -186,7 +186,7 @@ def _tell(campaign: Path, question: Waits, decision: Decision, *, goes_on: bool)
     """Whoever is notified of the campaign. The decision is stored, whatever becomes of this."""
     place = f" of round {question.request.round}" if question.request.round else ""
     try:
-        hook(campaign).tell(
+        find_hook(campaign).tell(
             "decided",
             round=question.request.round,
             said=f"{question.request.gate}{place}: {describe_decision(decision)}",

@@ -53,7 +53,7 @@ def require_address(text: str, origin: str) -> None:
                 f"{origin}: mailto: this machine has no sendmail; export {SMTP}=smtp://user:password@host:587"
             )
         return
-    url = urlsplit(_ntfy(place) if kind == "ntfy" else place)
+    url = urlsplit(_make_ntfy_address(place) if kind == "ntfy" else place)
     if url.scheme not in ("http", "https") or not url.hostname or not url.path.strip("/"):
         example = (
             "ntfy:my-topic or ntfy:https://host/my-topic" if kind == "ntfy" else "slack:https://hooks.slack.com/..."
@@ -64,7 +64,11 @@ def require_address(text: str, origin: str) -> None:
 def hide_secret(text: str) -> str:
     """An address, for people: what may be a secret is left out."""
     kind, _, place = text.partition(":")
-    return text if kind == "mailto" else f"{kind} at {urlsplit(_ntfy(place) if kind == 'ntfy' else place).hostname}"
+    return (
+        text
+        if kind == "mailto"
+        else f"{kind} at {urlsplit(_make_ntfy_address(place) if kind == 'ntfy' else place).hostname}"
+    )
 
 
 def deliver(address: str, event: Mapping[str, Any]) -> None:
@@ -92,7 +96,7 @@ def text_of(event: Mapping[str, Any]) -> str:
 
 def _to_ntfy(place: str, event: Mapping[str, Any]) -> None:
     """As JSON, the one form in which ntfy takes any letter."""
-    url = urlsplit(_ntfy(place))
+    url = urlsplit(_make_ntfy_address(place))
     message = {
         "topic": url.path.strip("/"),
         "title": event["title"],
@@ -148,7 +152,7 @@ def _post(url: str, message: Mapping[str, Any], *, user: str | None = None, pass
         answer.read(1000)
 
 
-def _ntfy(place: str) -> str:
+def _make_ntfy_address(place: str) -> str:
     """The address of an ntfy topic; a bare topic is one of ntfy.sh."""
     return place if "://" in place else NTFY + place
 

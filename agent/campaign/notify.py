@@ -98,7 +98,7 @@ class Hook:
         """What went wrong; empty when nothing did."""
         fields: dict[str, object] = {
             "link": link(self._campaign),
-            **{name: _safe(value) for name, value in about.items()},
+            **{name: _clean_text(value) for name, value in about.items()},
             "event": kind,
             "campaign": self._campaign.name,
             "dir": str(self._campaign),
@@ -161,14 +161,14 @@ def allow(argv: Sequence[str]) -> None:
         raise UserError(f"--notify: {place}: {error.strerror}; export {VARIABLE} instead") from None
 
 
-def keep(campaign: Path, argv: Sequence[str]) -> None:
+def store_command(campaign: Path, argv: Sequence[str]) -> None:
     """Keeps the campaign's own notification command in its folder, for when it is resumed."""
     if argv:
         write_whole(campaign / FILE, json.dumps({"command": list(argv)}).encode() + b"\n")
         (campaign / FILE).chmod(0o600)  # an address may be all that is needed to write there
 
 
-def hook(campaign: Path, environment: Mapping[str, str] | None = None) -> Hook:
+def find_hook(campaign: Path, environment: Mapping[str, str] | None = None) -> Hook:
     """The notification command: the campaign's own, else the user's for all campaigns (`RIDGELINE_NOTIFY`).
 
     The campaign's own is left alone where this user did not give it on this machine: folders of campaigns are copied.
@@ -230,6 +230,6 @@ def _title(about: Mapping[str, object]) -> str:
             return "Ridgeline: a test"
 
 
-def _safe(value: object) -> object:
+def _clean_text(value: object) -> object:
     """Text of a notification without control characters: it may come from a model or a provider."""
     return redact(value, limit=LONGEST) if isinstance(value, str) else value

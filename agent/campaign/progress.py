@@ -14,7 +14,7 @@ from pydantic import Field
 
 from ridgeline.agent.campaign.approvals import find_open_page, question_of
 from ridgeline.agent.campaign.folders import link
-from ridgeline.agent.campaign.notify import hook
+from ridgeline.agent.campaign.notify import find_hook
 from ridgeline.agent.console import defuse, note
 from ridgeline.graph.errors import DiskFull
 from ridgeline.graph.ports import Ports
@@ -161,7 +161,7 @@ class StatusView:
         self._folder = campaign_dir
         self._ports = ports
         self._progress = progress
-        self._hook = hook(campaign_dir)
+        self._hook = find_hook(campaign_dir)
         self._line_count = 0
         self._now: dict[str, Any] = {"phase": "start", "round": 0, "detail": ""}
         self._tell()  # a resumed campaign first says what has been, and notifies nobody of it

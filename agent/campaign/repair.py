@@ -96,7 +96,7 @@ def repair(campaign: Path, say: Callable[[str], None]) -> tuple[str, ...]:
         if any(damage.file == MIRROR and not damage.mend for damage in find_damage(campaign)):
             _set_aside(campaign / MIRROR, tell)
             tell(f"{MIRROR}: the next resume makes it again from your repository")
-        if tail_lost or not _is_database(campaign / CHECKPOINTS):
+        if tail_lost or not _is_checkpoint_database(campaign / CHECKPOINTS):
             _set_aside(campaign / CHECKPOINTS, tell)
         if tail_lost and (campaign / BASE).is_file() and (campaign / folders.REQUEST).is_file():
             before = verify(campaign / folders.LEDGER).lines
@@ -108,7 +108,7 @@ def repair(campaign: Path, say: Callable[[str], None]) -> tuple[str, ...]:
         history = read_history(campaign)
         if history is not None:
             _restore_artifacts(campaign, history, tell)
-            _render(campaign, history, tell)
+            _render_stale_views(campaign, history, tell)
         if any(damage.file == folders.STATUS for damage in find_damage(campaign)):
             state = "concluded" if history is not None and history.concluded is not None else "stopped"
             overwrite(campaign / folders.STATUS, f'{{"status": "{state}"}}'.encode())
@@ -241,7 +241,7 @@ def _drop_bad_answers(campaign: Path, tell: Callable[[str], None]) -> None:
     tell(f"{TAPE}: {len(lines) - len(sound)} of {len(lines)} lines hold no answer and are left out")
 
 
-def _is_database(path: Path) -> bool:
+def _is_checkpoint_database(path: Path) -> bool:
     """Whether SQLite can read a campaign's checkpoint file; a file that is not there is none yet."""
     if not path.is_file():
         return True
@@ -309,7 +309,7 @@ def _is_stale(campaign: Path, name: str, content: str | Artifact, store: Artifac
     return not present.startswith(data) if name.startswith(f"{APPEND_ONLY}/") else present != data
 
 
-def _render(campaign: Path, history: History, tell: Callable[[str], None]) -> None:
+def _render_stale_views(campaign: Path, history: History, tell: Callable[[str], None]) -> None:
     """Writes anew every view of the ledger (rounds, logs, report) that does not say what the ledger says."""
     stale = _find_stale(campaign, history)
     documents = render_all(history, worktree=TREE)

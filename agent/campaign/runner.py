@@ -19,7 +19,7 @@ from ridgeline.agent.campaign.approvals import find_open_page
 from ridgeline.agent.campaign.checkpoints import Checkpoints, open_checkpoints
 from ridgeline.agent.campaign.device_host import machine_of
 from ridgeline.agent.campaign.notify import FILE as NOTIFIED
-from ridgeline.agent.campaign.notify import keep
+from ridgeline.agent.campaign.notify import store_command
 from ridgeline.agent.campaign.progress import NoView, Outcome, Progress, Resolution, Status, StatusView
 from ridgeline.agent.campaign.state_files import BASE, Manifest, read_manifest, require_whole, write_manifest
 from ridgeline.agent.campaign.tape import Tape, TapeMiss, tape_port
@@ -270,7 +270,7 @@ def start(start_request: StartRequest, *, recording: Path | None = None) -> Outc
                 recording=recording.resolve() if recording else None,
             )
             original = _read_request(recording) if recording else None
-            champions = original.champions if original else _remember(start_request, request, repository)
+            champions = original.champions if original else _list_past_champions(start_request, request, repository)
             request = request.model_copy(
                 update={
                     "champions": champions,
@@ -305,7 +305,7 @@ def read_campaign(campaign_dir: Path) -> Origin:
     manifest = read_manifest(campaign_dir)
     return Origin(
         place=Place(
-            repository=_repository(campaign_dir, Path(manifest.repository)),
+            repository=_find_repository(campaign_dir, Path(manifest.repository)),
             contract_dir=PurePosixPath(manifest.contract_dir),
             campaign_dir=campaign_dir,
             recording=Path(manifest.recording) if manifest.recording else None,
@@ -487,7 +487,7 @@ def _request(request: StartRequest, created: str, contract_path: str) -> Request
     )
 
 
-def _remember(start_request: StartRequest, request: Request, repository: Path) -> tuple[Champion, ...]:
+def _list_past_champions(start_request: StartRequest, request: Request, repository: Path) -> tuple[Champion, ...]:
     """Champions of earlier campaigns for a warm start, each described in a line; none without one."""
     if not request.limits.warm_start:
         return ()
@@ -567,7 +567,7 @@ def _write_request(place: Place, request: Request, start_request: StartRequest) 
     """Make the folder with what a resume needs: the request, where it came from, who is notified."""
     make_folder(place.campaign_dir)
     make_folders(place.campaign_dir)
-    keep(place.campaign_dir, start_request.notify)
+    store_command(place.campaign_dir, start_request.notify)
     manifest = Manifest(
         repository=str(place.repository),
         contract_dir=str(place.contract_dir),
@@ -584,7 +584,7 @@ def _read_request(recording: Path) -> Request:
     return read_manifest(recording).request
 
 
-def _repository(campaign_dir: Path, original: Path) -> Path:
+def _find_repository(campaign_dir: Path, original: Path) -> Path:
     """The repository that the campaign's folder lies in now, if it is the campaign's; else the one it began in.
 
     So a repository that was copied whole, campaigns and all, is the one that its copy goes on in.

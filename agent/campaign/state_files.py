@@ -138,10 +138,10 @@ def _find_contents(campaign: Path) -> Iterator[Damage]:
     checked = verify(campaign / folders.LEDGER)
     if checked.ok and checked.problem:
         yield Damage(file=folders.LEDGER, problem="its last line is torn", mend="", blocks=False)
-    yield from _find_manifest(campaign, history)
+    yield from _find_manifest_damage(campaign, history)
     yield from _find_base(campaign, history)
-    yield from _find_tape(campaign)
-    yield from _find_status(campaign)
+    yield from _find_tape_damage(campaign)
+    yield from _find_status_damage(campaign)
     if history is not None:
         if lost := find_lost_lines(shown_end, history):  # the next resume writes them again from the tape
             yield Damage(file=folders.LEDGER, problem=lost, mend="", blocks=False)
@@ -195,7 +195,7 @@ def _of_ledger(campaign: Path, error: LedgerCorrupt | SchemaMismatch) -> Damage:
     return Damage(file=folders.LEDGER, problem=f"line {error.line}: {error.why}", mend=mend)
 
 
-def _find_manifest(campaign: Path, history: History | None) -> Iterator[Damage]:
+def _find_manifest_damage(campaign: Path, history: History | None) -> Iterator[Damage]:
     """Damage of `request.json`, what the campaign was opened with."""
     mend = "" if history is not None else "restore it from a copy: without a ledger nothing else says it"
     try:
@@ -230,7 +230,7 @@ def _find_base(campaign: Path, history: History | None) -> Iterator[Damage]:
             yield Damage(file=BASE, problem="commit: is not the one that the ledger begins with", mend="")
 
 
-def _find_tape(campaign: Path) -> Iterator[Damage]:
+def _find_tape_damage(campaign: Path) -> Iterator[Damage]:
     """Damage of `tape.jsonl`, the recorded answers of the ports."""
     for number, why in find_bad_lines(campaign / TAPE):
         if number:
@@ -239,7 +239,7 @@ def _find_tape(campaign: Path) -> Iterator[Damage]:
             yield Damage(file=TAPE, problem=why, mend="", blocks=False)
 
 
-def _find_status(campaign: Path) -> Iterator[Damage]:
+def _find_status_damage(campaign: Path) -> Iterator[Damage]:
     """Damage of `status.json`, which is a view: the next process writes it anew."""
     try:
         if not isinstance(read_json(campaign / folders.STATUS), dict):

@@ -127,7 +127,11 @@ def _line(path: Path, number: int, raw: bytes) -> dict[str, Any]:
         line = parse_json(raw)
     except NotJson as error:
         raise UserError(f"{path}: line {number}: {error}; restore the file from a copy, or: {MEND}") from error
-    if not isinstance(line, dict) or line.get("schema") != SCHEMA or not _NAMES.items() >= _types(line).items():
+    if (
+        not isinstance(line, dict)
+        or line.get("schema") != SCHEMA
+        or not _NAMES.items() >= _list_field_types(line).items()
+    ):
         raise UserError(
             f"{path}: line {number}: is not an answer of schema {SCHEMA}; restore the file from a copy, or use the"
             " version of Ridgeline that wrote it"
@@ -139,7 +143,7 @@ _NAMES = {"key": str, "port": str, "method": str}
 """What every line says beside its answer, and as what."""
 
 
-def _types(line: dict[str, Any]) -> dict[str, type]:
+def _list_field_types(line: dict[str, Any]) -> dict[str, type]:
     """Types that the fields of a tape's line must have; a line without an answer has none."""
     return {name: type(line.get(name)) for name in _NAMES} if "answer" in line else {"answer": type(None)}
 
@@ -196,11 +200,11 @@ def _wrap_method(port: str, method: str, call: Callable[..., Any] | None, tape: 
 
     @wraps(cast("Callable[..., Any]", getattr(PROTOCOLS[port], method)))
     def run(*args: Any, **kwargs: Any) -> Any:
-        key = _key(port, method, args, kwargs)
+        key = _hash_question(port, method, args, kwargs)
         if tape.mode == "replay" and port == "signals" and not tape.is_answered(key):
             # the recording knows no repetitions, or was not stopped where this replay was killed and asks again
             before_repeating: tuple[dict[str, Any], ...] = ({}, dict.fromkeys(kwargs, 0))
-            keys = (_key(port, method, args, earlier) for earlier in before_repeating)
+            keys = (_hash_question(port, method, args, earlier) for earlier in before_repeating)
             key = next((earlier for earlier in keys if tape.is_answered(earlier)), key)
         adapter = _adapter(port, method)
         if tape.is_answered(key) and (
@@ -215,7 +219,7 @@ def _wrap_method(port: str, method: str, call: Callable[..., Any] | None, tape: 
                 ) from None
         if port in OPTIONAL and (tape.mode == "replay" or call is None):
             return None
-        about = _about(kwargs, args)
+        about = _describe_question(kwargs, args)
         if tape.mode == "replay" or call is None:
             raise TapeMiss(f"tape: {port}.{method}({about}) was never recorded; replay the settings it was made with")
         answer = call(*args, **kwargs)
@@ -227,24 +231,26 @@ def _wrap_method(port: str, method: str, call: Callable[..., Any] | None, tape: 
     return run
 
 
-def _key(port: str, method: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+def _hash_question(port: str, method: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
     """sha256 that names a question on the tape."""
-    question = json.dumps([port, method, _plain(args), _plain(kwargs)], sort_keys=True, separators=(",", ":"))
+    question = json.dumps(
+        [port, method, _question_as_json(args), _question_as_json(kwargs)], sort_keys=True, separators=(",", ":")
+    )
     return sha256(question.encode()).hexdigest()
 
 
-def _plain(value: Any) -> Any:
+def _question_as_json(value: Any) -> Any:
     """A port's question as JSON, for the tape. A briefing is named by its round and the ledger's head, which fix all of it."""
     if isinstance(value, Briefing):
         return {"round": value.round, "head": value.head}
     if isinstance(value, tuple | list):
-        return [_plain(item) for item in value]
+        return [_question_as_json(item) for item in value]
     if isinstance(value, dict):
-        return {name: _plain(item) for name, item in value.items()}
+        return {name: _question_as_json(item) for name, item in value.items()}
     return to_jsonable_python(value)
 
 
-def _about(kwargs: dict[str, Any], args: tuple[Any, ...]) -> str:
+def _describe_question(kwargs: dict[str, Any], args: tuple[Any, ...]) -> str:
     """A recorded question in a few words, for people."""
     return ", ".join([_word(arg) for arg in args] + [f"{name}={_word(value)}" for name, value in kwargs.items()])
 

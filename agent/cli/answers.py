@@ -195,7 +195,7 @@ def approve(
 ) -> None:
     """Answer a campaign that waits for a person. Shows the evidence and asks, unless the answer is an option."""
     from ridgeline.agent.campaign.decisions import Answer, find_question, refuse_late, store_decision
-    from ridgeline.agent.cli.campaign import pairs
+    from ridgeline.agent.cli.campaign import parse_pairs
 
     directory = campaigns.find(campaign)
     question = find_question(directory, key)
@@ -214,7 +214,7 @@ def approve(
         defer=defer,
         end=end,
         round=number,
-        target=pairs("--target", target or []),
+        target=parse_pairs("--target", target or []),
         limits=tuple(limits or ()),
         reason=reason,
         by=who,
@@ -225,9 +225,9 @@ def approve(
     if go_on and stored != "defer":
         from ridgeline.agent.campaign.progress import progress
         from ridgeline.agent.campaign.runner import resume
-        from ridgeline.agent.cli.campaign import tell
+        from ridgeline.agent.cli.campaign import print_outcome
 
-        tell(resume(directory, progress()), as_json=as_json)
+        print_outcome(resume(directory, progress()), as_json=as_json)
         return
     if as_json:
         console.emit({"campaign": directory.name, "dir": str(directory), "key": question.request.key, "choice": stored})

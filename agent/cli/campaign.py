@@ -176,13 +176,13 @@ def run(
         settings=resolve_settings(loaded, flags, assignments or [], model=choice is not None),
         instruction=instruction,
         planner=planner or os.environ.get("RIDGELINE_PLANNER", "catalog"),
-        overrides=pairs("--target", target or []),
+        overrides=parse_pairs("--target", target or []),
         directory=directory,
         memory=_require_folders(warm_from or []),
         model=choice,
         notify=_remember_receiver(notify),
     )
-    tell(outcome, as_json=as_json)
+    print_outcome(outcome, as_json=as_json)
 
 
 def _plan_deep(loaded: "LoadedContract", plan: str | None, language: str | None) -> str | None:
@@ -209,7 +209,7 @@ def resume(campaign: Campaign = None, as_json: Json = False) -> None:
     from ridgeline.agent.campaign.progress import progress
     from ridgeline.agent.campaign.runner import resume as go_on
 
-    tell(go_on(directory, progress()), as_json=as_json)
+    print_outcome(go_on(directory, progress()), as_json=as_json)
 
 
 def fsck(campaign: Campaign = None, repair: Repair = False, as_json: Json = False) -> None:
@@ -319,7 +319,7 @@ def _require_known(planner: str) -> None:
         raise UserError(f"--planner: {planner!r} is unknown; {nearest(planner, PLANNERS)}")
 
 
-def tell(outcome: "Outcome", *, as_json: bool) -> None:
+def print_outcome(outcome: "Outcome", *, as_json: bool) -> None:
     """Prints how a campaign ended and leaves with the exit code that says so."""
     if as_json:
         console.emit(outcome)
@@ -395,7 +395,7 @@ def _minutes(minutes: float | None, hours: float | None) -> float | None:
     return 60 * hours
 
 
-def pairs(option: str, texts: list[str]) -> dict[str, str]:
+def parse_pairs(option: str, texts: list[str]) -> dict[str, str]:
     """`key=value` words of a command line as a mapping. Raises `UserError` for a word without `=`."""
     for text in texts:
         if "=" not in text:

@@ -100,7 +100,7 @@ def bench(task: TaskFile, csv: Csv, shapes: Shapes = "") -> None:
     from ridgeline.graph.judgment import JudgeFailed
     from ridgeline.sandbox.judge.task_judge import HERE, time_version
 
-    timings = time_version(task, None, shapes=_labels(shapes), options=_options(None), surroundings=HERE)
+    timings = time_version(task, None, shapes=_parse_labels(shapes), options=_options(None), surroundings=HERE)
     if isinstance(timings, JudgeFailed):
         _refuse(timings)
     write_bench(csv, timings)
@@ -121,7 +121,7 @@ def pair(
     from ridgeline.sandbox.judge.task_judge import HERE, time_pair
 
     options = _options(None)
-    timings = time_pair(task, a, b, shapes=_labels(shapes), blocks=blocks, options=options, surroundings=HERE)
+    timings = time_pair(task, a, b, shapes=_parse_labels(shapes), blocks=blocks, options=options, surroundings=HERE)
     if isinstance(timings, JudgeFailed):
         _refuse(timings)
     write_pairs(csv, timings)
@@ -182,7 +182,7 @@ def lint(task: TaskFile, as_json: Json = False) -> None:
         raise typer.Exit(WRONG)
 
 
-def _labels(shapes: str) -> tuple[str, ...]:
+def _parse_labels(shapes: str) -> tuple[str, ...]:
     """Names of sizes out of an option with commas; empty means all."""
     return tuple(word for word in shapes.split(",") if word)
 

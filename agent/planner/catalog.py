@@ -98,7 +98,9 @@ def narrow(sources: Mapping[str, str], scope: Scope | None) -> Mapping[str, str]
 def candidates(card: Card, briefing: Briefing, scope: Scope | None = None) -> Iterator[Candidate | Drop]:
     """Every variant of a card that may be tried now; a drop where a requirement fails. `scope`: what may be changed."""
     sources = narrow(texts(briefing), scope)
-    why = unmet(card.requires, briefing, sources=sources) or find_exclusion(card.excludes, briefing, sources=sources)
+    why = find_unmet_requirement(card.requires, briefing, sources=sources) or find_exclusion(
+        card.excludes, briefing, sources=sources
+    )
     if why:
         yield Drop(lever=card.id, why=why)
         return
@@ -107,7 +109,7 @@ def candidates(card: Card, briefing: Briefing, scope: Scope | None = None) -> It
         return
     for variant in card.variants or (None,):
         name = card.id if variant is None else f"{card.id}:{variant.id}"
-        why = unmet(variant.requires, briefing, sources=sources) if variant else ""
+        why = find_unmet_requirement(variant.requires, briefing, sources=sources) if variant else ""
         if why:
             yield Drop(lever=name, why=why)
             continue
@@ -210,7 +212,7 @@ def _list_near(ladder: tuple[int, ...], value: int) -> set[int]:
     return {value, *below[-2:], *above[:2]}
 
 
-def unmet(needs: Needs, briefing: Briefing, *, sources: Mapping[str, str]) -> str:
+def find_unmet_requirement(needs: Needs, briefing: Briefing, *, sources: Mapping[str, str]) -> str:
     """Which requirement of a knowledge card this machine or kernel fails, or nothing."""
     machine = briefing.machine
     if missing := sorted(set(needs.cpu_all) - set(machine.features)):
@@ -473,10 +475,10 @@ CALIBRATION = (0.5, 1.5)
 
 def rank_candidates(levers: list[Candidate], briefing: Briefing) -> list[Candidate]:
     """Best first; equal scores stay in the order of the cards, and a sweep goes up before it goes down."""
-    return sorted(levers, key=lambda candidate: -score(candidate, briefing))
+    return sorted(levers, key=lambda candidate: -compute_expected_gain(candidate, briefing))
 
 
-def score(candidate: Candidate, briefing: Briefing) -> float:
+def compute_expected_gain(candidate: Candidate, briefing: Briefing) -> float:
     """Expected gain of a catalog lever in nats, weighed."""
     rounds = [closed for closed in briefing.rounds if hypothesis_of(closed).category == candidate.card.category]
     gain = math.log(candidate.expected)
@@ -561,7 +563,7 @@ def _evidence(candidate: Candidate, briefing: Briefing) -> tuple[str, ...]:
     else:
         observation = f"{briefing.bottleneck} bottleneck ({briefing.bottleneck_evidence or 'no counters here'})"
     lines = [f"{observation} -> {card.because} -> {candidate.change}"]
-    place = _place(candidate.edits, tuple(texts(briefing).items()), candidate.only)
+    place = _locate_edits(candidate.edits, tuple(texts(briefing).items()), candidate.only)
     if place:
         path, offset = place
         lines.append(f"{path}:{line_of(texts(briefing)[path], offset)} has the code that the card describes")
@@ -573,7 +575,7 @@ def _evidence(candidate: Candidate, briefing: Briefing) -> tuple[str, ...]:
 
 
 @lru_cache(maxsize=256)
-def _place(
+def _locate_edits(
     edits: tuple[Edit, ...], sources: tuple[tuple[str, str], ...], only: frozenset[str] | None
 ) -> tuple[str, int] | None:
     """Where a card's pattern matches the sources; kept, for each candidate asks in every round."""

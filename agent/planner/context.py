@@ -512,7 +512,7 @@ def fold_bodies(text: str, level: int = 0) -> str:
     while at < len(lines):
         body = list(takewhile(lambda line: not line or line[0].isspace(), lines[at + 1 :]))
         long = len(body) - len(list(takewhile(lambda line: not line, reversed(body))))
-        dull = _dull(lines[at], body, level)
+        dull = _is_foldable(lines[at], body, level)
         out.append(lines[at])
         out += [f"    [{long} lines left out]", *body[long:]] if dull else body
         at += 1 + len(body)
@@ -587,7 +587,7 @@ def _describe_spread(tensor: Input) -> str:
     return "normal, mean 0 and deviation 1" if tensor.values == "normal" else f"uniform from {low:g} to {high:g}"
 
 
-def _dull(head: str, body: list[str], level: int) -> bool:
+def _is_foldable(head: str, body: list[str], level: int) -> bool:
     """Whether a block of source is a function whose body may be left out of the prompt."""
     if len(body) < BODY or head[:1].isspace() or not head.endswith(("{", ":")) or LISTS.search(head):
         return False

@@ -225,14 +225,14 @@ RADII = (200, 100, 50, 25, 10, 3)
 _CONTROL = re.compile(r"\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b\[[0-9;?]*[ -/]*[@-~]|[\x00-\x08\x0b-\x1f\x7f]")
 
 
-def plain(text: str) -> str:
+def strip_controls(text: str) -> str:
     """A model's text without terminal colours and control characters; tabs and line ends stay."""
     return _CONTROL.sub("", text.replace("\r\n", "\n"))
 
 
 def fence(text: str, label: str = "") -> str:
     """A code block that its content cannot close: the fence is longer than every run of backticks inside."""
-    body = plain(text).rstrip("\n")
+    body = strip_controls(text).rstrip("\n")
     longest = max((len(run) for run in re.findall(r"`{3,}", body)), default=2)
     fence = "`" * (longest + 1)
     return f"{fence}{re.sub(r'[^A-Za-z0-9_+-]', '', label)}\n{body}\n{fence}"
@@ -253,7 +253,7 @@ def bound_text(text: str, *, tokens: int, count: Count) -> str:
 
 def clip_line(text: str, characters: int) -> str:
     """One line of at most so many characters."""
-    line = " ".join(plain(text).split())
+    line = " ".join(strip_controls(text).split())
     return line if len(line) <= characters else f"{line[: max(0, characters - 4)].rstrip()} ..."
 
 

@@ -76,7 +76,7 @@ def _list_counters(profile: Profiled) -> list[str]:
     lines = []
     for (value, _), group in names.items():
         meaning = f", {MEANINGS[group[0]]}" if len(group) == 1 and group[0] in MEANINGS else ""
-        lines.append(f"{' = '.join(group)} = {value:g}{_by(profile, group[0])}{meaning}")
+        lines.append(f"{' = '.join(group)} = {value:g}{_name_instrument(profile, group[0])}{meaning}")
     return lines
 
 
@@ -84,7 +84,7 @@ NO_COUNTER = "`score` or `time`"
 """What a prediction may be of where no counter was read."""
 
 
-def _by(profile: Profiled, name: str) -> str:
+def _name_instrument(profile: Profiled, name: str) -> str:
     """Which tool recorded a counter that is not of the profile's main instrument."""
     rung = profile.rung_of(name)
     return "" if rung == profile.rung else f" ({rung})"

@@ -25,13 +25,13 @@ from ridgeline.agent.planner.catalog import (
     candidates,
     explain_relaxed,
     find_exclusion,
+    find_unmet_requirement,
     narrow,
     texts,
-    unmet,
 )
 from ridgeline.agent.planner.checks import Length
 from ridgeline.agent.planner.conversation import Count, bound_text, clip_line, fence, number_lines
-from ridgeline.agent.planner.conversation import plain as drop_escapes
+from ridgeline.agent.planner.conversation import strip_controls as drop_escapes
 from ridgeline.agent.planner.history import describe_round, hypothesis_of
 from ridgeline.agent.planner.scope import Scope
 from ridgeline.agent.providers.base import Call, Tool, redact, without_secrets
@@ -816,7 +816,7 @@ def _fits(card: Card, briefing: Briefing) -> bool:
     if "any" not in card.ops and not any(op in briefing.target.target_op for op in card.ops):
         return False
     hard = Needs(**card.requires.model_dump(include={"cpu_all", "cpu_any", "arch", "threads_over"}))
-    return not unmet(hard, briefing, sources=texts(briefing))
+    return not find_unmet_requirement(hard, briefing, sources=texts(briefing))
 
 
 def _is_settled(card: Card, briefing: Briefing) -> bool:
@@ -842,9 +842,9 @@ def _worth(card: Card, briefing: Briefing, telling: frozenset[str], scope: Scope
 def _readiness(card: Card, briefing: Briefing, scope: Scope | None) -> float:
     """Of a card that only describes nothing here can say whether it finds its place; its requirements can be asked."""
     sources = narrow(texts(briefing), scope)
-    if unmet(Needs(pattern=card.requires.pattern), briefing, sources=sources):
+    if find_unmet_requirement(Needs(pattern=card.requires.pattern), briefing, sources=sources):
         return NOWHERE
-    if unmet(card.requires, briefing, sources=sources):
+    if find_unmet_requirement(card.requires, briefing, sources=sources):
         return LATER
     if not card.edits or sum(map(len, sources.values())) > TRIED:
         return 1.0

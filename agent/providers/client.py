@@ -150,7 +150,8 @@ class LitellmModel:
         prices = [model.price for model in self._models]
         known_prices = [model_price for model_price in prices if model_price is not None]
         top = max(
-            (_spent(model_price, input_tokens, ask.max_output_tokens) for model_price in known_prices), default=0.0
+            (_compute_dollars(model_price, input_tokens, ask.max_output_tokens) for model_price in known_prices),
+            default=0.0,
         )
         return Cost(
             tokens=input_tokens + ask.max_output_tokens, dollars=top if len(known_prices) == len(prices) else None
@@ -177,7 +178,7 @@ class LitellmModel:
             try:
                 return self._request(self._models[at], ask, left_s)
             except Unanswerable as refused:
-                simpler = _without(self._models[at], ask, str(refused))
+                simpler = _drop_refused_parameter(self._models[at], ask, str(refused))
                 if simpler is None:
                     raise
                 logger.warning("%s; asking without", refused)
@@ -218,11 +219,11 @@ class LitellmModel:
             output_tokens = self.count(reply.text + "".join(call.arguments for call in reply.calls))
             return Cost(
                 tokens=input_tokens + output_tokens,
-                dollars=_spent(model.price, input_tokens, output_tokens) if model.price else None,
+                dollars=_compute_dollars(model.price, input_tokens, output_tokens) if model.price else None,
             )
         exact = dollars(response, model.name) if model.listed else None
         if exact is None and model.price is not None:
-            exact = _spent(model.price, input_tokens, output_tokens)
+            exact = _compute_dollars(model.price, input_tokens, output_tokens)
         return Cost(tokens=input_tokens + output_tokens, dollars=exact)
 
     def _count_tokens(self, ask: Ask) -> int:
@@ -256,7 +257,7 @@ def _asks_for_form(model: ReachableModel, ask: Ask) -> bool:
     return model.schema and (not ask.tools or (model.provider in ("openai", "azure") and not model.base_url))
 
 
-def _without(model: ReachableModel, ask: Ask, refusal: str) -> ReachableModel | None:
+def _drop_refused_parameter(model: ReachableModel, ask: Ask, refusal: str) -> ReachableModel | None:
     """The same model, asked without a parameter that it refused; None when the refusal is about something else."""
     text = refusal.lower()
     if (
@@ -270,7 +271,7 @@ def _without(model: ReachableModel, ask: Ask, refusal: str) -> ReachableModel | 
     return None
 
 
-def _spent(price: Price, input_tokens: int, output_tokens: int) -> float:
+def _compute_dollars(price: Price, input_tokens: int, output_tokens: int) -> float:
     """Dollars for that many tokens, by the model's price."""
     return (price.input * input_tokens + price.output * output_tokens) / MILLION
 

@@ -49,7 +49,11 @@ def resolve_types(plan: Plan) -> Plan:
     text = _preprocess(plan) if structs else ""
     layouts = {item.name: _layout_of(item, kinds[item.name], text) for item in structs}
     fields = {name: layout.fields for name, layout in layouts.items() if not layout.why}
-    gaps = [f"{item.name}: {_say(item, layouts[item.name], text)}" for item in structs if layouts[item.name].why]
+    gaps = [
+        f"{item.name}: {_describe_unsupported(item, layouts[item.name], text)}"
+        for item in structs
+        if layouts[item.name].why
+    ]
     result = signature.result_kind
     if not result and signature.result != "void" and "*" not in signature.result:
         measured = probe_type(plan, signature.result)
@@ -90,7 +94,7 @@ def _layout_of(item: Parameter, kind: tuple[str, int] | None, text: str) -> Layo
     return layout
 
 
-def _say(item: Parameter, layout: Layout, text: str) -> str:
+def _describe_unsupported(item: Parameter, layout: Layout, text: str) -> str:
     """A complaint about a C type: what it is, why nothing stands for it, and who in the source makes one."""
     name = _element_of(item).split()[-1]
     makers = re.findall(rf"\b{re.escape(name)}\s*\*?\s*(\w+)\s*\(", text)

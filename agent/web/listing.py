@@ -69,7 +69,7 @@ class Night(Value):
     """Of these campaigns as a whole, not of these hours."""
 
 
-def chosen(rows: Sequence[Row], request: ListQuery) -> list[Row]:
+def select_rows(rows: Sequence[Row], request: ListQuery) -> list[Row]:
     """The rows of the campaign list that filters and order ask for."""
     words = request.words.lower().split()
     matches = [row for row in rows if _in_state(row, request.state) and all(word in _text(row) for word in words)]
@@ -79,7 +79,7 @@ def chosen(rows: Sequence[Row], request: ListQuery) -> list[Row]:
     return sorted(matches, key=_KEYS[request.sort], reverse=(request.sort in DESCENDING) != request.turned)
 
 
-def night(rows: Sequence[Row], *, hours: int, now: datetime) -> Night:
+def select_night(rows: Sequence[Row], *, hours: int, now: datetime) -> Night:
     """Campaigns of the morning page: those that did something since, or that run or ask now."""
     since = now - timedelta(hours=hours)
     active_rows = [row for row in rows if row.status == "running" or row.waiting or _last_change(row) >= since]

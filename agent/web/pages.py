@@ -22,9 +22,9 @@ from ridgeline.agent.web.listing import (
     ListPage,
     ListQuery,
     because,
-    chosen,
-    night,
     screen,
+    select_night,
+    select_rows,
     short_cost,
 )
 from ridgeline.agent.web.live import beat
@@ -54,7 +54,7 @@ def campaign_list(catalogue: Catalogue, request: ListQuery) -> str:
     """The campaigns that are wanted."""
     stamp = catalogue.stamp()  # before they are read: what comes later is told by the events
     rows = catalogue.rows()
-    matches = chosen(rows, request)
+    matches = select_rows(rows, request)
     return render(
         "web_campaigns.v1.html",
         asked=request,
@@ -74,7 +74,7 @@ def morning(catalogue: Catalogue, hours: int) -> str:
     """What the campaigns of the last hours achieved, and which of them need a person."""
     stamp = catalogue.stamp()
     rows = catalogue.rows()
-    last_night = night(rows, hours=hours, now=datetime.now(UTC))
+    last_night = select_night(rows, hours=hours, now=datetime.now(UTC))
     screens = {row.id: screen(row.record.result) for row in last_night.rows if row.record and row.record.result}
     return render(
         "web_morning.v1.html",

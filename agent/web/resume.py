@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from ridgeline.agent.campaign.approvals import ApprovalFiles, overdue
+from ridgeline.agent.campaign.approvals import ApprovalFiles, is_overdue
 from ridgeline.agent.campaign.approvals import describe_decision as answer_in_words
 from ridgeline.agent.errors import UserError
 from ridgeline.agent.providers.base import plain, redact, without_keys
@@ -60,7 +60,7 @@ class Resumer:
         for name, question in catalogue.questions():
             folder = catalogue.folder(name)
             question_path = folder / question.request.key
-            if question_path not in self._tried and overdue(question.request, now):
+            if question_path not in self._tried and is_overdue(question.request, now):
                 self._tried.add(question_path)
                 self.go_on(folder, f"nobody decided within {question.request.hours:g} h: {question.request.late}")
 
@@ -110,7 +110,7 @@ def _has_answer(campaign: Path) -> bool:
     """Whether a resumed campaign finds an answer to what it waits for. Asked while no process works on it."""
     files, now = ApprovalFiles(campaign), datetime.now(UTC)
     return files.find_unused_decision() is not None or any(
-        overdue(question.request, now) for question in files.waiting()
+        is_overdue(question.request, now) for question in files.waiting()
     )
 
 

@@ -31,7 +31,7 @@ from ridgeline.agent.scaffold.contract import compose
 from ridgeline.evals.decisions.points import Decision, Kind, decisions, task_of
 from ridgeline.evals.decisions.scores import ContestantComparison, Line, Score, Summary, compare, score, summary
 from ridgeline.evals.recordings.recording import LEDGER, TAPE, WORKSPACE, Folder
-from ridgeline.evals.recordings.replay import ToldWorkspace, perform, playing, wire_recorded
+from ridgeline.evals.recordings.replay import ToldWorkspace, perform, play_tape, wire_recorded
 from ridgeline.evals.task_folders import Parts
 from ridgeline.graph.briefing import Briefing, Draft, Proposal, Review
 from ridgeline.graph.limits import Limits
@@ -275,7 +275,7 @@ def situations(path: Path, prompts: Sequence[Prompt]) -> tuple[Situation, ...]:
     planner = ListeningPlanner(
         folder.name, answering["planner"], request.limits, prompts, task=task_of(request.contract)
     )
-    git = ToldWorkspace(playing(Tape(folder.file(WORKSPACE), mode="replay")))
+    git = ToldWorkspace(play_tape(Tape(folder.file(WORKSPACE), mode="replay")))
     with tempfile.TemporaryDirectory(prefix="ridgeline-asking-") as scratch:
         ledger = Path(scratch) / LEDGER
         perform(request, wire_recorded({**answering, "planner": planner}, git, lines, ledger), ledger)

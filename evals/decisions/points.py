@@ -12,7 +12,7 @@ from ridgeline.agent.planner.checks import EarlierTry, match_class, summarize_ro
 from ridgeline.agent.providers.base import Ask
 from ridgeline.agent.providers.tape import FILE, ModelTape
 from ridgeline.evals.recordings.recording import WORKSPACE, Folder
-from ridgeline.evals.recordings.replay import ToldWorkspace, playing
+from ridgeline.evals.recordings.replay import ToldWorkspace, play_tape
 from ridgeline.evals.task_folders import Parts, contract_fields, folders, recorded_tasks
 from ridgeline.graph.contract import Contract
 from ridgeline.graph.record import Line, RoundClosed
@@ -72,7 +72,7 @@ def decisions(path: Path) -> tuple[Decision, ...]:
     history = fold.fold_ledger(lines)
     assert history is not None
     tape = ModelTape(folder.path / FILE, repaired=False)
-    git = ToldWorkspace(playing(Tape(folder.file(WORKSPACE), mode="replay")))
+    git = ToldWorkspace(play_tape(Tape(folder.file(WORKSPACE), mode="replay")))
     points: list[Decision] = []
     for ask, number, kind, attempt in _read_questions(tape):
         before, answer = _before(lines, number), tape.find_answer(ask)

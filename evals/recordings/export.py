@@ -39,10 +39,10 @@ from ridgeline.evals.recordings.recording import (
 from ridgeline.evals.recordings.replay import (
     Answer,
     ToldWorkspace,
-    asking,
+    ask_workspace,
     perform,
-    playing,
-    recording,
+    play_tape,
+    record_answers,
     replay,
     wire_recorded,
 )
@@ -237,8 +237,8 @@ def _hear_campaign(campaign: Path, request: Request, recorded: Sequence[bytes], 
 def _git(campaign: Path, work: Path, request: Request) -> Answer:
     """A campaign's repository as git sees it, or what a recording has of it."""
     if (campaign / WORKSPACE).is_file():
-        return playing(Tape(campaign / WORKSPACE, mode="replay"))
-    return asking(_workspace(campaign, work, request))
+        return play_tape(Tape(campaign / WORKSPACE, mode="replay"))
+    return ask_workspace(_workspace(campaign, work, request))
 
 
 def _workspace(campaign: Path, work: Path, request: Request) -> GitWorkspace:
@@ -302,7 +302,7 @@ def _write(
     later = UnsyncedFiles()
     tape, git = Tape(copy / TAPE, later=later), Tape(copy / WORKSPACE, later=later)
     ports = {name: tape_port(name, prompter.port(name), tape) for name in PROTOCOLS}
-    workspace = ToldWorkspace(recording(prompter.workspace, git))
+    workspace = ToldWorkspace(record_answers(prompter.workspace, git))
     ledger_lines = [_clean(line, scrub) for line in JsonlLedger(campaign / LEDGER).lines()]
     perform(read_request(copy), wire_recorded(ports, workspace, ledger_lines, copy / LEDGER), copy / LEDGER)
     _conversation(copy, campaign, scrub)

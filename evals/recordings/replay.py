@@ -168,7 +168,7 @@ class ToldWorkspace:
         return answer_type(method).validate_python(self._answer(method, arguments), strict=False)
 
 
-def asking(inner: Workspace) -> Answer:
+def ask_workspace(inner: Workspace) -> Answer:
     """A real workspace, asked as a port is."""
 
     def answer(method: str, arguments: Mapping[str, Any]) -> Any:
@@ -177,7 +177,7 @@ def asking(inner: Workspace) -> Answer:
     return answer
 
 
-def recording(answer: Answer, tape: Tape) -> Answer:
+def record_answers(answer: Answer, tape: Tape) -> Answer:
     """A real workspace whose every new question is put on a tape with its answer."""
 
     def answer_recorded(method: str, arguments: Mapping[str, Any]) -> Any:
@@ -189,7 +189,7 @@ def recording(answer: Answer, tape: Tape) -> Answer:
     return answer_recorded
 
 
-def playing(tape: Tape) -> Answer:
+def play_tape(tape: Tape) -> Answer:
     """A tape's answers in place of a real workspace; raises TapeMiss for a question that is not on it."""
 
     def answer(method: str, arguments: Mapping[str, Any]) -> Any:
@@ -507,7 +507,7 @@ def replay(path: Path) -> ReplayResult:
     with tempfile.TemporaryDirectory(prefix="ridgeline-replay-") as scratch:
         ledger = Path(scratch) / LEDGER
         answering = {name: tape_port(name, None, tape) for name in PROTOCOLS}
-        ports = wire_recorded(answering, ToldWorkspace(playing(git)), lines, ledger)
+        ports = wire_recorded(answering, ToldWorkspace(play_tape(git)), lines, ledger)
         played = perform(folder.request(), ports, ledger)
     difference = first_difference(recorded, played.lines)
     concluded = lines[-1].key == "concluded"

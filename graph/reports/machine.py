@@ -149,7 +149,7 @@ def resolution(noise: Noise, limits: Limits) -> str:
     return f"gains under {smallest_visible_gain(noise, limits):.1%} cannot be seen in {within}"
 
 
-def scatter(noise: Noise) -> str:
+def describe_scatter(noise: Noise) -> str:
     """How much pairs of identical versions differed in calibration, in words."""
     text = f"{noise.pairs} process pairs of identical versions scatter by {noise.sd:.2%} (engine `{noise.engine}`)"
     if noise.allowance:
@@ -171,7 +171,9 @@ def seen_noise(body: Calibrated, history: History | None) -> str:
     if noise is None or history is None:
         return f"{what}: too few pairs to tell"
     return (
-        f"{what}: {scatter(noise)}; {resolution(noise, history.limits)}" if body.fresh else f"{what}: noise as before"
+        f"{what}: {describe_scatter(noise)}; {resolution(noise, history.limits)}"
+        if body.fresh
+        else f"{what}: noise as before"
     )
 
 
@@ -185,7 +187,7 @@ def noise_lines(history: History) -> list[str]:
             f"Not measured: {line(latest.note) or 'too few pairs'}; candidates are judged by their own scatter alone"
         ]
     notes = dict.fromkeys(note for run in history.calibrations if run.comparison for note in run.comparison.notes)
-    sentence = render_once(noise, scatter, noise)
+    sentence = render_once(noise, describe_scatter, noise)
     return [
         f"{sentence[:1].upper()}{sentence[1:]}",
         f"On this machine {render_once(noise, resolution, noise, history.limits)}",

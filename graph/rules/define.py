@@ -72,7 +72,7 @@ def parse_instruction(text: str) -> InstructionFields:
     )
 
 
-def parts(slug: str) -> InstructionFields:
+def read_slug(slug: str) -> InstructionFields:
     """Words of an operator's slug or an instruction, read alike so that both can be compared."""
     return parse_instruction(slug.replace("_", " "))
 
@@ -183,7 +183,7 @@ def state_precision(
     An override wins, then stands the contract's `dtype`, then what the instruction says, then the operator's name.
     """
     own = (contract.dtype,) if "dtype" in contract.model_fields_set else ()
-    named = (*parse_instruction(instruction).precision, *parts(contract.target_op).precisions)
+    named = (*parse_instruction(instruction).precision, *read_slug(contract.target_op).precisions)
     dtype = (overrides or {}).get("dtype") or next(iter((*own, *named)), contract.dtype)
     return contract if dtype == contract.dtype else contract.model_copy(update={"dtype": dtype})
 
@@ -242,14 +242,14 @@ class _Resolver:
             if not _SLUG.match(chosen):
                 self._ask("target_op", f"is {chosen!r}; use lower-case letters, digits and underscores")
             return chosen
-        if len(operators) > 1 and not set(parts(default_op).operators) & set(operators):
+        if len(operators) > 1 and not set(read_slug(default_op).operators) & set(operators):
             self._ask("target_op", f"the instruction names {', '.join(operators)}; the contract {default_op}")
-        if not slug or not parts(default_op).operators:
+        if not slug or not read_slug(default_op).operators:
             return default_op
-        if clash := _clash(parts(default_op), self.instruction):
+        if clash := _clash(read_slug(default_op), self.instruction):
             self._ask("target_op", f"the instruction says {clash}, the contract says {default_op}; correct one of them")
         # The instruction may say more than the contract's name does, as blockwise FP8 of a plain gemm; never less.
-        return slug if _adds(parts(default_op), self.instruction) else default_op
+        return slug if _adds(read_slug(default_op), self.instruction) else default_op
 
     def _backend(self) -> str:
         default_backend, backends = self.contract.target_backend, self.instruction.backends
@@ -312,9 +312,9 @@ class _Resolver:
         if "dtype" in self.overrides:
             return self._choice("dtype", self.contract.dtype, tuple(dict.fromkeys(PRECISIONS.values())))
         if "dtype" not in self.contract.model_fields_set:
-            return next(iter((*self.instruction.precision, *parts(op).precisions)), self.contract.dtype)
+            return next(iter((*self.instruction.precision, *read_slug(op).precisions)), self.contract.dtype)
         own, wish = self.contract.dtype, "".join(self.instruction.precision)
-        if wish and wish != PRECISIONS.get(own.lower(), own) and not _clash(parts(op), self.instruction):
+        if wish and wish != PRECISIONS.get(own.lower(), own) and not _clash(read_slug(op), self.instruction):
             self._ask("dtype", f"the instruction says {wish}, the contract says {own}; correct one of them")
         return own
 

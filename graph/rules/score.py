@@ -145,10 +145,10 @@ def delta(candidate: Benchmark, best: Benchmark, scoring: Scoring, *, labels: Se
         ShapeChange(label=a.label, config_class=a.config_class, gain=_row_gain(a, b, scoring))
         for a, b in zip(new, old, strict=True)
     )
-    return Delta(gain=decisive([item.value for item in metrics]), metrics=metrics, shapes=shapes)
+    return Delta(gain=choose_decisive_gain([item.value for item in metrics]), metrics=metrics, shapes=shapes)
 
 
-def decisive(gains: Sequence[float]) -> float:
+def choose_decisive_gain(gains: Sequence[float]) -> float:
     """One gain that stands for several independent metrics: none may fall and one must rise."""
     return min(gains) if exceeds(-min(gains), 0.0) else max(gains)
 

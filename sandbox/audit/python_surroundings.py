@@ -96,9 +96,9 @@ def _hits_of_call(source: PythonSource, call: ast.Call) -> Iterator[Hit]:
     else:
         if isinstance(call.func, ast.Attribute) and call.func.attr in {"tofile", "fromfile"}:
             yield Hit(rule="file-access", line=line)
-    yield from _ending(source, call, name)
-    yield from _asking(source, call, name)
-    yield from _reporting(source, call)
+    yield from _find_exits(source, call, name)
+    yield from _find_mode_probes(source, call, name)
+    yield from _find_report_words(source, call)
 
 
 def _handed_on(source: PythonSource, node: ast.Attribute | ast.Name) -> Iterator[Hit]:
@@ -128,7 +128,7 @@ def _registering(source: PythonSource, call: ast.Call, name: str) -> bool:
     return name == "torch.library.Library" and own_handler
 
 
-def _ending(source: PythonSource, call: ast.Call, name: str) -> Iterator[Hit]:
+def _find_exits(source: PythonSource, call: ast.Call, name: str) -> Iterator[Hit]:
     """Findings of a candidate that ends itself with success, or other processes."""
     status = call.args[0] if call.args else None
     failed = isinstance(status, ast.Constant) and isinstance(status.value, int) and status.value != 0
@@ -157,7 +157,7 @@ def _someone_else(source: PythonSource, who: ast.expr | None) -> bool:
     return isinstance(who, ast.Call) and source.dotted(who.func) == "os.getppid"
 
 
-def _asking(source: PythonSource, call: ast.Call, name: str) -> Iterator[Hit]:
+def _find_mode_probes(source: PythonSource, call: ast.Call, name: str) -> Iterator[Hit]:
     """Findings of a candidate that reads environment variables that say what the run is for."""
     if name in {"os.getenv", "os.environ.get", "os.environ.pop", "os.environ.__contains__"} and call.args:
         variable = source.constant(call.args[0])
@@ -191,7 +191,7 @@ def _member(source: PythonSource, around: ast.AST | None) -> str | None:
     return source.constant(around.left) if isinstance(around, ast.Compare) else None
 
 
-def _reporting(source: PythonSource, call: ast.Call) -> Iterator[Hit]:
+def _find_report_words(source: PythonSource, call: ast.Call) -> Iterator[Hit]:
     """Findings of a candidate that prints words that stand in a benchmark's report."""
     called = source.dotted(call.func) or (call.func.id if isinstance(call.func, ast.Name) else "")
     writes = called in {"print", "os.write", "sys.stdout.write", "sys.stderr.write"}

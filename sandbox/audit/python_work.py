@@ -27,9 +27,9 @@ PRECISE = {"tf32", "tf32x3", "medium", "high"}
 def hits(source: PythonSource, *, dtype: str) -> Iterator[Hit]:
     """Every place where less or other work may be done than the caller thinks. `dtype`: of the contract's data."""
     yield from _calls(source, dtype)
-    yield from _streams(source)
+    yield from _find_unsynced_streams(source)
     for function in source.functions:
-        yield from _returns(source, function)
+        yield from _find_uncomputed_returns(source, function)
         yield from _branches(source, function)
         yield from _groups(source, function)
         yield from _kernel(source, function)
@@ -45,7 +45,7 @@ def _calls(source: PythonSource, dtype: str) -> Iterator[Hit]:
     for call in source.calls:
         name = source.dotted(call.func)
         method = call.func.attr if isinstance(call.func, ast.Attribute) else ""
-        if _narrows(source, call, name, method, dtype):
+        if _find_narrowing(source, call, name, method, dtype):
             yield Hit(rule="downgrade", line=call.lineno)
         elif (name and LIBRARY.fullmatch(name)) or (
             method in {"cpu"} and not call.args and not source.is_guarded(call)
@@ -62,7 +62,7 @@ def _reduced_flag(target: ast.expr) -> bool:
     )
 
 
-def _narrows(source: PythonSource, call: ast.Call, name: str, method: str, dtype: str) -> bool:
+def _find_narrowing(source: PythonSource, call: ast.Call, name: str, method: str, dtype: str) -> bool:
     """Finding of a cast to fewer bits than the data has, or of a product that is asked for in less."""
     if width(dtype) <= 16:
         return any(_eight(source.dotted(arg)) for arg in call.args) and method in {"to", "type", "astype"}
@@ -92,7 +92,7 @@ def _eight(name: str) -> bool:
     return "float8" in name or name.endswith(("int8", "fp8"))
 
 
-def _streams(source: PythonSource) -> Iterator[Hit]:
+def _find_unsynced_streams(source: PythonSource) -> Iterator[Hit]:
     """Finding of a CUDA stream in a function, or kept by a file, where nothing waits for it."""
     for call in source.calls:
         if not STREAMS.fullmatch(source.dotted(call.func)):
@@ -105,7 +105,7 @@ def _streams(source: PythonSource) -> Iterator[Hit]:
             yield Hit(rule="side-stream", line=call.lineno)
 
 
-def _returns(source: PythonSource, function: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[Hit]:
+def _find_uncomputed_returns(source: PythonSource, function: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[Hit]:
     """Finding of a function that gives back what it has not computed."""
     if _is_kernel(source, function):
         return
@@ -159,7 +159,7 @@ def _branches(source: PythonSource, function: ast.FunctionDef | ast.AsyncFunctio
             and not _is_kernel(source, function)
         ) or (isinstance(node, ast.If) and _gives_back(node, parameters(function))):
             yield Hit(rule="value-branch", line=node.lineno)
-        elif isinstance(node, ast.If) and _early(node) and _sizes(node.test):
+        elif isinstance(node, ast.If) and _early(node) and _find_size_branches(node.test):
             yield Hit(rule="size-branch", line=node.lineno)
 
 
@@ -186,7 +186,7 @@ def _early(node: ast.If) -> bool:
     return isinstance(last_statement, ast.Return) and not launches
 
 
-def _sizes(test: ast.expr) -> bool:
+def _find_size_branches(test: ast.expr) -> bool:
     """Finding of a size or shape that is compared with a number that is no border case."""
     sized = any(isinstance(n, ast.Attribute) and n.attr in {"shape", "numel", "size", "stride"} for n in ast.walk(test))
     uses_size_name = any(

@@ -118,7 +118,7 @@ class ContractChecker:
         if expects_csv and data is None:
             return "crash", f"the test ended well but wrote no CSV\n{summarize_exit(ran.exit)}"
         try:
-            broken = wrong(rule, csv_data=data, output=ran.exit.output)
+            broken = find_broken_rule(rule, csv_data=data, output=ran.exit.output)
         except Unreadable as error:
             return "crash", f"{error}\n{summarize_exit(ran.exit)}"
         return ("incorrect", f"{broken}\n{tail(ran.exit.output)}") if broken else ("pass", tail(ran.exit.output))
@@ -166,7 +166,7 @@ class Unreadable(Exception):
     """The test ended well but did not say what it had to say; never a pass."""
 
 
-def wrong(rule: Correctness, *, csv_data: bytes | None, output: str) -> str | None:
+def find_broken_rule(rule: Correctness, *, csv_data: bytes | None, output: str) -> str | None:
     """What a number of the check breaks of its rule, in a sentence; None when every one obeys.
 
     `csv_data` is the file the test was given as `{csv}`, None when it has no such placeholder or wrote nothing; without

@@ -51,7 +51,7 @@ def stream(changes: Mapping[str, Change], *, parent: str, ref: str, author: str,
     return b"".join([*parts, b"done\n"])
 
 
-def grown(answers: bytes, changes: Mapping[str, Change]) -> NewCommit:
+def parse_new_commit(answers: bytes, changes: Mapping[str, Change]) -> NewCommit:
     """What git answered to the stream of changes that makes a commit."""
     commit, tree, *blobs = answers.decode().splitlines()
     paths = (path for path, change in changes.items() if change is not None)
@@ -202,7 +202,7 @@ class Git:
         author = f"{NAME} <{EMAIL}> {_moment(at)}"
         words = stream(changes, parent=parent, ref=ref, author=author, message=message)
         with self._names_synced(ref):
-            return grown(self.run("fast-import", "--quiet", "--done", stdin=words), changes)
+            return parse_new_commit(self.run("fast-import", "--quiet", "--done", stdin=words), changes)
 
     def commit(self, tree: str, *, parent: str, message: str, at: str) -> str:
         """A commit object: the same arguments give the same id. `at` is ISO-8601 with an offset or Z."""

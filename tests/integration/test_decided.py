@@ -103,7 +103,7 @@ def test_a_decision_is_notified(cli, campaign, tmp_path):
     script = tmp_path / "hook"
     script.write_text("#!/bin/sh\ncat >> told\n")
     script.chmod(0o755)
-    notify.keep(campaign, (str(script),))
+    notify.store_command(campaign, (str(script),))
     notify.allow((str(script),))
     ask(campaign)
     cli("approve", campaign, "--reject", "it spills", "--by", "Ada")

@@ -111,16 +111,16 @@ def test_a_command_that_is_gone_is_logged(campaign, caplog):
 
 def test_whose_command_is_run(script, campaign, monkeypatch, caplog, tmp_path):
     own, users = script("cat >> told"), script("cat >> users")
-    notify.keep(campaign, (own,))
+    notify.store_command(campaign, (own,))
     notify.allow((own,))
     environment = {notify.VARIABLE: users}
-    notify.hook(campaign, environment).tell("stopped", round=1, said="")
+    notify.find_hook(campaign, environment).tell("stopped", round=1, said="")
     assert (len(events(campaign)), (campaign / "users").exists()) == (1, False)
 
     monkeypatch.setenv("RIDGELINE_CACHE", str(tmp_path / "another machine"))
-    notify.hook(campaign, environment).tell("stopped", round=1, said="")
+    notify.find_hook(campaign, environment).tell("stopped", round=1, said="")
     assert (len(events(campaign)), (campaign / "users").exists()) == (1, True)
-    notify.hook(campaign, {}).tell("stopped", round=1, said="")
+    notify.find_hook(campaign, {}).tell("stopped", round=1, said="")
     assert len(events(campaign)) == 1, "a command that came with the folder is not run"
     assert "was not given on this machine and is not run" in caplog.text
 
@@ -128,7 +128,7 @@ def test_whose_command_is_run(script, campaign, monkeypatch, caplog, tmp_path):
 @pytest.mark.parametrize("text", ["{", "[]", '{"command": "rm"}', '{"command": []}', '{"command": [1]}'])
 def test_a_damaged_file_notifies_nobody(campaign, caplog, text):
     (campaign / notify.FILE).write_text(text)
-    notify.hook(campaign, {}).tell("stopped", round=1, said="")
+    notify.find_hook(campaign, {}).tell("stopped", round=1, said="")
     assert "holds no command any more" in caplog.text
 
 
@@ -136,7 +136,7 @@ def test_a_campaign_tells_each_event_once_and_an_old_one_nothing(tmp_path, scrip
     made = make_campaign(
         tmp_path, "speed 120", None, limits=make_limits(target_peak_fraction=None, approve="change", max_rounds=1)
     )
-    notify.keep(tmp_path, words := (script("cat >> told; exit 7"),))
+    notify.store_command(tmp_path, words := (script("cat >> told; exit 7"),))
     notify.allow(words)
     live = StatusView(tmp_path, made.ports, SilentProgress())
     with pytest.raises(Waiting) as asked:
@@ -168,7 +168,7 @@ def test_an_event_names_the_change_and_links_its_page(tmp_path, script, monkeypa
     made = make_campaign(
         tmp_path, "speed 120", None, limits=make_limits(target_peak_fraction=None, approve="change", max_rounds=1)
     )
-    notify.keep(tmp_path, words := (script("cat >> told"),))
+    notify.store_command(tmp_path, words := (script("cat >> told"),))
     notify.allow(words)
     live = StatusView(tmp_path, made.ports, SilentProgress())
     with announce_server("http://127.0.0.1:8765/", (tmp_path.parent,)), pytest.raises(Waiting):
@@ -326,9 +326,9 @@ def test_an_address_that_cannot_be_one_is_refused_at_once(address, words, monkey
 def test_a_secret_address_is_told_to_nobody(server, campaign, caplog):
     _, port = server(SERVER)
     address = f"slack:http://127.0.0.1:{port}/broken/SECRET"
-    notify.keep(campaign, (address,))
+    notify.store_command(campaign, (address,))
     assert (campaign / notify.FILE).stat().st_mode & 0o077 == 0
-    notify.hook(campaign, {})
+    notify.find_hook(campaign, {})
     notify.Hook((address,), campaign).tell("stopped", round=1, said="")
     assert "slack at 127.0.0.1 was not given on this machine" in caplog.text
     assert "slack at 127.0.0.1 answered 500" in caplog.text

@@ -11,7 +11,7 @@ import pytest
 
 pytest.importorskip("fastapi")
 
-from ridgeline.agent.campaign.approvals import ApprovalFiles, overdue
+from ridgeline.agent.campaign.approvals import ApprovalFiles, is_overdue
 from ridgeline.agent.campaign.folders import history
 from ridgeline.agent.web import resume
 from ridgeline.agent.web.catalogue import Catalogue
@@ -202,7 +202,7 @@ def test_when_nobody_decides_in_time_the_server_lets_the_policy(campaign, resume
     ApprovalFiles(campaign).decision(request.model_copy(update={"asked_at": datetime.now(UTC).isoformat()}))
     path = campaign / "approvals" / f"{KEY}.request.json"
     path.write_text(request.model_dump_json())
-    assert overdue(request, datetime.now(UTC)) == expected
+    assert is_overdue(request, datetime.now(UTC)) == expected
     going = resumes("echo started")
     for _ in range(3):
         going.look(Catalogue((campaign,)))

@@ -10,7 +10,7 @@ from ridgeline.agent.planner.conversation import (
     excerpt,
     fence,
     number_lines,
-    plain,
+    strip_controls,
 )
 
 
@@ -39,7 +39,7 @@ def test_a_fence_takes_no_label_with_blanks():
 
 
 def test_control_characters_are_dropped():
-    assert plain("\x1b[31merror\x1b[0m\x00\a\tx\r\ny") == "error\tx\ny"
+    assert strip_controls("\x1b[31merror\x1b[0m\x00\a\tx\r\ny") == "error\tx\ny"
 
 
 @pytest.mark.parametrize("tokens", [30, 50, 200])

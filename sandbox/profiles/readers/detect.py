@@ -46,13 +46,13 @@ def read_recordings(path: Path) -> Recordings:
     Raises `RecordingError`: for a file that is damaged, empty or nothing we know; for a folder with nothing readable.
     """
     if path.is_dir():
-        return _folder(path)
+        return _read_folder(path)
     if not path.is_file():
         raise RecordingError(path, "no such file or folder")
-    return _file(path)
+    return _read_file(path)
 
 
-def _file(path: Path) -> Recordings:
+def _read_file(path: Path) -> Recordings:
     if (command := REPORTS.get(path.suffix.lower())) is not None:
         exported = command.format(shlex.quote(path.name), shlex.quote(path.stem))
         raise RecordingError(path, f"only its own tool reads this; export it, and give what that writes: {exported}")
@@ -70,7 +70,7 @@ def _reader(path: Path) -> Reader | None:
     Modules are imported where they are asked: all of them together take as long as a small recording.
     """
     if files.is_archive_file(path):
-        return _archive
+        return _read_archive
     if rocprof_csv.is_surely_kernel_trace(path):
         return lambda file: rocprof_csv.read_kernel_trace(file, header(file))
     for name in OTHERS:
@@ -101,7 +101,7 @@ def _table(path: Path) -> Reader | None:
     return None if reads is None else lambda file: reads(file, head)
 
 
-def _archive(path: Path) -> Recordings:
+def _read_archive(path: Path) -> Recordings:
     """Recordings in an archive of profiler files, read as if it were a folder."""
     with files.unpack(path) as folder:
 
@@ -109,7 +109,7 @@ def _archive(path: Path) -> Recordings:
             return text.replace(str(folder), str(path))
 
         try:
-            recordings = _folder(folder)
+            recordings = _read_folder(folder)
         except RecordingError as error:
             raise RecordingError(
                 Path(restore_path(str(error.path))), restore_path(error.what), line=error.line
@@ -148,7 +148,7 @@ class _Walk:
             self.faults.append(fault)
 
 
-def _folder(path: Path) -> Recordings:
+def _read_folder(path: Path) -> Recordings:
     walk = _Walk()
     _descend(path, walk, frozenset())
     if not walk.files:
