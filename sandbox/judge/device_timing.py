@@ -64,6 +64,17 @@ OFFSET_US = 20.0
 some sixty comparisons on an H100, each of processes on cores of their own, two were off by 54 and 70 us."""
 
 
+LEAST_BLOCKS = 4
+SIZE_S = 1.0
+"""All blocks of one size in one process pair, where that are `LEAST_BLOCKS` or more: gigabytes take long to draw, to copy
+and to compare, and a kernel of milliseconds scatters little."""
+
+
+def count_blocks(most: int, block_s: float) -> int:
+    """How many of a size are timed, by how long its last one took that warmed up; neither side's speed alone decides."""
+    return min(most, max(LEAST_BLOCKS, int(SIZE_S / max(block_s, 1e-6))))
+
+
 @dataclass(kw_only=True)
 class DevicePairs:
     """Times candidate `b` against `a` on a card."""
@@ -264,16 +275,23 @@ class DeviceTurns:
         calls: list[TimedCall] = []
         warm = time.monotonic() + (warm_s if self.bench.reference.device != "cpu" else 0.0)
         block = -WARM_UP
-        if self.options.has("judged_timing") and self.options.has("mixes"):
-            self._probe_at[self._coin.randrange(blocks), self._coin.choice((0, 2))] += 1
         while block < blocks:
+            began = time.monotonic()
             with self.pairs.spent("warm up" if block < 0 else "blocks"):
                 timed = self._block(block)
             if isinstance(timed, TimingRefused):
                 return timed
             calls += timed if block >= 0 else []
             block += 1 if block != -1 or time.monotonic() > warm else 0
+            if block == 0 and not calls:
+                blocks = count_blocks(blocks, time.monotonic() - began)
+                self._schedule_unusual(blocks)
         return self._find_overwritten() or self._find_sibling_processes() or self._contradict_claims() or calls
+
+    def _schedule_unusual(self, blocks: int) -> None:
+        """One call with unusual values somewhere between the timed ones."""
+        if self.options.has("judged_timing") and self.options.has("mixes"):
+            self._probe_at[self._coin.randrange(blocks), self._coin.choice((0, 2))] += 1
 
     def prepare(self) -> TimingRefused | None:
         """The first call of either side against the oracle, what right answers may differ by, and how calls are made."""

@@ -11,7 +11,7 @@ from ridgeline.graph.task import Input, Output, Shape, Task
 
 torch = pytest.importorskip("torch")
 
-from ridgeline.sandbox.judge import device_numerics, device_values, inputs, numerics  # noqa: E402
+from ridgeline.sandbox.judge import device_numerics, device_timing, device_values, inputs, numerics  # noqa: E402
 from ridgeline.sandbox.judge.device_judge import DeviceCallJudge, DeviceTests  # noqa: E402
 from ridgeline.sandbox.judge.device_reference import DeviceReference  # noqa: E402
 from ridgeline.sandbox.judge.device_session import (  # noqa: E402
@@ -195,3 +195,14 @@ def test_what_the_clock_says_is_kept_over_process_pairs_in_either_order(bench: D
     assert outcomes[0.0][:3] == [False] * 3
     assert outcomes[0.0][-1] is True, "a claim of 40 us that the clock never shows"
     assert outcomes[-70.0][0] is True
+
+
+def test_a_size_whose_calls_take_long_is_timed_in_fewer_blocks(bench, opener, monkeypatch):
+    pairs, honest = DevicePairs(bench=bench), opener(HONEST)
+    counted = []
+    for size_s in (1000.0, 0.0):
+        monkeypatch.setattr(device_timing, "SIZE_S", size_s)
+        calls = pairs.run({"a": honest, "b": honest}, TASK.shapes, 6)
+        assert not isinstance(calls, TimingRefused), calls
+        counted.append(len({call.block for call in calls}))
+    assert counted == [6, device_timing.LEAST_BLOCKS]
