@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
+from ridgeline.agent.errors import EndRequest
 from ridgeline.graph.values import Value
 from ridgeline.sandbox.isolation.confinement import death_signal_words
 from ridgeline.sandbox.store.durable import append_whole
@@ -58,8 +59,10 @@ def run_command(words: Sequence[str], timeout_s: float | None) -> Ended:
             process.terminate()
             output, _ = process.communicate()
         except KeyboardInterrupt:
+            if EndRequest.signal_number:  # the terminal interrupts all, `kill` but one
+                process.terminate()
             with suppress(subprocess.TimeoutExpired):
-                process.communicate(timeout=60)  # the terminal interrupted it too: it ends in order
+                process.communicate(timeout=60)  # it ends in order
             raise
     return Ended(code=process.returncode, output=output, seconds=time.monotonic() - began)
 

@@ -87,6 +87,11 @@ def is_alive(status: dict[str, Any]) -> bool:
     return bool(psutil.pid_exists(pid))
 
 
+def is_at_work(status: dict[str, Any]) -> bool:
+    """Whether a process of this machine works on the campaign, by what it wrote."""
+    return status.get("status") == "running" and is_alive(status)
+
+
 def history(campaign: Path) -> "History":
     """The campaign's ledger, folded. Raises `UserError` while it is empty, `LedgerCorrupt` when it is damaged."""
     from ridgeline.graph.rules.history import fold_ledger

@@ -26,7 +26,7 @@ from ridgeline.agent.campaign.tape import Tape, TapeMiss, tape_port
 from ridgeline.agent.campaign.wiring import Place, connect
 from ridgeline.agent.console import Process, note
 from ridgeline.agent.contract_file import LoadedContract, load
-from ridgeline.agent.errors import UserError, Waiting
+from ridgeline.agent.errors import UserError, Waiting, is_interruption
 from ridgeline.agent.knowledge_folders import roots
 from ridgeline.agent.providers.choice import Choice, elsewhere
 from ridgeline.agent.version import VERSION
@@ -354,7 +354,7 @@ def _run(place: Place, request: Request, ports: Ports, progress: Progress) -> Ou
             with listening(stopping):
                 drive(saved, request, ports, live, stopping)
         except BaseException as stop:
-            person = isinstance(stop, KeyboardInterrupt)
+            person = is_interruption(stop)
             ended: Status = "waiting" if isinstance(stop, Waiting) else "interrupted" if person else "stopped"
             live.end(ended, problem=str(stop))
             progress.close()

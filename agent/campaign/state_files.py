@@ -105,6 +105,21 @@ def require_whole(campaign: Path) -> None:
             raise UserError(f"{campaign.name}: {damage.describe(campaign)}")
 
 
+def require_complete(campaign: Path, *, ledger_alone: bool = False) -> None:
+    """As `require_whole`; and raises UserError where the ledger lacks what it had, which the next resume mends by itself.
+
+    `ledger_alone`: for a reader of nothing else.
+    A process that is at work writes lines, and writes lost ones again: nothing is lacking then.
+    """
+    at_work = folders.is_at_work(folders.read_status(campaign))
+    for damage in find_damage(campaign):
+        if ledger_alone and damage.file != folders.LEDGER:
+            continue
+        lacks = damage.file == folders.LEDGER and not at_work and not folders.is_at_work(folders.read_status(campaign))
+        if damage.blocks or lacks:
+            raise UserError(f"{campaign.name}: {damage.describe(campaign)}")
+
+
 def find_damage(campaign: Path) -> tuple[Damage, ...]:
     """Everything that is wrong, what blocks the campaign first. Reads all of its files, changes none."""
     damages = (*_find_wrong_kinds(campaign),)
@@ -169,6 +184,12 @@ def find_lost_lines(shown_end: tuple[int, bool], history: History) -> str:
     if shown_end[0] > last_round:
         return f"ends with round {last_round}, and round {shown_end[0]} was closed"
     return "has no end, and the campaign was concluded" if shown_end[1] and history.concluded is None else ""
+
+
+def describe_gap(campaign: Path, lost: str) -> str:
+    """The line for what `find_lost_lines` said; empty where it said nothing."""
+    mend = f"`ridgeline fsck {campaign.name} --repair` writes them again from the tape"
+    return f"{folders.LEDGER}: {lost}; {mend}" if lost else ""
 
 
 def was_opened(campaign: Path) -> bool:

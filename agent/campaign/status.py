@@ -5,7 +5,7 @@ from pathlib import Path
 from ridgeline.agent.campaign import folders
 from ridgeline.agent.campaign.approvals import describe_decision, find_open_page, find_unused_decision
 from ridgeline.agent.campaign.progress import Status
-from ridgeline.agent.campaign.state_files import find_lost_lines, read_shown_end
+from ridgeline.agent.campaign.state_files import describe_gap, find_lost_lines, read_shown_end
 from ridgeline.agent.deep.desk import folder_of, read_steps
 from ridgeline.graph.errors import LedgerCorrupt
 from ridgeline.graph.reports.archive import summarize_archive
@@ -64,9 +64,10 @@ def status_of(campaign: Path) -> CampaignStatus:
     history = None
     try:
         history = fold_ledger(JsonlLedger(ledger).lines()) if checked.ok else None
-        if history is not None and (lost := find_lost_lines(shown_end, history)):
-            problem = f"{ledger}: {lost}; `ridgeline fsck {campaign.name} --repair` writes them again from the tape"
-            checked = Verification(ok=False, lines=checked.lines, problem=problem)
+        # a process that is at work writes lost lines again
+        lost = find_lost_lines(shown_end, history) if history and not folders.is_at_work(written) else ""
+        if lost:
+            checked = Verification(ok=False, lines=checked.lines, problem=describe_gap(campaign, lost))
     except LedgerCorrupt as error:
         checked = Verification(ok=False, lines=error.line - 1, problem=str(error))
     rounds = history.rounds if history else ()
@@ -126,7 +127,7 @@ def state_of(written: dict[str, object], *, concluded: bool) -> Status:
             return "waiting"
         case "stopped":
             return "stopped"
-        case "running" if folders.is_alive(written):
+        case "running" if folders.is_at_work(written):
             return "running"
         case _:
             return "interrupted"

@@ -20,7 +20,7 @@ import typer
 from typer.core import TyperGroup
 
 from ridgeline.agent.console import Documents, NoteHandler, OutputClosed, Process, complain, emit, note, say
-from ridgeline.agent.errors import UserError, Waiting
+from ridgeline.agent.errors import EndRequest, UserError, Waiting, is_interruption
 from ridgeline.agent.extensions import registrations
 from ridgeline.graph.errors import CampaignError, DiskFull, WorldError
 
@@ -30,6 +30,8 @@ GROUPS = (
 )  # fmt: skip
 """Modules beside this one, in the order of the help."""
 INTERRUPTED = 130
+CAMPAIGN_COMMANDS = ("run", "resume", "demo", "answer", "approve", "watch")
+"""Those that work on a campaign, or look at one that works."""
 MENDS = {
     errno.EACCES: "give this user the right to it, or name another place",
     errno.EPERM: "give this user the right to it, or name another place",
@@ -49,13 +51,6 @@ COPY_FAILED = re.compile(r"'([^']+)', \"?\[Errno (\d+)\]")
 """Where `shutil.copytree` says which file could not be written, and why."""
 
 
-class Ended(KeyboardInterrupt):
-    """SIGTERM or SIGHUP: what is under way ends as on Ctrl-C, with an exit code of its own."""
-
-    exit_code = INTERRUPTED
-    """Of this process: of the last signal that it was sent."""
-
-
 def main() -> None:
     """Entry point; ends the process with the documented exit code."""
     Process.began = time.time()
@@ -64,13 +59,14 @@ def main() -> None:
             signal.signal(number, _end)
     logging.getLogger().addHandler(NoteHandler(logging.WARNING))
     code = run(sys.argv[1:])
-    sys.exit(Ended.exit_code if code == INTERRUPTED else code)
+    asked_by = EndRequest.signal_number
+    sys.exit(128 + asked_by if asked_by and code == INTERRUPTED else code)
 
 
 def _end(number: int, _: FrameType | None) -> None:
     """Handler of the signals that ask this process to end."""
-    Ended.exit_code = 128 + number
-    raise Ended
+    EndRequest.signal_number = number
+    raise EndRequest
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -83,6 +79,8 @@ def run(arguments: Sequence[str]) -> int:
     before = Documents.emitted
     try:
         code, problem = _run(arguments)
+        if code and EndRequest.signal_number:  # what failed then did so because of it
+            code = INTERRUPTED
         if problem:
             complain(problem)
             if _wants_json(arguments) and Documents.emitted == before:
@@ -106,15 +104,27 @@ def _run(arguments: Sequence[str]) -> tuple[int, str]:
         return error.exit_code, f"{error.format_message().rstrip('.')}; see `ridgeline --help`"
     except (UserError, Waiting, CampaignError, WorldError) as error:
         return error.exit_code, str(error)
+    except OutputClosed:
+        raise
     except (KeyboardInterrupt, typer.Abort):
         code = INTERRUPTED
-    except OSError as error:
-        if not (problem := _describe_system_error(error)):
+    except Exception as error:
+        if is_interruption(error):
+            code = INTERRUPTED
+        elif isinstance(error, OSError) and (problem := _describe_system_error(error)):
+            return 2, problem
+        else:
             raise
-        return 2, problem
     if code == INTERRUPTED:
-        return INTERRUPTED, "interrupted; nothing is lost: go on with `ridgeline resume`"
+        return INTERRUPTED, f"interrupted; {_describe_next(arguments)}"
     return code if isinstance(code, int) else 0, ""
+
+
+def _describe_next(arguments: Sequence[str]) -> str:
+    """How to go on after an interruption."""
+    if next(iter(arguments), "") in CAMPAIGN_COMMANDS:
+        return "nothing is lost: go on with `ridgeline resume`"
+    return "the same command begins again"
 
 
 def _describe_system_error(error: OSError) -> str:

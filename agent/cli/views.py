@@ -39,13 +39,13 @@ def register(app: typer.Typer) -> None:
 
 def status(campaign: Campaign = None, as_json: Json = False) -> None:
     """Where a campaign stands. Also whether its ledger is whole."""
-    from ridgeline.agent.campaign.state_files import require_whole
+    from ridgeline.agent.campaign.state_files import require_complete
     from ridgeline.agent.campaign.status import status_of
 
     directory = folders.find(campaign)
     problem = ""
     try:
-        require_whole(directory)
+        require_complete(directory)
     except UserError as error:
         problem = str(error)
     if (directory / folders.LEDGER).is_dir():
@@ -64,6 +64,7 @@ def status(campaign: Campaign = None, as_json: Json = False) -> None:
 def watch(campaign: Campaign = None, every: Every = 1.0, stay: Stay = False) -> None:
     """Follow a campaign until it stops. Shows its phase, and each round as it closes. Ctrl-C ends the watching only."""
     from ridgeline.agent.campaign.progress import progress
+    from ridgeline.agent.campaign.state_files import require_complete
     from ridgeline.agent.campaign.status import status_of
     from ridgeline.sandbox.store.ledger import JsonlLedger
 
@@ -88,10 +89,13 @@ def watch(campaign: Campaign = None, every: Every = 1.0, stay: Stay = False) -> 
         time.sleep(every)
     view.close()
     console.note(_describe_stop(now))
+    require_complete(directory, ledger_alone=True)
 
 
 def report(campaign: Campaign = None, html: Html = None, pack: Pack = None, as_json: Json = False) -> None:
     """Print the report. In the middle of a campaign, what is known so far."""
+    from ridgeline.agent.campaign.state_files import require_complete
+
     directory = folders.find(campaign)
     if html is None and pack is None:
         _print_status(directory, as_json=as_json)
@@ -116,11 +120,12 @@ def report(campaign: Campaign = None, html: Html = None, pack: Pack = None, as_j
         console.emit(written)
     else:
         console.say("\n".join(str(path) for path in (html, pack) if path is not None))
+    require_complete(directory, ledger_alone=True)  # what is known is written all the same
 
 
 def _print_status(campaign: Path, *, as_json: bool) -> None:
     """The report's text; as JSON with the status."""
-    from ridgeline.agent.campaign.state_files import require_whole
+    from ridgeline.agent.campaign.state_files import require_complete, require_whole
     from ridgeline.graph.reports.final_report import render_final_report as render
 
     try:
@@ -134,7 +139,7 @@ def _print_status(campaign: Path, *, as_json: bool) -> None:
         console.emit({**status_of(campaign).model_dump(mode="json"), "text": text})
     else:
         console.say(text)
-    require_whole(campaign)  # what is known is printed all the same
+    require_complete(campaign)  # what is known is printed all the same
 
 
 def _worked_s(campaign: Path) -> float:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from ridgeline.agent.attempts import Command, Ended, read_object
-from ridgeline.agent.errors import UserError
+from ridgeline.agent.errors import EndRequest, UserError
 from ridgeline.agent.fleet.plan import Needs, Node
 from ridgeline.graph.errors import WorldError, install_command
 from ridgeline.sandbox.devices.lease import lease
@@ -95,8 +95,10 @@ def _run_driver(words: Sequence[str], _: float | None) -> Ended:
             try:
                 code = process.wait()
             except KeyboardInterrupt:
+                if EndRequest.signal_number:  # the terminal interrupts all, `kill` but one
+                    process.terminate()
                 with suppress(subprocess.TimeoutExpired):
-                    process.wait(timeout=60)  # the terminal interrupted it too: it ends in order
+                    process.wait(timeout=60)  # it ends in order
                 raise
         output = result.read_text(encoding="utf-8") if result.exists() else ""
     return Ended(code=code, output=output, seconds=time.monotonic() - began)

@@ -14,7 +14,7 @@ import yaml
 
 from ridgeline.agent.contract_file import FILE_NAME
 from ridgeline.agent.errors import UserError, UserErrors
-from ridgeline.agent.scaffold.contract import begin_repository
+from ridgeline.agent.scaffold.contract import begin_repository, removing_unfinished
 from ridgeline.graph.rules.define import InstructionFields, arch_of, parse_instruction
 from ridgeline.sandbox.store.yaml_file import nearest
 
@@ -282,10 +282,11 @@ def make_router_workspace(folder: Path, instruction: str) -> Adopted:
         FILE_NAME: f"# Written by `ridgeline init --like {ROUTER}`: look at every line, then `ridgeline check .`.\n"
         + yaml.safe_dump(fields, sort_keys=False, width=1000),
     }
-    folder.mkdir(parents=True, exist_ok=True)
-    for path, content in files.items():
-        (folder / path).write_text(content, encoding="utf-8")
-    begin_repository(folder, f"Workspace for {fields['target_op']}")
+    with removing_unfinished(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        for path, content in files.items():
+            (folder / path).write_text(content, encoding="utf-8")
+        begin_repository(folder, f"Workspace for {fields['target_op']}")
     return Adopted(contract=folder / FILE_NAME, files=tuple(folder / path for path in files if path != FILE_NAME))
 
 

@@ -1,13 +1,15 @@
 """Write a commented `ridgeline.yaml` for a folder, with what can be seen filled in and the rest as examples."""
 
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 from ridgeline.agent.contract_file import FILE_NAME
 from ridgeline.agent.errors import UserError
 from ridgeline.agent.extensions import tasks
 from ridgeline.graph.errors import GitFailed
+from ridgeline.sandbox.isolation.directory_pool import discard_tree
 from ridgeline.sandbox.isolation.process import run
 from ridgeline.sandbox.store.yaml_file import nearest
 
@@ -158,18 +160,34 @@ def compose(name: str, folders: Iterable[Path], destination: Path) -> Path:
     """
     if destination.exists() and any(destination.iterdir()):
         raise UserError(f"{destination}: is not empty; name a folder that does not exist yet")
-    try:
-        destination.mkdir(parents=True, exist_ok=True)
-    except FileNotFoundError:  # of a file system of the kernel's, as /proc is
-        raise UserError(f"{destination}: no folder can be made there; name another place") from None
-    ignored = shutil.ignore_patterns("build", "__pycache__")
-    for folder in folders:
-        shutil.copytree(folder, destination, ignore=ignored, dirs_exist_ok=True)
-    ignore = destination / ".gitignore"
-    if not ignore.exists():
-        ignore.write_text("build/\n", encoding="utf-8")
-    begin_repository(destination, f"Task {name} as shipped")
+    with removing_unfinished(destination):
+        try:
+            destination.mkdir(parents=True, exist_ok=True)
+        except FileNotFoundError:  # of a file system of the kernel's, as /proc is
+            raise UserError(f"{destination}: no folder can be made there; name another place") from None
+        ignored = shutil.ignore_patterns("build", "__pycache__")
+        for folder in folders:
+            shutil.copytree(folder, destination, ignore=ignored, dirs_exist_ok=True)
+        ignore = destination / ".gitignore"
+        if not ignore.exists():
+            ignore.write_text("build/\n", encoding="utf-8")
+        begin_repository(destination, f"Task {name} as shipped")
     return destination
+
+
+@contextmanager
+def removing_unfinished(folder: Path) -> Iterator[None]:
+    """What appeared in a folder goes again where the work on it does not come to its end, so that it can begin anew."""
+    before = {path.name for path in folder.iterdir()} if folder.is_dir() else None
+    try:
+        yield
+    except BaseException:
+        if before is None:
+            discard_tree(folder)
+        else:
+            for path in [path for path in folder.iterdir() if path.name not in before]:
+                discard_tree(path)
+        raise
 
 
 def begin_repository(folder: Path, message: str) -> None:

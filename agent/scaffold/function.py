@@ -11,6 +11,7 @@ from types import MappingProxyType
 from ridgeline.agent.contract_file import FILE_NAME
 from ridgeline.agent.errors import UserError
 from ridgeline.agent.scaffold import interpreted, native, types
+from ridgeline.agent.scaffold.contract import removing_unfinished
 from ridgeline.agent.scaffold.native import Plan, ShapePlan, class_of, fill_strides, list_files
 from ridgeline.agent.scaffold.signature import (
     ITEM_BYTES,
@@ -100,8 +101,9 @@ def write(
     chosen, whence = _choose_shapes(plan.signature, shapes, ask, _fix_sizes(settings, plan.signature))
     plan, notes = plan.model_copy(update={"shapes": chosen}), (*notes, *whence)
     is_interpreted = signature.language in INTERPRETED
-    trial = interpreted.try_out(plan, interpreted.find_python(root)) if is_interpreted else native.try_out(plan)
-    contract.write_text(_contract(trial.plan), encoding="utf-8")
+    with removing_unfinished(root / folder):
+        trial = interpreted.try_out(plan, interpreted.find_python(root)) if is_interpreted else native.try_out(plan)
+        contract.write_text(_contract(trial.plan), encoding="utf-8")
     return WrittenTask(
         contract=contract,
         folder=trial.plan.home,

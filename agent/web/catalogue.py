@@ -22,6 +22,7 @@ from ridgeline.agent.campaign.approvals import (
 )
 from ridgeline.agent.campaign.decisions import open_questions
 from ridgeline.agent.campaign.progress import Status
+from ridgeline.agent.campaign.state_files import describe_gap, find_lost_lines, read_shown_end
 from ridgeline.agent.campaign.status import state_of
 from ridgeline.agent.errors import UserError
 from ridgeline.agent.fleet.run import is_fleet
@@ -62,7 +63,9 @@ class Record(Value):
     result: Result | None = None
     claim: Claim | None = None
     problem: str = ""
-    """What is wrong with the ledger; empty when nothing is."""
+    """Why the ledger cannot be read; empty when it can."""
+    gap: str = ""
+    """What was rendered from lines that the ledger has no more; empty where nothing was."""
 
 
 class Row(Value):
@@ -272,7 +275,7 @@ class Catalogue:
 
     def _read_ledger(self, id: str, path: Path, *, hold: bool = False) -> Record:
         """`hold`: its page is next, so the whole of it is held."""
-        stamp = stamp_of(path)
+        stamp, shown_end = stamp_of(path), read_shown_end(path)
         try:
             history = (
                 self.read_record(id).history if hold else fold_ledger(JsonlLedger(path / campaigns.LEDGER).lines())
@@ -281,7 +284,7 @@ class Catalogue:
             record = Record(name=path.name, problem=str(error))
         else:
             with CORE:
-                record = _make_record(path, history)
+                record = _make_record(path, history, shown_end)
         with self._lock:
             self._records[id] = (stamp, record)
         return record
@@ -297,7 +300,9 @@ class Catalogue:
         with contextlib.suppress(UserError, ValueError, OSError):  # told as `unread`
             if not waiting and not ended and any((path / FOLDER).glob(f"*{REQUEST}")):
                 answered = find_unused_decision(path)
-        problem = (record.problem if record else "") or str(written.get("problem", "")) or unread
+        # a process that is at work writes lost lines again
+        gap = describe_gap(path, record.gap) if record and not campaigns.is_at_work(written) else ""
+        problem = (record.problem if record else "") or gap or str(written.get("problem", "")) or unread
         return Row(
             id=id,
             record=record,
@@ -359,7 +364,8 @@ def _of(folder: Path) -> list[Path]:
     return [folder] if campaigns.is_campaign(folder) else campaigns.around(folder)
 
 
-def _make_record(path: Path, history: History | None) -> Record:
+def _make_record(path: Path, history: History | None, shown_end: tuple[int, bool]) -> Record:
+    """`shown_end`: what was rendered before the ledger was read."""
     if history is None:
         return Record(name=path.name)
     opened, conclusion, result = history.opened, history.concluded, compute_result(history)
@@ -372,6 +378,7 @@ def _make_record(path: Path, history: History | None) -> Record:
         closed_at=ends[0] if ends else history.baseline.opened_at if history.baseline else "",
         result=result,
         claim=claim_speedup(result),
+        gap=find_lost_lines(shown_end, history),
     )
 
 

@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from pydantic import Field, ValidationError
 
+from ridgeline.agent.campaign.state_files import describe_gap, find_lost_lines, read_shown_end
 from ridgeline.agent.errors import UserError
 from ridgeline.graph.record import Line
 from ridgeline.graph.rules.history import fold_ledger
@@ -80,7 +81,7 @@ def read_request(folder: Path) -> Request:
 
 def read_ledger(folder: Path) -> tuple[bytes, ...]:
     """Lines of a ledger that is whole and true. Raises UserError for one that is missing, cut or changed."""
-    path = folder / LEDGER
+    path, shown_end = folder / LEDGER, read_shown_end(folder)
     verification = verify(path)
     if not verification.ok or verification.problem:
         problem = verification.problem or ""
@@ -88,6 +89,9 @@ def read_ledger(folder: Path) -> tuple[bytes, ...]:
         raise UserError(f"{text}; restore the file from a copy")
     if not verification.lines:
         raise UserError(f"{path}: is empty; restore the file from a copy")
+    history = fold_ledger(JsonlLedger(path).lines())
+    if history is not None and (gap := describe_gap(folder, find_lost_lines(shown_end, history))):
+        raise UserError(f"{folder}: {gap}")
     return tuple(path.read_bytes().splitlines(keepends=True))
 
 

@@ -111,12 +111,13 @@ def test_another_schema_version_is_refused(cli, campaign):
         assert "schema_version is 99, this Ridgeline reads 1" in done.complaint
 
 
-def test_a_torn_last_line_is_no_damage(cli, campaign):
+def test_a_torn_last_line_breaks_no_chain_and_is_told(cli, campaign):
     with (campaign / "ledger.jsonl").open("a") as file:
         file.write('{"half": ')
     done = cli("status", campaign, "--json")
-    assert done.code == 0
+    assert done.code == 2
     assert done.json["chain_ok"] is True
+    assert "its last line is torn; `ridgeline fsck" in done.json["problem"]
 
 
 def test_a_stop_is_written_and_said(cli, campaign):

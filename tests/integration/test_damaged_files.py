@@ -1,6 +1,7 @@
 """Damaged files of a campaign: every command says the same line and the mend, and `fsck --repair` mends what it can."""
 
 import json
+import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -9,6 +10,7 @@ import pytest
 
 from ridgeline.agent.campaign.state_files import find_best_commit, list_artifacts, read_history
 from ridgeline.agent.cli.application import run
+from ridgeline.agent.web.catalogue import Catalogue
 from ridgeline.graph.approval import Steering
 from ridgeline.sandbox.store.campaign_folder import Wishes
 from tests.drive_cli import scripted
@@ -197,12 +199,42 @@ def test_a_ledger_that_was_cut_at_a_line_is_no_whole_chain_and_is_written_again(
     for line_count, words in said.items():
         (campaign / "ledger.jsonl").write_bytes(b"".join(lines[:line_count]))
         capsys.readouterr()
-        assert run(["status", str(campaign), "--json"]) == 0
+        assert run(["status", str(campaign), "--json"]) == 2
         shown = json.loads(capsys.readouterr().out)
         assert (shown["chain_ok"], words in shown["problem"]) == (False, True), shown["problem"]
+        page = ["--html", campaign / "page.html"]
+        for line in (["status"], ["report"], ["report", "--json"], ["report", *page], ["watch"], ["rejudge"]):
+            code, problem = tell(capsys, line[0], campaign, *line[1:])
+            assert (code, words in problem, "--repair`" in problem) == (2, True, True), (line, code, problem)
+        (campaign / "page.html").unlink()
+        catalogue = Catalogue([campaign])
+        assert words in catalogue.row(next(iter(catalogue.find_campaigns()))).problem
         assert tell(capsys, "fsck", campaign)[0] == 2
         assert tell(capsys, "fsck", campaign, "--repair") == (0, "")
         assert (campaign / "ledger.jsonl").read_bytes() == whole_ledger(campaigns)
+
+
+@pytest.mark.parametrize(("at_work", "code"), [(True, 0), (False, 2)])
+def test_a_line_that_is_being_written_is_no_damage_and_a_torn_one_is(campaign, capsys, at_work, code):
+    (campaign / "ledger.jsonl").write_bytes((campaign / "ledger.jsonl").read_bytes() + b'{"seq":9,')
+    process = os.getpid() if at_work else 2**22 + 1  # no system has so many
+    (campaign / "status.json").write_text(
+        json.dumps({"status": "running", "phase": "time", "round": 3, "pid": process})
+    )
+    for words in (["status"], ["status", "--json"], ["report"], ["report", "--json"]):
+        answer, problem = tell(capsys, words[0], campaign, *words[1:])
+        assert (answer, "its last line is torn; `ridgeline fsck" in problem) == (code, not at_work), (words, problem)
+
+
+def test_a_campaign_that_writes_lost_lines_again_is_healthy(campaign, capsys):
+    lines = (campaign / "ledger.jsonl").read_bytes().splitlines(keepends=True)
+    (campaign / "ledger.jsonl").write_bytes(b"".join(lines[:-1]))
+    assert tell(capsys, "status", campaign)[0] == 2
+    (campaign / "status.json").write_text(
+        json.dumps({"status": "running", "phase": "time", "round": 2, "pid": os.getpid()})
+    )
+    assert tell(capsys, "status", campaign) == (0, "")
+    assert tell(capsys, "report", campaign) == (0, "")
 
 
 def test_a_repository_that_is_broken_is_made_again_and_blames_no_branch(campaigns, campaign, capsys):

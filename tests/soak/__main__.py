@@ -1,5 +1,5 @@
-"""`python -m tests.soak [kills|live [COUNT] [TASK...] | cuts [COUNT] | fuzz [COUNT] [KIND...] | fleet [CAMPAIGNS] [ROUNDS]]`:
-damage by the hour, in tables."""
+"""`python -m tests.soak [kills|live [COUNT] [TASK...] | cuts [COUNT] | signals [COUNT] [COMMAND...] |
+fuzz [COUNT] [KIND...] | fleet [CAMPAIGNS] [ROUNDS]]`: damage by the hour, in tables."""
 
 import shutil
 import sys
@@ -15,6 +15,7 @@ from tests.soak.kills import Tally as Kills
 from tests.soak.live import kill_live
 from tests.soak.power_cuts import cut_power
 from tests.soak.recorded import TASKS
+from tests.soak.signals import COMMANDS, send_signals
 
 
 def main() -> int:
@@ -24,7 +25,7 @@ def main() -> int:
     failed = 0
     if what == "fleet":
         return _run_fleet(count or 20, int((rest or ["3"])[0]))
-    if what not in ("fuzz", "cuts"):
+    if what not in ("fuzz", "cuts", "signals"):
         begin_preloaded(KEPT / "preloaded")
     if what in ("kills", "both"):
         failed += _kill(kill_campaigns, count or 400, tuple(rest) or TASKS)
@@ -32,9 +33,11 @@ def main() -> int:
         failed += _kill(kill_live, count or 100, tuple(rest) or TASKS)
     if what in ("cuts", "both"):
         failed += _cut(count or 200)
+    if what in ("signals", "both"):
+        failed += _send(count or 20, tuple(rest) or tuple(COMMANDS))
     if what in ("fuzz", "both"):
         failed += _fuzz(count or 10_000, rest or [*KINDS])
-    assert what in ("kills", "live", "cuts", "fuzz", "both"), __doc__
+    assert what in ("kills", "live", "cuts", "signals", "fuzz", "both"), __doc__
     return 1 if failed else 0
 
 
@@ -61,6 +64,17 @@ def _cut(count: int) -> int:
     kinds = ", ".join(f"{number} {end}" for end, number in sorted(tally.ends.items()))
     print(f"{count} power cuts ({kinds}): {len(tally.failures)} failed")  # noqa: T201
     print("\n".join(tally.failures))  # noqa: T201
+    return len(tally.failures)
+
+
+def _send(count: int, names: tuple[str, ...]) -> int:
+    """So many SIGTERM and SIGHUP to each command; how many ended badly."""
+    folder = Path(tempfile.mkdtemp(prefix=OWN))
+    try:
+        tally = send_signals(folder, count=count, names=names)
+    finally:
+        shutil.rmtree(folder)
+    print(f"{tally.signals.total()} signals: {len(tally.failures)} failed")  # noqa: T201
     return len(tally.failures)
 
 
