@@ -5,7 +5,7 @@ kernel, launch and queue, its start and its end in nanoseconds; what the numbers
 """
 
 import csv
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -19,8 +19,6 @@ from ridgeline.sandbox.profiles.readers.engine import Engine
 from ridgeline.sandbox.profiles.readers.files import Head, RecordingError, is_ended
 from ridgeline.sandbox.profiles.readers.names import category, display
 
-BUCKET = "(50 * ln(ns))::integer"
-"""Number of the bucket of a duration: bounded in number where durations differ in single nanoseconds."""
 SQUARES = (
     "coalesce(sum(ns * ns) filter (ns < 2147483648), 0) + coalesce(sum(ns::hugeint * ns) filter (ns >= 2147483648), 0)"
 )
@@ -28,7 +26,7 @@ SQUARES = (
 _TICKS = (10_000, 1000, 100, 40, 20, 10)
 """In nanoseconds; each is a multiple of the last."""
 LAUNCH = ("wg_x", "wg_y", "wg_z", "grid_x", "grid_y", "grid_z", "vgpr", "accum", "sgpr", "lds", "scratch")
-_IDS = "{'h': 'UBIGINT', 'agent': 'INT', 'queue': 'INT', 'kernel': 'INT', 'launch': 'INT'}"
+_IDS = "{'h': 'UBIGINT', 'number': 'INT'}"
 
 
 @dataclass(frozen=True)
@@ -54,19 +52,37 @@ class Key:
 
 @dataclass(frozen=True)
 class Counts:
-    """How often one number stands in `d`."""
+    """How often one number stands in `d`, and how long its calls took; times in nanoseconds."""
 
     rows: int
     usable: int
+    """Rows that end after they start; the rest are of these alone."""
     latest_start_ns: int | None
-    """The latest start among the usable, in ns."""
+    total: int
+    least: int
+    most: int
+    squares: int
+
+
+@dataclass(frozen=True)
+class Identity:
+    """What one number in `d` stands for, each by its own number."""
+
+    agent: int
+    queue: int
+    kernel: int
+    launch: int
 
 
 @dataclass(frozen=True)
 class Dispatches:
-    """What the table `d` (h, s, e) and its companion `ids` (h, agent, queue, kernel, launch) now hold."""
+    """What the table `d` (h, s, e) and its companion `ids` (h, number) now hold."""
 
     engine: Engine
+    identities: tuple[Identity, ...]
+    """By the number in `ids`."""
+    counts: tuple[Counts, ...]
+    """By the same number."""
     agents: tuple[str, ...]
     kernels: tuple[tuple[int, str], ...]
     """(agent, name) by number."""
@@ -82,21 +98,12 @@ class Dispatches:
 
 
 def count_dispatches(engine: Engine) -> Mapping[int, Counts]:
-    """What `d` holds, by number. `RecordingError` when no row is left to count.
-
-    Leaves `buckets` (h, b, n, total, least, most, squares, latest): durations in steps of two per cent, with exact
-    sums. b: null where a dispatch does not end after it starts.
-    """
-    engine.rows(
-        f"create temp table buckets as select h, {BUCKET} b, count(*) n, sum(ns) total, min(ns) least, max(ns) most, "
-        f"{SQUARES} squares, max(s) latest "
-        "from (select h, s, case when e > s then e - s end ns from d) group by all"
-    )
+    """What `d` holds, by number: exact sums. `RecordingError` when no row is left to count."""
     counts = {
-        h: Counts(int(rows), int(usable or 0), latest_start)
-        for h, rows, usable, latest_start in engine.rows(
-            "select h, sum(n), sum(n) filter (b is not null), max(latest) filter (b is not null) "
-            "from buckets group by h"
+        h: Counts(rows, usable, latest_start, int(total or 0), least or 0, most or 0, int(squares))
+        for h, rows, usable, latest_start, total, least, most, squares in engine.rows(
+            "select h, count(*), count(ns), max(s) filter (ns is not null), sum(ns), min(ns), max(ns), "
+            f"{SQUARES} from (select h, s, case when e > s then e - s end ns from d) group by h"
         )
     }
     if not counts:
@@ -121,47 +128,48 @@ def number_keys(
     at_kernel = {kernel: at for at, kernel in enumerate(kernels)}
     launches: dict[tuple[int, tuple[int | None, ...]], int] = {}
     queues: dict[tuple[int, str], int] = {}
-    rows = []
+    identities = []
     for h in counts:
         agent = at_agent[keys[h].agent]
         kernel = at_kernel[agent, keys[h].name]
         launch = launches.setdefault((kernel, keys[h].launch), len(launches))
-        rows.append((h, agent, queues.setdefault((agent, keys[h].queue), len(queues)), kernel, launch))
-    _write(engine, rows)
+        queue = queues.setdefault((agent, keys[h].queue), len(queues))
+        identities.append(Identity(agent, queue, kernel, launch))
+    _write(engine, counts)
     total, usable = (sum(getattr(count, what) for count in counts.values()) for what in ("rows", "usable"))
     if usable < total:
         warnings = (*warnings, f"{total - usable} of {total} rows left out: they do not end after they start")
     return Dispatches(
         engine=engine,
+        identities=tuple(identities),
+        counts=tuple(counts.values()),
         agents=tuple(agents),
         kernels=tuple(kernels),
         launches=tuple(launches),
         queues=tuple(queues),
-        latest_launch=dict(_last_launches(rows, counts)),
+        latest_launch=dict(_last_launches(identities, counts.values())),
         rows=total,
         rejected=total - usable,
         warnings=warnings,
     )
 
 
-def _write(engine: Engine, rows: list[tuple[int, int, int, int, int]]) -> None:
+def _write(engine: Engine, numbers: Iterable[int]) -> None:
     written = engine.room / "ids.csv"
     with written.open("w", encoding="utf-8", newline="") as stream:
-        csv.writer(stream).writerows(rows)
+        csv.writer(stream).writerows((h, at) for at, h in enumerate(numbers))
     engine.rows(
         f"create temp table ids as select * from read_csv('{engine.link(written)}', header=false, "
         f"auto_detect=false, delim=',', compression='none', columns={_IDS})"
     )
 
 
-def _last_launches(
-    rows: list[tuple[int, int, int, int, int]], counts: Mapping[int, Counts]
-) -> Iterator[tuple[int, int]]:
+def _last_launches(identities: Iterable[Identity], counts: Iterable[Counts]) -> Iterator[tuple[int, int]]:
     """(kernel, launch) in the order of their latest starts: the last word is the latest."""
     timed = [
-        (latest_start, kernel, launch)
-        for h, _, _, kernel, launch in rows
-        if (latest_start := counts[h].latest_start_ns) is not None
+        (count.latest_start_ns, identity.kernel, identity.launch)
+        for identity, count in zip(identities, counts, strict=True)
+        if count.latest_start_ns is not None
     ]
     for _, kernel, launch in sorted(timed):
         yield kernel, launch
@@ -344,14 +352,12 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Numbers = NDArray[np.int64]
+    Rank = Callable[[Numbers], Numbers]
+    """Which of so many sorted times is wanted, counted from 1."""
 
-SLICE = 400_000
+SLICE = 200_000
 """Rows held at once, about 50 bytes each while they are sorted."""
-_COLUMNS = ("s", "e", "kernel")
-_CUT = 12
-"""Bits cut from the 23 of a gap's mantissa: exact below 4096 ns, within 0.03 per cent above, and bounded in number."""
-_ROOM = 20
-"""Bits that are left of a gap, beside its kernel's number."""
+_COLUMNS = ("s", "e", "number")
 
 
 @dataclass
@@ -363,38 +369,40 @@ class Busy:
     busy: int = 0
 
 
-@dataclass
+@dataclass(frozen=True)
 class Course:
     """What the slices add up to."""
 
+    durations: "SortedRuns"
+    gaps: "SortedRuns"
+    """Gaps before calls, 0 where the queue was busy; a queue's first call has none before it."""
     agents: dict[int, Busy] = field(default_factory=dict)
     queues: dict[int, Busy] = field(default_factory=dict)
-    gaps: dict[int, float] = field(default_factory=dict)
-    """Median gap before a kernel in nanoseconds, 0 where the queue was busy; a queue's first call has none before it."""
 
 
 def course(dispatches: Dispatches) -> Course:
-    """Span, busy time and gaps by agent and kernel number. Exact but for the gaps (0.03 per cent)."""
+    """Span and busy time by agent and queue number, durations and gaps by the number in `ids`. All of it exact."""
     import numpy as np
 
-    totals, gaps = Course(), _Gaps()
+    room, count = dispatches.engine.room, len(dispatches.identities)
+    totals = Course(SortedRuns(room / "durations", count), SortedRuns(room / "gaps", count))
+    queues = np.array([identity.queue for identity in dispatches.identities], np.int64)
     agents = np.array([agent for agent, _ in dispatches.queues], np.int64)
     shared = {int(number) for number in agents if _several(agents, number)}
     for rows in _ahead(_slices(dispatches)):
-        columns = [np.asarray(rows[name]) for name in (*_COLUMNS, "queue") if name in rows]
-        if (columns[0][1:] < columns[0][:-1]).any():
-            order = np.argsort(columns[0], kind="stable")
-            columns = [column[order] for column in columns]
-        s, e, kernel, *queues = columns
-        for number, selector in _groups(queues[0]) if queues else [(0, slice(None))]:
-            later = slice(0 if number in totals.queues else 1, None)
-            gap = s[selector] - _advance(totals.queues, number, s[selector], e[selector])
-            gaps.add(kernel[selector][later], gap[later])
-        for number, selector in _groups(agents[queues[0]]) if shared else ():
-            if number in shared:
-                _advance(totals.agents, number, s[selector], e[selector])
+        s, e, numbers = (np.asarray(rows[name]) for name in _COLUMNS)
+        if (s[1:] < s[:-1]).any():
+            order = np.argsort(s, kind="stable")
+            s, e, numbers = s[order], e[order], numbers[order]
+        totals.durations.add(numbers, e - s)
+        for queue, selector in _groups(queues[numbers]) if len(dispatches.queues) > 1 else [(0, slice(None))]:
+            later = slice(0 if queue in totals.queues else 1, None)
+            gap = s[selector] - _advance(totals.queues, queue, s[selector], e[selector])
+            totals.gaps.add(numbers[selector][later], np.maximum(gap, 0)[later])
+        for agent, selector in _groups(agents[queues[numbers]]) if shared else ():
+            if agent in shared:
+                _advance(totals.agents, agent, s[selector], e[selector])
     totals.agents.update({int(agents[at]): busy for at, busy in totals.queues.items() if int(agents[at]) not in shared})
-    totals.gaps.update(gaps.medians())
     return totals
 
 
@@ -424,8 +432,7 @@ def _groups(numbers: "Numbers") -> Iterator[tuple[int, Any]]:
 def _slices(dispatches: Dispatches) -> Iterator[Mapping[str, Any]]:
     """All usable rows in slices by start time, of about SLICE rows each."""
     engine = dispatches.engine
-    columns = _COLUMNS if len(dispatches.queues) == 1 else (*_COLUMNS, "queue")
-    sql = f"select {', '.join(columns)} from d join ids using (h) where e > s"
+    sql = f"select {', '.join(_COLUMNS)} from d join ids using (h) where e > s"
     if dispatches.rows <= SLICE:
         yield engine.columns(sql)
         return
@@ -453,49 +460,62 @@ def _advance(states: dict[int, Busy], number: int, s: "Numbers", e: "Numbers") -
     return until[:-1]
 
 
-class _Gaps:
-    """How often each gap came before each kernel, to 12 binary digits."""
+class SortedRuns:
+    """Times of millions of calls in a file, a sorted run for each slice: any rank is found exactly, in little memory.
 
-    def __init__(self) -> None:
+    A time stands behind its number in 63 bits; one that does not fit there, 200 days beside 300 numbers, counts as the
+    longest that does.
+    """
+
+    def __init__(self, file: Path, count: int) -> None:
         import numpy as np
 
-        self._codes = np.empty(0, np.int64)
-        self._times = np.empty(0, np.int64)
+        self._file, self._shift, self._sizes = file, 63 - count.bit_length(), list[int]()
+        self._most = 0
+        self.counts: Numbers = np.zeros(count, np.int64)
+        """Times by number."""
 
-    def add(self, kernel: "Numbers", gap: "Numbers") -> None:
+    def add(self, numbers: "Numbers", times_ns: "Numbers") -> None:
+        """Writes one run: `times_ns`, 0 or more, of the calls that `numbers` names."""
         import numpy as np
 
-        bits = np.maximum(gap, 0).astype(np.float32).view(np.int32) >> _CUT
-        codes, times = _count(np.sort((kernel.astype(np.int64) << _ROOM) + bits))
-        codes, times = np.concatenate((self._codes, codes)), np.concatenate((self._times, times))
-        order = np.argsort(codes, kind="stable")
-        self._codes, self._times = _count(codes[order], times[order])
+        if not len(numbers):
+            return
+        times = np.minimum(times_ns, (1 << self._shift) - 1)
+        self._most = max(self._most, int(times.max()))
+        self._sizes.append(len(times))
+        self.counts += np.bincount(numbers, minlength=len(self.counts))
+        with self._file.open("ab") as stream:
+            np.sort((numbers.astype(np.int64) << self._shift) | times).tofile(stream)
 
-    def medians(self) -> Iterator[tuple[int, float]]:
-        """(kernel, median gap in ns) of each kernel that had a call before it on its queue."""
+    def find_ranks(self, groups: Sequence[tuple[int, ...]], ranks: Sequence["Rank"]) -> "Numbers":
+        """The times in ns at `ranks` of each group of numbers, together: a row for each group, none of them empty."""
         import numpy as np
 
-        kernels = self._codes >> _ROOM
-        for kernel in np.unique(kernels):
-            selector = kernels == kernel
-            gaps = (self._codes[selector] & ((1 << _ROOM) - 1)).astype(np.int32)
-            low, middle = ((gaps << _CUT) + half for half in (0, 1 << (_CUT - 1)))
-            exact, center = low.view(np.float32), middle.view(np.float32)
-            sums = np.cumsum(self._times[selector])
-            places = [int(np.searchsorted(sums, at)) for at in ((sums[-1] + 1) // 2, sums[-1] // 2 + 1)]
-            yield int(kernel), sum(float(exact[at] if exact[at] < 4096 else center[at]) for at in places) / 2
+        if not groups:
+            return np.empty((0, len(ranks)), np.int64)
+        starts = np.cumsum([0, *(len(group) for group in groups[:-1])])
+        members = np.concatenate([np.array(group, np.int64) for group in groups])
+        owners = np.repeat(np.arange(len(groups)), [len(group) for group in groups])
+        before = (np.cumsum(self.counts) - self.counts)[members]
+        calls = np.add.reduceat(self.counts[members], starts)
+        places = np.stack([rank(calls) for rank in ranks])
+        low, high = np.zeros_like(places), np.full_like(places, self._most)
+        while (low < high).any():
+            middle = (low + high) // 2
+            codes = (members << self._shift) | middle[:, owners]
+            reached = sum(np.searchsorted(run, codes, side="right") for run in self._runs()) - before
+            enough = np.add.reduceat(reached, starts, axis=1) >= places
+            low, high = np.where(enough, low, middle + 1), np.where(enough, middle, high)
+        return low.T
 
+    def _runs(self) -> Iterator["Numbers"]:
+        """The runs one after the other: only one is held in memory."""
+        import numpy as np
 
-def _count(ordered: "Numbers", times: "Numbers | None" = None) -> tuple["Numbers", "Numbers"]:
-    """Distinct values of a sorted array, and how often each came (`times`: how often each element counts)."""
-    import numpy as np
-
-    if not len(ordered):
-        return ordered, np.empty(0, np.int64)
-    starts = np.concatenate((np.array([0]), np.flatnonzero(ordered[1:] != ordered[:-1]) + 1))
-    if times is None:
-        return ordered[starts], np.diff(np.append(starts, len(ordered)))
-    return ordered[starts], np.add.reduceat(times, starts)
+        with self._file.open("rb") as stream:
+            for size in self._sizes:
+                yield np.fromfile(stream, np.int64, size)
 
 
 # Kernels of a recording, from the table of its dispatches: exact sums and medians, launches, shares, gaps.
@@ -503,8 +523,8 @@ def _count(ordered: "Numbers", times: "Numbers | None" = None) -> tuple["Numbers
 VARIANTS = 16
 _ALIKE = 0.85
 """Share of durations that are multiples (within 1 ns of rounding) before a tick counts as the clock's."""
-_MANY = 20
-_USABLE = "from d where e > s"
+_MANY, _KINDS = 20, 10
+"""Least durations, and least kinds of them, that can show a tick."""
 
 
 @dataclass(frozen=True)
@@ -531,84 +551,78 @@ class Sums:
 
 def recordings(dispatches: Dispatches, *, form: str, files: tuple[str, ...], static_lds: bool) -> tuple[Recording, ...]:
     """One recording for each GPU, most time first. `static_lds`: the source tells only the static part of LDS."""
-    _find_ranks(dispatches.engine)
-    names, launches = _sums(dispatches, "kernel"), _sums(dispatches, "launch")
-    builder = _RecordingBuilder(dispatches, names, launches, course(dispatches), static_lds)
-    ticks = _tick(dispatches.engine)
-    by_gpu = [builder.agent(agent, form=form, files=files, ticks=ticks) for agent in builder.course.agents]
+    totals = course(dispatches)
+    kernels, launches = (_members(dispatches, by) for by in ("kernel", "launch"))
+    sums = _sums(dispatches, totals.durations, tuple(dict.fromkeys((*kernels.values(), *launches.values()))))
+    builder = _RecordingBuilder(
+        dispatches,
+        {number: sums[members] for number, members in kernels.items()},
+        {number: sums[members] for number, members in launches.items()},
+        totals,
+        _median_gaps(totals.gaps, kernels),
+        static_lds,
+    )
+    ticks = _tick(dispatches)
+    by_gpu = [builder.agent(agent, form=form, files=files, ticks=ticks) for agent in totals.agents]
     return tuple(sorted(by_gpu, key=lambda recording: -(recording.sum_ns or 0)))
 
 
-RANKS = {"p20": "(n + 4) // 5", "low": "(n + 1) // 2", "high": "n // 2 + 1", "p80": "(4 * n + 4) // 5"}
-"""Which of `n` sorted durations is wanted, counted from 1; the median is the mean of two."""
+def _members(dispatches: Dispatches, by: str) -> Mapping[int, tuple[int, ...]]:
+    """The numbers in `ids` of each kernel or launch that has a usable call."""
+    members: dict[int, list[int]] = {}
+    for at, (identity, count) in enumerate(zip(dispatches.identities, dispatches.counts, strict=True)):
+        if count.usable:
+            members.setdefault(getattr(identity, by), []).append(at)
+    return {number: tuple(several) for number, several in members.items()}
 
 
-def _find_ranks(engine: Engine) -> None:
-    """Writes `ranks` (which, id, rank, ns): the durations that are wanted, as exact as they were recorded.
-
-    Buckets tell in which of them a rank lies; only rows of those are looked at one by one.
-    """
-    wanted = " union all ".join(f"select *, '{name}' rank, {place} place from groups" for name, place in RANKS.items())
-    engine.rows(
-        "create temp table places as with counted as ("
-        "select 'kernel' as which, kernel id, b, sum(n) n from buckets join ids using (h) where b is not null group by all"
-        " union all "
-        "select 'launch', launch, b, sum(n) from buckets join ids using (h) where b is not null group by all), "
-        "ends as (select *, sum(n) over (partition by which, id order by b) cum from counted), "
-        "groups as (select which, id, sum(n)::bigint n from counted group by all), "
-        f"wanted as ({wanted}) "
-        "select wanted.which, wanted.id, rank, b, place - (cum - ends.n) as place from wanted join ends "
-        "on wanted.which = ends.which and wanted.id = ends.id and place <= cum and place > cum - ends.n"
-    )
-    engine.rows(
-        "create temp table fine as select h, b, ns, count(*) n from "
-        f"(select h, e - s as ns, {BUCKET} b from d where e > s) semi join (select distinct h, b from places join ids "
-        "on (which = 'kernel' and places.id = ids.kernel) or (which = 'launch' and places.id = ids.launch)) "
-        "using (h, b) group by all"
-    )
-    engine.rows(
-        "create temp table ranks as with measured as ("
-        "select 'kernel' as which, kernel id, b, ns, sum(n) n from fine join ids using (h) group by all union all "
-        "select 'launch', launch, b, ns, sum(n) from fine join ids using (h) group by all), "
-        "ends as (select *, sum(n) over (partition by which, id, b order by ns) cum from measured) "
-        "select which, id, rank, min(ns) ns from places join ends using (which, id, b) where cum >= place group by all"
-    )
+_LOW, _HIGH = (lambda calls: (calls + 1) // 2, lambda calls: calls // 2 + 1)
+"""Which of so many sorted times, counted from 1, are the middle: the median is the mean of both."""
+_P20, _P80 = (lambda calls: (calls + 4) // 5, lambda calls: (4 * calls + 4) // 5)
 
 
-def _sums(dispatches: Dispatches, by: str) -> Mapping[int, Sums]:
-    """Sums by the number of a kernel or a launch."""
-    chosen = ", ".join(f"min(ns) filter (rank = '{name}')" for name in RANKS)
-    rows = dispatches.engine.rows(
-        f"with sums as (select {by} id, sum(n) calls, sum(total) total, min(least) least, max(most) most, "
-        "sum(squares) squares from buckets join ids using (h) where b is not null group by 1), "
-        f"chosen as (select id, {chosen} from ranks where which = '{by}' group by 1) "
-        "select * from sums join chosen using (id)"
-    )
-    return {
-        number: Sums(int(calls), int(total), least, most, (low + high) / 2, int(squares), p20, p80)
-        for number, calls, total, least, most, squares, p20, low, high, p80 in rows
-    }
+def _sums(
+    dispatches: Dispatches, durations: SortedRuns, groups: Sequence[tuple[int, ...]]
+) -> Mapping[tuple[int, ...], Sums]:
+    """Sums of each group of numbers."""
+    ranks = durations.find_ranks(groups, (_P20, _LOW, _HIGH, _P80)).tolist()
+    sums = {}
+    for members, (p20, low, high, p80) in zip(groups, ranks, strict=True):
+        counts = [dispatches.counts[at] for at in members]
+        sums[members] = Sums(
+            calls=sum(count.usable for count in counts),
+            total=sum(count.total for count in counts),
+            least=min(count.least for count in counts),
+            most=max(count.most for count in counts),
+            median=(low + high) / 2,
+            squares=sum(count.squares for count in counts),
+            p20=p20,
+            p80=p80,
+        )
+    return sums
 
 
-def _tick(engine: Engine) -> tuple[Named, ...]:
+def _median_gaps(gaps: SortedRuns, kernels: Mapping[int, tuple[int, ...]]) -> Mapping[int, float]:
+    """Median gap in ns of each kernel that had a call before it on its queue."""
+    later = {number: members for number, members in kernels.items() if gaps.counts[list(members)].any()}
+    ranks = gaps.find_ranks(tuple(later.values()), (_LOW, _HIGH)).tolist()
+    return {number: (low + high) / 2 for number, (low, high) in zip(later, ranks, strict=True)}
+
+
+def _tick(dispatches: Dispatches) -> tuple[Named, ...]:
     """The step in which the clock counts, where the durations show one."""
-    alike = ", ".join(f"count(*) filter ((e - s + 1) % {tick} <= 2)" for tick in _TICKS)
-    # every tick is a multiple of the finest: where durations are none of that, they are none of the others
-    ((total, finest),) = engine.rows(f"select count(*), count(*) filter ((e - s + 1) % {_TICKS[-1]} <= 2) {_USABLE}")
-    if total < _MANY or finest < _ALIKE * total or not _many_kinds(engine):
+    engine, usable = dispatches.engine, "from d where e > s"
+    alike = [f"count(*) filter ((e - s + 1) % {tick} <= 2)" for tick in _TICKS]
+    # every tick is a multiple of the finest: durations that are none of that are none of the others
+    ((total, finest),) = engine.rows(f"select count(*), {alike[-1]} {usable}")
+    if total < _MANY or finest < _ALIKE * total:
         return ()
-    ((*counts,),) = engine.rows(f"select {alike} {_USABLE}")
+    ends = {ns for count in dispatches.counts if count.usable for ns in (count.least, count.most)}
+    if len(ends) < _KINDS and engine.rows(f"select count(distinct e - s) {usable}")[0][0] < _KINDS:
+        return ()
+    ((*counts,),) = engine.rows(f"select {', '.join(alike)} {usable}")
     tick = next(tick for tick, many in zip(_TICKS, counts, strict=True) if many >= _ALIKE * total)
     return (Named(name="resolution_ns", value=tick),)
-
-
-def _many_kinds(engine: Engine) -> bool:
-    """Whether the durations are at least of ten kinds; all of them are counted where the ends of buckets are fewer."""
-    ends = "select least from buckets where b is not null union select most from buckets where b is not null"
-    return any(
-        engine.rows(f"select count(*) from ({kinds})")[0][0] >= _MANY // 2
-        for kinds in (ends, f"select distinct e - s {_USABLE}")
-    )
 
 
 @dataclass(frozen=True)
@@ -617,6 +631,8 @@ class _RecordingBuilder:
     names: Mapping[int, Sums]
     launches: Mapping[int, Sums]
     course: Course
+    gaps: Mapping[int, float]
+    """Median gap before a kernel in ns."""
     static_lds: bool
 
     def agent(self, agent: int, *, form: str, files: tuple[str, ...], ticks: tuple[Named, ...]) -> Recording:
@@ -673,7 +689,7 @@ class _RecordingBuilder:
             stdev_ns=sums.deviation,
             share=sums.total / total,
             share_of_span=sums.total / span,
-            gap_before_ns=self.course.gaps.get(at),
+            gap_before_ns=self.gaps.get(at),
             last=self._build_launch(self.dispatches.latest_launch[at]),
             variants=tuple(self._build_launch(launch) for launch in kinds[:VARIANTS]),
         )
