@@ -29,7 +29,7 @@ class Limits(Value):
     alpha: float = Field(default=0.01, gt=0, lt=0.5)
     """False-accept rate per candidate, however often its pairs are looked at."""
     margin: float = Field(default=0.005, ge=0, lt=1)
-    """The lower confidence bound of the gain must exceed this."""
+    """The lower confidence bound of the gain must exceed this and the calibration's allowance (`Estimate.required`)."""
     blocks: int = Field(default=5, ge=2, le=64)
     """ABBA blocks inside one process pair."""
     looks: tuple[int, ...] = tuple(range(1, 13))
@@ -103,8 +103,10 @@ class Limits(Value):
     """Pairs of the champion-versus-original test."""
     shape_guard: float = Field(default=0.02, ge=0)
     """No shape may be slower than this with confidence."""
-    # gates of the documents
+    # what a core shape may lose, in every preset
     core_shape_regress_limit: float = 0.05
+    """A core shape that measures slower by this share rejects a candidate (`core_regression`), proven or not."""
+    # gates of presets `campaign`, `router` and `autonomous`
     near_noise_limit: float = 0.02
     valid_mean_improvement: float = 0.01
     noise_sigma_fraction: float = 0.5

@@ -50,8 +50,9 @@ local_gate: in the minimal project already it is slower by more than a core shap
 rejected: by a person. stopped: a person or the time limit ended its round.
 replaced: proven, and a person chose another measured change of the same question.
 outpaced: timed side by side with another candidate of its round, which was faster.
-core_regression: a core shape lost 5 % or more. isa_regression: more spills or lost occupancy, which undoes only what was
-not proven (`rules.objections`)."""
+core_regression: a shape lost more than its threshold, which the sentence names: a core shape core_shape_regress_limit,
+in preset evidence any shape shape_guard with confidence, a protected one noise.
+isa_regression: more spills or lost occupancy, which undoes only what was not proven (`rules.objections`)."""
 Reason = AcceptReason | UnmeasuredReason | MeasuredReason
 
 
@@ -86,6 +87,12 @@ class Verdict(Value):
     @property
     def accepted(self) -> bool:
         return self.decision == "accepted"
+
+    @property
+    def proven_gain(self) -> float:
+        """The bound of the gain, where the preset has one; of a measured round, which has a gain."""
+        assert self.gain is not None
+        return self.gain if self.lower is None else self.lower
 
     @model_validator(mode="after")
     def _numbers_tied_to_reason(self) -> Self:

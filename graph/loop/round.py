@@ -783,7 +783,7 @@ def take_measurement(
             )
 
 
-# Profile the candidate: predicted against observed counters.
+# Profile the candidate; the counters are compared with the prediction when the round is closed (`rules/lessons.py`).
 
 
 def trace(state: State, runtime: Runtime[Ports]) -> Update:

@@ -31,7 +31,7 @@ from ridgeline.graph.rules.outcome import (
 )
 from ridgeline.graph.rules.preset_autonomous import AutonomousRule
 from ridgeline.graph.rules.preset_campaign import CampaignRule, RouterRule
-from ridgeline.graph.rules.readings import Readings, core_labels, reference_run, sort_readings
+from ridgeline.graph.rules.readings import Readings, core_labels, explain_losses, reference_run, sort_readings
 from ridgeline.graph.rules.score import metric_names
 from ridgeline.graph.standing import BenchmarkWant, CompareWant, Standing
 from ridgeline.graph.stats.sequential import LEAST_PAIRS, Estimate, PairDecision, decide_from_pairs, estimate_gain
@@ -166,11 +166,17 @@ class EvidenceRule:
             return reject_outcome("undecided", why, faster="unverified", notes=notes_of_losses)
         estimate = _estimate(trial, readings, standing, limits)
         shapes = _list_shape_changes(estimate)
-        core = _find_losing_shapes(estimate, limits, core_labels(standing, "full"))
+        losing = _find_losing_shapes(estimate, limits, core_labels(standing, "full"))
         decision = decide_from_pairs(estimate, limits)
-        decision = "lost" if core and decision == "faster" else decision
+        decision = "lost" if losing and decision == "faster" else decision
         outcome = _make_outcome(
-            trial, estimate, [shape for shape in shapes if shape.label in core], decision, shapes=shapes, limits=limits
+            trial,
+            estimate,
+            [shape for shape in shapes if shape.label in losing],
+            decision,
+            shapes=shapes,
+            standing=standing,
+            limits=limits,
         )
         bounds = {"lower": _compute_gain(estimate.lower), "upper": _compute_gain(estimate.upper)}
         notes = (*outcome.notes, *notes_of_losses, *_note_sharing(trial, limits))
@@ -231,6 +237,7 @@ def _make_outcome(
     decision: PairDecision,
     *,
     shapes: tuple[ShapeChange, ...],
+    standing: Standing,
     limits: Limits,
 ) -> Outcome:
     gain, answer = math.expm1(estimate.theta), _answer_faster(estimate)
@@ -243,7 +250,8 @@ def _make_outcome(
         case "faster":
             return accept_outcome(gain, shapes, limits, lower=math.expm1(estimate.lower))
         case "lost":
-            return reject_outcome("core_regression", describe_losses(slower), faster=answer, gain=gain, shapes=shapes)
+            why = explain_losses(slower, standing, "full", limits)
+            return reject_outcome("core_regression", why, faster=answer, gain=gain, shapes=shapes)
         case "not_better":
             return reject_outcome(
                 "not_better", f"{_explain_not_better(estimate)}{also}", faster=answer, gain=gain, shapes=shapes

@@ -200,13 +200,20 @@ def describe_gain(verdict: Verdict) -> str:
     return f"{gain:+.2%}{bounds}, {words}"
 
 
+def describe_measured(verdict: Verdict) -> str:
+    """The gain of a verdict with its bound, as a sentence names it."""
+    if verdict.gain is None:
+        return "nothing"
+    return f"{verdict.gain:+.1%}" + (f" (at least {verdict.lower:+.1%})" if verdict.lower is not None else "")
+
+
 def describe_worst_shape(verdict: Verdict) -> str:
-    """The shape that lost most where a core shape's loss decided, with its number; empty elsewhere."""
+    """The shape that lost most where a shape's loss decided (`core_regression`), with its number; empty elsewhere."""
     if verdict.reason != "core_regression" or not verdict.shapes:
         return ""
     shape = min(verdict.shapes, key=lambda change: change.gain)
     bounds = f" [{shape.lower:+.2%}, {shape.upper:+.2%}]" if None not in (shape.lower, shape.upper) else ""
-    return f"core shape {shape.label} changed by {shape.gain:+.2%}{bounds}"
+    return f"shape {shape.label} changed by {shape.gain:+.2%}{bounds}"
 
 
 # Configuration classes that win and lose by the same change.

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 from ridgeline.graph.approval import Decision, EditBegun
 from ridgeline.graph.errors import CampaignError
+from ridgeline.graph.rules.outcome import describe_measured
 from ridgeline.graph.trial import Drafted, Judged, Proposed, find, find_proposal
-from ridgeline.graph.verdict import Verdict
 
 
 def begin_edit(options: Sequence[Judged]) -> EditBegun:
@@ -52,7 +52,7 @@ def choose_approved(options: Sequence[Judged], decision: Decision) -> Judged:
     if not option:
         numbers = ", ".join(str(find_proposal(option).round) for option in acceptable) or "none"
         raise CampaignError(f"{decision.key}: approves round {decision.round}; that may be kept: {numbers}")
-    return max(option, key=lambda judged: proven_gain(judged.verdict))
+    return max(option, key=lambda judged: judged.verdict.proven_gain)
 
 
 def mark_replaced(measured: Judged, replacement: Judged) -> Judged:
@@ -64,16 +64,3 @@ def mark_replaced(measured: Judged, replacement: Judged) -> Judged:
     sentence = f"{before.sentence.split(':')[0]}: ROLLED BACK - {change} measured {describe_measured(before)}, {why}"
     update = {"decision": "rolled_back", "reason": "replaced", "notes": (*before.notes, why), "sentence": sentence}
     return measured.model_copy(update={"verdict": before.model_copy(update=update)})
-
-
-def proven_gain(verdict: Verdict) -> float:
-    """The bound of the gain, where the preset has one."""
-    assert verdict.gain is not None
-    return verdict.gain if verdict.lower is None else verdict.lower
-
-
-def describe_measured(verdict: Verdict) -> str:
-    """The gain with its bound, as a sentence names it."""
-    if verdict.gain is None:
-        return "nothing"
-    return f"{verdict.gain:+.1%}" + (f" (at least {verdict.lower:+.1%})" if verdict.lower is not None else "")

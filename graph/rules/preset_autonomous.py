@@ -12,13 +12,12 @@ from ridgeline.graph.rules.outcome import (
     average_shapes,
     compute_class_gains,
     describe_losing_classes,
-    describe_losses,
     find_losing_classes,
     propose_split,
     reject_outcome,
     target_class,
 )
-from ridgeline.graph.rules.readings import Readings, active_labels, find_lost_shapes, reference_run
+from ridgeline.graph.rules.readings import Readings, active_labels, explain_losses, find_lost_shapes, reference_run
 from ridgeline.graph.rules.score import EDGE, Delta, delta, exceeds, gain
 from ridgeline.graph.standing import BenchmarkWant, Standing
 from ridgeline.graph.trial import Stage, Timed, Traced, Verified
@@ -124,7 +123,11 @@ def _check_core_shapes(
     if not drops:
         return None
     return reject_outcome(
-        "core_regression", describe_losses(drops), faster=answer_faster(mean, limits), gain=mean, shapes=shapes
+        "core_regression",
+        explain_losses(drops, standing, "full", limits),
+        faster=answer_faster(mean, limits),
+        gain=mean,
+        shapes=shapes,
     )
 
 

@@ -17,11 +17,10 @@ from ridgeline.graph.rules.outcome import (
     answer_faster,
     average_shapes,
     compute_class_gains,
-    describe_losses,
     propose_split,
     reject_outcome,
 )
-from ridgeline.graph.rules.readings import Readings, active_labels, find_lost_shapes, reference_run
+from ridgeline.graph.rules.readings import Readings, active_labels, explain_losses, find_lost_shapes, reference_run
 from ridgeline.graph.rules.score import Delta, at_least, delta, exceeds, relative_stddev
 from ridgeline.graph.standing import BenchmarkWant, Standing
 from ridgeline.graph.trial import Stage, Timed, Traced, Verified, find_proposal
@@ -222,7 +221,11 @@ def _check_core_drops(trial: Stage, level_gain: LevelGain, standing: Standing, l
     )
     split = propose_split(level_gain.shapes, losers, trial=trial, limits=limits, gain=level_gain.gain, faster=answer)
     return split or reject_outcome(
-        "core_regression", describe_losses(drops), faster=answer, gain=level_gain.gain, shapes=level_gain.shapes
+        "core_regression",
+        explain_losses(drops, standing, level_gain.level, limits),
+        faster=answer,
+        gain=level_gain.gain,
+        shapes=level_gain.shapes,
     )
 
 

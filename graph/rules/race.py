@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from ridgeline.graph.limits import Limits
 from ridgeline.graph.rules.acceptance import choose_measurement
 from ridgeline.graph.rules.gates import is_usable
-from ridgeline.graph.rules.person_edit import describe_measured, proven_gain
+from ridgeline.graph.rules.outcome import describe_measured
 from ridgeline.graph.rules.readings import sort_readings
 from ridgeline.graph.standing import BenchmarkWant, CompareWant, Standing
 from ridgeline.graph.stats.sequential import Estimate, decide_from_pairs, estimate_gain, is_outpaced
@@ -61,7 +61,7 @@ def choose_kept(judged: Sequence[Judged]) -> int:
     """
     accepted = [place for place, option in enumerate(judged) if option.verdict.accepted]
     if accepted:
-        return max(accepted, key=lambda place: proven_gain(judged[place].verdict))
+        return max(accepted, key=lambda place: judged[place].verdict.proven_gain)
     measured = {place: gain for place, option in enumerate(judged) if (gain := option.verdict.gain) is not None}
     return max(measured, key=lambda place: measured[place], default=0)
 

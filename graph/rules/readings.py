@@ -88,6 +88,20 @@ def find_lost_shapes(
     )
 
 
+def explain_losses(shapes: Sequence[ShapeChange], standing: Standing, level: Level, limits: Limits) -> str:
+    """The losing shapes with the threshold that each crossed, for the sentence of a `core_regression`."""
+    core, protected = core_labels(standing, level), standing.contract.scoring.protected_shapes
+    texts = []
+    for shape in shapes:
+        threshold = f"shape_guard {limits.shape_guard:g}, with confidence"
+        if shape.label in core and at_least(-shape.gain, limits.core_shape_regress_limit):
+            threshold = f"core_shape_regress_limit {limits.core_shape_regress_limit:g}"
+        elif shape.label in protected:
+            threshold = "it is a protected shape"
+        texts.append(f"shape {shape.label} lost {-shape.gain:.1%} ({threshold})")
+    return ", ".join(texts)
+
+
 def reference_run(readings: Readings, standing: Standing, level: Level) -> Benchmark | None:
     """Numbers of the best version at a level; those taken in this round first. None when there are none yet."""
     if level == "quick":

@@ -1,11 +1,11 @@
 """What a campaign achieved, in one value that everything a person or a model reads is rendered from.
 
-`result(history)` is a pure fold over the ledger. The gain of the best version over the original has one source: the
+`compute_result(history)` is a pure fold over the ledger. The gain of the best version over the original has one source: the
 final paired test (`Result.final`, with a bound, and per shape). Before it, `Result.product` is what is known: the
 product of the kept rounds' own paired gains. Nothing else may compute a ratio of best over original; benchmark runs of
 different minutes are readings.
 
-`claim(result(history))` is the speedup to tell, with `lower`, `level` and `from_final`. Its words, such as
+`claim_speedup(compute_result(history))` is the speedup to tell, with `lower`, `level` and `from_final`. Its words, such as
 `best_so_far`, `headline` and `first_screen`, are in `ridgeline.graph.reports.result`.
 """
 

@@ -54,7 +54,8 @@ class Estimate(Value):
     """Standard deviation that one pair is taken to have; 0.0 while nothing is known of it."""
     pairs: int
     required: float
-    """What `lower` must exceed: the margin, and what favours one side of identical versions here."""
+    """What `lower` must exceed: `Limits.margin`, and the allowance for what favours one side of identical versions here.
+    Sentences call the sum the margin."""
     unlikely: bool
     """Below `required` at the futility limit's error rate."""
     shapes: tuple[ShapeEstimate, ...]

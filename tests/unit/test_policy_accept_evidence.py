@@ -59,6 +59,9 @@ def test_no_shape_may_be_slower_with_confidence(worst, decision, reason):
     assert (verdict.decision, verdict.reason) == (decision, reason)
     if reason != "faster":
         assert "shape large" in verdict.sentence
+    if reason == "core_regression":
+        threshold = "core_shape_regress_limit 0.05" if worst <= -0.05 else "shape_guard 0.02, with confidence"
+        assert f"lost {-worst:.1%} ({threshold})" in verdict.sentence
 
 
 @pytest.mark.parametrize(("core", "reason"), [((), "core_regression"), (("small",), "faster_trade_off")])
