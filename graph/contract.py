@@ -117,6 +117,11 @@ def _says_nothing(value: object) -> bool:
     return not value
 
 
+def _join_words(value: object) -> object:
+    """A list of addresses as one text, as an environment variable has them."""
+    return " ".join(value) if isinstance(value, list) and all(isinstance(word, str) for word in value) else value
+
+
 class Scoring(Value):
     """Prerequisite 6: how a row becomes a score."""
 
@@ -373,9 +378,9 @@ class Contract(Value):
     """Grouped operators: the test with a group that has no rows, as `FILE::NAME`; `test_command` or `full_test_command`
     runs that file."""
     threads: int = Field(default=1, ge=1)
-    device_host: Annotated[str, Field(exclude_if=_says_nothing)] = ""
+    device_host: Annotated[str, BeforeValidator(_join_words), Field(exclude_if=_says_nothing)] = ""
     """Machine that builds, tests and times, `ssh://[USER@]HOST[:PORT][/PATH/OF/ridgeline]`, while planner and record stay
-    here; empty: this one."""
+    here; empty: this one. Further ones, in a list, only build and test candidates of the same round."""
     performance_target: str | None = None
     """For example `>500 TFLOPS` or `>60% peak efficiency`."""
     max_iterations: int | None = None

@@ -125,6 +125,17 @@ class Checker(Protocol):
         ...
 
 
+class Preparer(Protocol):
+    """Who answers builder and checker ahead, where several candidates wait for both. Nothing of it is on the tape."""
+
+    def prepare(self, commits: tuple[str, ...], purposes: tuple[str, ...]) -> None:
+        """Build these versions and test those that build, side by side; `purposes`: of their tests, in that order.
+
+        Returns when none runs any more, before anything is timed. What could not be answered is left to be asked.
+        """
+        ...
+
+
 class Timer(Protocol):
     def benchmark(
         self, commit: str, *, level: Level, source: str, shapes: tuple[str, ...], repeat: int, purpose: str
@@ -272,6 +283,8 @@ class Ports:
     workspace: Workspace
     builder: Builder
     checker: Checker
+    preparer: Preparer | None = None
+    """None where candidates are built and tested as they are asked about."""
     timer: Timer
     profiler: Profiler
     device: Device

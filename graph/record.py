@@ -133,6 +133,8 @@ class Opened(Value):
     """Whether time is counted from the start of the command, over all sessions (`Clock.worked_s`)."""
     stamps_edits: Annotated[bool, Field(exclude_if=lambda stamps: not stamps)] = False
     """Whether the instants of a hypothesis and of its first edit are kept."""
+    drafts_first: Annotated[bool, Field(exclude_if=lambda drafts: not drafts)] = False
+    """Whether all candidates of a round are drafted before the first is built, so that they can be built side by side."""
     minimal: Annotated[MinimalVersion | None, Field(exclude_if=_none)] = None
     """The minimal project of the unmodified code, in workspace mode."""
     first_kernel: Annotated[FirstKernel | None, Field(exclude_if=_none)] = None

@@ -38,6 +38,8 @@ class Request(Value):
     """Whether a person's edits of memory and README are heard; records older than this field were not asked."""
     stamps_edits: bool = False
     """As in `Opened`; records older than this field have none."""
+    drafts_first: bool = False
+    """As in `Opened`; records older than this field built each before the next was drafted."""
     specs: tuple[Spec, ...] = ()
     """What the documents say of this product; the shell reads them, the graph reads no file."""
     champions: tuple[Champion, ...] = ()
@@ -117,7 +119,7 @@ class State(TypedDict):
     queue: tuple[Proposal, ...]
     """Directions of the open round that are still to be drafted, best first."""
     rivals: tuple[Trial, ...]
-    """Candidates of the open round beside `trial`, by round: each is verified, or has failed, or is on from there."""
+    """Candidates of the open round beside `trial`, each applied and yet to be built, verified, failed, or on from there."""
 
 
 class Update(TypedDict, total=False):

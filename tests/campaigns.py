@@ -1,6 +1,7 @@
 """Whole campaigns on the scripted world: the real graph, ledger, tape and checkpoints around fake effects."""
 
 import sqlite3
+from contextlib import nullcontext
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from ridgeline.agent.campaign.approvals import ApprovalFiles
 from ridgeline.agent.campaign.checkpoints import Checkpoints
 from ridgeline.agent.campaign.progress import NoView
 from ridgeline.agent.campaign.runner import drive
+from ridgeline.agent.campaign.side_by_side import Lane, SideBySide, prepare_port
 from ridgeline.agent.campaign.tape import PROTOCOLS, Tape, tape_port
 from ridgeline.graph.limits import Limits
 from ridgeline.graph.loop.build import CHECKPOINTED
@@ -83,12 +85,14 @@ def make_campaign(
     def read(commit: str) -> str:
         return next(file.text or "" for file in workspace.sources(commit) if file.path == KERNEL)
 
-    timer = TextTimer(read)
+    timer, builder, checker = TextTimer(read), TextBuilder(read), TextChecker(read)
+    ahead = SideBySide(lambda _: nullcontext([Lane(builder=builder, checker=checker)] * 2))
     ports = Ports(
         planner=planner or ScriptedPlanner(*scripts),
         workspace=workspace,
-        builder=TextBuilder(read),
-        checker=TextChecker(read),
+        builder=prepare_port(builder, ahead),
+        checker=prepare_port(checker, ahead),
+        preparer=ahead,
         timer=timer,
         profiler=TextProfiler(timer),
         device=TestDevice(),
@@ -109,6 +113,7 @@ def make_campaign(
         planner="scripted",
         created="2026-11-21 10:00",
         version="0",
+        drafts_first=True,
     )
     return Campaign(ports=ports, request=request, saver=saver(), files=files, workspace=workspace)
 

@@ -33,6 +33,7 @@ from ridgeline.agent.console import note
 from ridgeline.agent.errors import UserError
 from ridgeline.agent.version import VERSION
 from ridgeline.graph import errors
+from ridgeline.graph import ports as declared
 from ridgeline.graph.contract import Contract
 from ridgeline.graph.evidence import Machine
 from ridgeline.graph.limits import Limits
@@ -43,11 +44,13 @@ from ridgeline.sandbox.isolation.confinement import death_signal_words
 from ridgeline.sandbox.store.campaign_folder import ArtifactStore
 from ridgeline.sandbox.workspace.worktree import GitWorkspace
 
-REMOTE = ("builder", "checker", "timer", "profiler", "device")
+REMOTE = ("builder", "checker", "timer", "profiler", "device", "preparer")
 """Ports whose work a device host does."""
 VARIABLE = "RIDGELINE_DEVICE_HOST"
 COMMITS = frozenset({"commit", "best", "candidate"})
-"""Arguments of their methods that name a version."""
+"""Arguments of their methods that name a version; `commits` names several."""
+CALLS: Mapping[str, type] = {**PROTOCOLS, "preparer": declared.Preparer}
+"""What may be asked of the other side."""
 HOST = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*\Z|\[[0-9a-fA-F:]+\]\Z")
 PROGRAM = re.compile(r"/?[A-Za-z0-9._+~][A-Za-z0-9._+~/-]*\Z")
 SSH_WORDS = ("-T", "-o", "BatchMode=yes", "-o", "ServerAliveInterval=15", "-o", "ServerAliveCountMax=4")
@@ -55,12 +58,17 @@ SSH_WORDS = ("-T", "-o", "BatchMode=yes", "-o", "ServerAliveInterval=15", "-o", 
 THREADS = "device host"
 CLOSING_S = 10.0
 """How long the other side may take to end once its connection was closed."""
+WORDS_S = 2.0
+"""How long it is waited for what `ssh` says of a lost connection."""
 Message = tuple[dict[str, Any], bytes]
 
 
-def find_host(contract: Contract) -> str:
-    """The contract's device host; empty for this machine."""
-    return os.environ.get(VARIABLE, "") or contract.device_host
+def find_hosts(contract: Contract) -> tuple[str, ...]:
+    """The contract's device hosts, the campaign's own first; none for this machine. Raises UserError for one that is there twice."""
+    addresses = tuple((os.environ.get(VARIABLE, "") or contract.device_host).split())
+    if len({*addresses}) < len(addresses):
+        raise UserError(f"device_host: {' '.join(addresses)!r} names a host twice; write each once")
+    return addresses
 
 
 def ssh_words(address: str) -> tuple[str, ...]:
@@ -79,8 +87,10 @@ def ssh_words(address: str) -> tuple[str, ...]:
 
 def machine_of(contract: Contract) -> Machine:
     """The machine whose device a contract's campaigns are measured on: this one, or its device host."""
-    if address := find_host(contract):
-        connection = Connection(address, describe_session(contract, Limits(), key="", contract_dir=PurePosixPath()))
+    if addresses := find_hosts(contract):
+        connection = Connection(
+            addresses[0], describe_session(contract, Limits(), key="", contract_dir=PurePosixPath())
+        )
         try:
             return Machine.model_validate(connection.ask("device", "machine", (), {}))
         finally:
@@ -128,6 +138,7 @@ class Connection:
         self._process: subprocess.Popen[bytes] | None = None
         self._messages: queue.Queue[Message | None] = queue.Queue()
         self._last_words = ""
+        self._words_reader: threading.Thread | None = None
         self.has_versions = False
         """Whether the other side has the campaign's base."""
 
@@ -143,8 +154,13 @@ class Connection:
         except FileNotFoundError:
             raise errors.ProgramMissing("ssh") from None
         self._messages = queue.Queue()
-        for work in (self._read_answers, self._read_words):
-            threading.Thread(target=work, args=(self._process,), name=THREADS, daemon=True).start()
+        readers = [
+            threading.Thread(target=work, args=(self._process,), name=THREADS, daemon=True)
+            for work in (self._read_answers, self._read_words)
+        ]
+        for reader in readers:
+            reader.start()
+        self._words_reader = readers[1]
         fields, _ = self.exchange({**self._session, "what": "begin"})
         self.has_versions = bool(fields.get("has_versions"))
 
@@ -199,6 +215,8 @@ class Connection:
     def _lose(self, process: "subprocess.Popen[bytes]") -> errors.DeviceLost:
         """The connection is gone: the next question makes a new one."""
         self.close()
+        if self._words_reader is not None:
+            self._words_reader.join(WORDS_S)
         said = f": {self._last_words}" if self._last_words else ""
         return errors.DeviceLost(
             f"{self._address}: the connection to the device host was lost (exit code {process.returncode}){said};"
@@ -242,7 +260,7 @@ def rebuild_error(fields: Mapping[str, Any]) -> errors.RidgelineError:
 
 def bind_arguments(port: str, method: str, args: Sequence[Any], named: Mapping[str, Any]) -> dict[str, Any]:
     """A call's arguments by name, in JSON form."""
-    call = getattr(PROTOCOLS[port], method)
+    call = getattr(CALLS[port], method)
     values = inspect.signature(call).bind(None, *args, **named).arguments
     hints = _hints(port, method)
     return {name: hints[name].dump_python(value, mode="json") for name, value in values.items() if name != "self"}
@@ -262,7 +280,7 @@ def dump_answer(port: str, method: str, answer: Any) -> Any:
 @cache
 def _hints(port: str, method: str) -> dict[str, TypeAdapter[Any]]:
     """Types of a port's method: what turns each argument and the answer, as `return`, into JSON and back."""
-    return {name: TypeAdapter(hint) for name, hint in get_type_hints(getattr(PROTOCOLS[port], method)).items()}
+    return {name: TypeAdapter(hint) for name, hint in get_type_hints(getattr(CALLS[port], method)).items()}
 
 
 class DeviceHost:
@@ -274,6 +292,7 @@ class DeviceHost:
         lasts = (folder / "request.json").exists()
         key = sha256(f"{socket.gethostname()}:{folder}".encode()).hexdigest()[:16] if lasts else ""
         session = describe_session(workspace.contract, limits, key=key, contract_dir=workspace.contract_dir)
+        self.address = address
         self._connection = Connection(address, session)
         self._workspace, self._artifacts = workspace, artifacts
         self._there: set[str] = set()
@@ -288,8 +307,9 @@ class DeviceHost:
         values = bind_arguments(port, method, args, named)
         try:
             self._connection.open()
-            for name in sorted(COMMITS & values.keys()):
-                self._send_version(values[name].partition("+")[0])
+            commits = [values[name] for name in sorted(COMMITS & values.keys())] + list(values.get("commits", ()))
+            for commit in commits:
+                self._send_version(commit.partition("+")[0])
             fields, data = self._connection.ask_with_blobs(port, method, values)
         except errors.DeviceLost:
             self._there.clear()
@@ -330,6 +350,6 @@ class _RemotePort:
         self._name, self._host = name, host
 
     def __getattr__(self, method: str) -> Any:
-        if method.startswith("_") or not hasattr(PROTOCOLS[self._name], method):
+        if method.startswith("_") or not hasattr(CALLS[self._name], method):
             raise AttributeError(method)
         return lambda *args, **named: self._host.ask(self._name, method, args, named)

@@ -208,6 +208,7 @@ def _write_request(campaign: Path, history: History, tell: Callable[[str], None]
         counts_work=opened.counts_work,
         steerable=opened.stamps_edits or _was_steered(campaign),
         stamps_edits=opened.stamps_edits,
+        drafts_first=opened.drafts_first,
     )
     manifest = Manifest(
         repository=str(root),

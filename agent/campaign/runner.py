@@ -279,6 +279,7 @@ def start(start_request: StartRequest, *, recording: Path | None = None) -> Outc
                     "counts_work": original.counts_work if original else True,
                     "steerable": original.steerable if original else True,
                     "stamps_edits": original.stamps_edits if original else True,
+                    "drafts_first": original.drafts_first if original else True,
                 }
             )
             _require_empty(place.campaign_dir)

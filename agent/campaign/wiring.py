@@ -6,14 +6,15 @@ import re
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ridgeline.agent.campaign.approvals import ApprovalFiles
-from ridgeline.agent.campaign.device_host import REMOTE, DeviceHost, find_host
+from ridgeline.agent.campaign.device_host import REMOTE, DeviceHost, find_hosts
+from ridgeline.agent.campaign.side_by_side import Lane, LocalLanes, SideBySide, prepare_port
 from ridgeline.agent.campaign.tape import Tape, tape_port
 from ridgeline.agent.console import note
 from ridgeline.agent.contract_file import LoadedContract
@@ -31,6 +32,7 @@ from ridgeline.graph.ports import (
     Formatting,
     Planner,
     Ports,
+    Preparer,
     Profiler,
     Searcher,
     Timer,
@@ -110,12 +112,12 @@ def connect(
         contract=contract,
         artifacts=artifacts,
     )
-    if address := find_host(contract) if place.recording is None else "":
-        host = DeviceHost(address, workspace, limits, artifacts)
-        builder, checker, timer = (end_steps(host.port(name), folder) for name in REMOTE[:3])
-        profiler, device = end_steps(host.port("profiler"), folder), host.port("device")
+    addresses = find_hosts(contract) if place.recording is None else ()
+    if addresses:
+        hosts = [DeviceHost(address, workspace, limits, artifacts) for address in addresses]
+        builder, checker, timer, profiler, device, preparer = _connect_hosts(hosts, folder)
     else:
-        builder, checker, timer, profiler, device = connect_devices(
+        builder, checker, timer, profiler, device, preparer = connect_devices(
             place, contract, limits, workspace=workspace, artifacts=artifacts
         )
     thinker = _open_thinker(model, workspace, place=place, artifacts=artifacts, limits=limits)
@@ -124,6 +126,7 @@ def connect(
         workspace=workspace,
         builder=builder,
         checker=checker,
+        preparer=preparer if place.recording is None else None,
         timer=timer,
         profiler=profiler,
         searcher=_open_search(os.environ) if thinker else None,
@@ -138,9 +141,33 @@ def connect(
     return on_tape(live, place, later, make_worker=make_worker)
 
 
+Connected = tuple[Builder, Checker, Timer, Profiler, Device, Preparer]
+
+
+def _connect_hosts(hosts: Sequence[DeviceHost], folder: Path) -> Connected:
+    """The adapters of device hosts: the first answers everything, all of them build and test candidates of one round.
+
+    One alone prepares candidates itself, on the cards that it has.
+    """
+    builder, checker, timer, profiler = (end_steps(hosts[0].port(name), folder) for name in REMOTE[:4])
+    device = hosts[0].port("device")
+    if len(hosts) == 1:
+        return builder, checker, timer, profiler, device, hosts[0].port("preparer")
+    lanes = [
+        Lane(
+            builder=end_steps(host.port("builder"), folder),
+            checker=end_steps(host.port("checker"), folder),
+            spare=host.address if host is not hosts[0] else "",
+        )
+        for host in hosts
+    ]
+    ahead = SideBySide(lambda count: nullcontext(lanes))
+    return prepare_port(builder, ahead), prepare_port(checker, ahead), timer, profiler, device, ahead
+
+
 def connect_devices(
     place: Place, contract: Contract, limits: Limits, *, workspace: GitWorkspace, artifacts: ArtifactStore
-) -> tuple[Builder, Checker, Timer, Profiler, Device]:
+) -> Connected:
     """The adapters whose work is done on the machine with the device, not on the tape."""
     folder = place.campaign_dir
     gate = _gate(contract, limits, StopFile(folder))
@@ -161,12 +188,28 @@ def connect_devices(
     def check_disk(port: Port) -> Port:
         return DiskChecked(port, commands, folder)  # type: ignore[return-value]
 
+    def make_checker(gate: CardGate | None, number: int) -> Checker:
+        own = replace(commands, gate=gate, judge=judge_of(contract, gate, number=number))
+        return check_disk(meter_port(end_steps(ContractChecker(own, ContractBuilder(own)), folder), gate))
+
+    checker = make_checker(gate, 0)
+    lanes = LocalLanes(
+        contract,
+        turn=commands.turn,
+        builder=check_disk(end_steps(ContractBuilder(replace(commands, gate=None)), folder)),
+        checker=checker,
+        gate=gate,
+        make_gate=lambda: _gate(contract, limits, StopFile(folder)),
+        make_checker=make_checker,
+    )
+    ahead = SideBySide(lanes.open)
     return (
-        check_disk(end_steps(builder, folder)),
-        check_disk(meter_port(end_steps(ContractChecker(commands, builder), folder), gate)),
+        prepare_port(check_disk(end_steps(builder, folder)), ahead),
+        prepare_port(checker, ahead),
         check_disk(meter_port(end_steps(timer, folder), gate)),
         meter_port(end_steps(_profiler(commands, builder, artifacts=artifacts, device=device), folder), gate),
         device,
+        ahead,
     )
 
 

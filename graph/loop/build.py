@@ -218,9 +218,14 @@ def after_draft(state: State) -> Literal["apply", "line_up"]:
 
 
 def after_apply(state: State, runtime: Runtime[Ports]) -> Literal["local_gate", "compile", "line_up"]:
-    if isinstance(state["trial"], Failed):
+    """One of several waits until all are drafted; what was repaired had its turn."""
+    trial, opened = state["trial"], read_history(runtime.context).opened
+    if isinstance(trial, Failed):
         return "line_up"
-    return "local_gate" if read_history(runtime.context).opened.minimal else "compile"
+    assert isinstance(trial, Applied)
+    if opened.drafts_first and (state.get("queue") or state.get("rivals")) and not trial.drafted.repairs:
+        return "line_up"
+    return "local_gate" if opened.minimal else "compile"
 
 
 def after_local_gate(state: State) -> Literal["sync_back", "repair", "line_up"]:
@@ -253,12 +258,14 @@ def after_repair(state: State) -> Literal["apply", "line_up"]:
 
 def after_line_up(
     state: State, runtime: Runtime[Ports]
-) -> Literal["approve_hypothesis", "draft", "line_up", "calibrate", "measure", "judge"]:
+) -> Literal["approve_hypothesis", "draft", "local_gate", "compile", "line_up", "calibrate", "measure", "judge"]:
     """Every candidate of the round is drafted, built and tested before the first is timed."""
     trial, history = state["trial"], read_history(runtime.context)
     if isinstance(trial, Proposed):
         return "approve_hypothesis" if "hypothesis" in history.limits.approve else "draft"
-    if state.get("queue"):
+    if isinstance(trial, Applied):
+        return "local_gate" if history.opened.minimal else "compile"
+    if state.get("queue") or any(isinstance(rival, Applied) for rival in state.get("rivals", ())):
         return "line_up"  # a rule forbade this one before anything was written for it
     if not _is_candidate_ready(state):
         return "judge"

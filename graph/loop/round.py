@@ -198,22 +198,22 @@ def _bar_proposal(start: Proposed) -> Proposed | Failed:
     return start
 
 
-# Candidates tried side by side: each is drafted, built and tested in turn, then all of them are timed.
+# Candidates tried side by side: all are drafted, then built and tested, then timed.
 
 
 def line_up(state: State, runtime: Runtime[Ports]) -> Update:
-    """The next direction of the round, while the candidate before it waits to be timed; nothing where none is left.
+    """The next direction of the round; where none is left, the next candidate to be built; else nothing.
 
-    Once a person asked to stop, or the planner sees nothing worth a round, what is ready is measured and no more.
+    Once a person asked to stop, or the planner sees nothing worth a round, no more of them are drafted.
     """
     trial, queue, rivals = state["trial"], state.get("queue", ()), state.get("rivals", ())
-    assert isinstance(trial, Verified | Failed)
+    assert isinstance(trial, Applied | Verified | Failed)
     if isinstance(trial, Verified) and (twin := _find_twin(trial, rivals)) is not None:
         why = f"the edits give the code of round {twin}, which is tried beside it"
         trial = Failed(reached=trial, reason="no_change", detail=why)
     ends = bool(state["exhausted"]) or (isinstance(trial, Failed) and trial.reason == "stopped")
     if ends or not queue:
-        return {"trial": trial, "queue": ()}
+        return _begin_next_build(_sort_by_round((*rivals, trial)), runtime.context)
     before = find_proposal(trial)
     hypothesis = queue[0].hypothesis
     assert hypothesis is not None
@@ -232,6 +232,21 @@ def line_up(state: State, runtime: Runtime[Ports]) -> Update:
     return {"trial": _bar_proposal(start), "proposal": queue[0], "queue": queue[1:], "rivals": (*rivals, trial)}
 
 
+def _begin_next_build(contestants: tuple[Stage, ...], ports: Ports) -> Update:
+    """The first candidate that waits to be built; all that wait are built and tested ahead where that can be done.
+
+    Not in workspace mode, where a candidate is timed in its minimal project before it is built.
+    """
+    ready = tuple(trial for trial in contestants if isinstance(trial, Applied))
+    trial = ready[0] if ready else contestants[-1]
+    if ready and ports.preparer is not None and read_history(ports).opened.minimal is None:
+        distinct = tuple({applied.tree: applied for applied in reversed(ready)}.values())[::-1]
+        ports.preparer.prepare(
+            tuple(applied.commit for applied in distinct), tuple(_name_test(applied) for applied in distinct)
+        )
+    return {"trial": trial, "queue": (), "rivals": tuple(rival for rival in contestants if rival is not trial)}
+
+
 def _find_twin(trial: Verified, rivals: Sequence[Stage]) -> int | None:
     """The round whose candidate has the very same code; None where there is none."""
     tree = trial.built.applied.tree
@@ -243,7 +258,11 @@ def list_contestants(state: State) -> tuple[Stage, ...]:
     """Every candidate of the open round, by round: one alone, or those tried side by side."""
     trial = state["trial"]
     assert trial is not None
-    return (*state.get("rivals", ()), trial)
+    return _sort_by_round((*state.get("rivals", ()), trial))
+
+
+def _sort_by_round(contestants: tuple[Stage, ...]) -> tuple[Stage, ...]:
+    return tuple(sorted(contestants, key=lambda stage: find_proposal(stage).round))
 
 
 # A person's approval of a hypothesis, and of a change that would be kept.
@@ -624,8 +643,13 @@ FAILED_TEST: dict[
 def verify(state: State, runtime: Runtime[Ports]) -> Update:
     trial, ports = state["trial"], runtime.context
     assert isinstance(trial, Built)
-    test = run_test(ports, trial.applied.commit, purpose=f"round-{trial.applied.drafted.proposed.round}")
+    test = run_test(ports, trial.applied.commit, purpose=_name_test(trial.applied))
     return {"trial": _judge_test(trial, test, ports)}
+
+
+def _name_test(trial: Applied) -> str:
+    """The purpose of a candidate's test."""
+    return f"round-{trial.drafted.proposed.round}"
 
 
 def _judge_test(trial: Built, test: TestResult, ports: Ports) -> Verified | Broken | Failed:

@@ -253,6 +253,7 @@ def recall(state: State, runtime: Runtime[Ports]) -> Update:
             decisions=decided,
             counts_work=request.counts_work,
             stamps_edits=request.stamps_edits,
+            drafts_first=request.drafts_first and request.limits.candidates > 1,
             minimal=ports.workspace.extract(base.commit) if target.execution_mode == "workspace" else None,
             first_kernel=setting.first_kernel,
             champions=request.champions,

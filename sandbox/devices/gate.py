@@ -99,6 +99,15 @@ class CardGate:
                 self._bound = None
                 self._used = (card.key, self._waiting.clock())
 
+    def count_cards(self) -> int:
+        """Cards that this gate may choose from, idle or not. Raises DeviceLost where no tool could tell of one."""
+        return len(self._look())
+
+    def note_use(self, other: "CardGate") -> None:
+        """That another gate of this process used our card too: what shows of that on it is our own use."""
+        if self._used and other._used and other._used[0] == self._used[0] and other._used[1] > self._used[1]:
+            self._used = other._used
+
     def _find_card(self, stack: contextlib.ExitStack) -> CardSample:
         waiting = self._waiting
         began = waiting.clock()

@@ -5,6 +5,7 @@ asked, and gives it back when nothing was asked for a second (`device_host.py`).
 """
 
 import atexit
+import contextlib
 import json
 import logging
 import os
@@ -13,7 +14,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -74,26 +75,49 @@ class DeviceProcess(Child):
             )
 
 
-_processes: dict[int, DeviceProcess] = {}
-"""By this process's id: a copy of it starts its own."""
-_asking = threading.RLock()
+Key = tuple[int, int]
+_processes: dict[Key, DeviceProcess] = {}
+"""By this process's id, as a copy of it starts its own, and by `using_number`."""
+_asking: dict[Key, threading.RLock] = {}
+_thread = threading.local()
+
+
+@contextlib.contextmanager
+def using_number(number: int) -> Iterator[None]:
+    """What this thread asks in the block is asked of a process of that number, so that several cards are asked at once."""
+    _thread.number = number
+    try:
+        yield
+    finally:
+        _thread.number = 0
+
+
+def _key() -> Key:
+    """Of the process that this thread asks."""
+    return os.getpid(), getattr(_thread, "number", 0)
+
+
+def _lock(key: Key) -> threading.RLock:
+    return _asking.setdefault(key, threading.RLock())
 
 
 @atexit.register
 def close_device_process() -> None:
-    """End it; the next question starts another."""
-    with _asking:
-        if (process := _processes.pop(os.getpid(), None)) is not None:
-            process.close()
+    """End it, and those of other numbers; the next question starts another."""
+    for key in [key for key in list(_processes) if key[0] == os.getpid()]:
+        with _lock(key):
+            if (process := _processes.pop(key, None)) is not None:
+                process.close()
 
 
 def start_device_process() -> None:
     """Have it import PyTorch while something else is done. It is there for all later questions. Raises CardLost."""
-    with _asking:
-        if os.getpid() in _processes:
+    key = _key()
+    with _lock(key):
+        if key in _processes:
             return
         try:
-            _processes[os.getpid()] = DeviceProcess()
+            _processes[key] = DeviceProcess()
         except ChildLost as lost:
             raise CardLost(f"the process that judges on the card does not start: {lost}") from None
 
@@ -168,13 +192,13 @@ def _ask(
         "until": time.monotonic() + left_s,
         **more,
     }
-    with _asking:
+    with _lock(key := _key()):
         start_device_process()
         try:
-            answer = _processes[os.getpid()].ask([json.dumps(words).encode()], timeout_s=left_s + GRACE_S)
+            answer = _processes[key].ask([json.dumps(words).encode()], timeout_s=left_s + GRACE_S)
             body: dict[str, Any] = json.loads(answer.message())
         except ChildLost as lost:
-            _processes.pop(os.getpid(), None)
+            _processes.pop(key, None)
             raise CardLost(f"the process that judges on the card was lost: {lost}") from None
     if "unfit" in body:
         logger.info("%s: judged with values on the processor: %s", task_file, body["unfit"])

@@ -13,7 +13,14 @@ from ridgeline.graph.judgment import JudgeFailed, Judgment, SizeTime, TimedCall
 from ridgeline.graph.task import Shape, Task
 from ridgeline.sandbox.judge.call_names import CallName, draw_call
 from ridgeline.sandbox.judge.correctness import Truth, judge_again, judged_names, truth_of
-from ridgeline.sandbox.judge.device_process import Unfit, ask_judgment, ask_pair, is_judged_on_card, warm_up
+from ridgeline.sandbox.judge.device_process import (
+    Unfit,
+    ask_judgment,
+    ask_pair,
+    is_judged_on_card,
+    using_number,
+    warm_up,
+)
 from ridgeline.sandbox.judge.dtypes import to_float64
 from ridgeline.sandbox.judge.freeze import NotFrozen, freeze_sources
 from ridgeline.sandbox.judge.judgment import CandidateJudgment, open_reference
@@ -45,11 +52,19 @@ class TaskJudge:
     """The judge behind `ports.Judge`: each method judges folders of sources against one task file."""
 
     def __init__(
-        self, options: Options | None = None, *, environment: Callable[[], Mapping[str, str]] = lambda: {}
+        self,
+        options: Options | None = None,
+        *,
+        environment: Callable[[], Mapping[str, str]] = lambda: {},
+        number: int = 0,
     ) -> None:
-        """`environment`: added to what workers and the reference are told, asked anew for each judgement."""
+        """`environment`: added to what workers and the reference are told, asked anew for each judgement.
+
+        `number`: of several in one process, each of which checks on a card of its own at the same time.
+        """
         self._options = options or Options()
         self._environment = environment
+        self._number = number
 
     def warm_up(self, task_file: Path) -> None:
         """Begin with what takes long to start, in other processes; what is wrong is told by the first judgement."""
@@ -58,7 +73,9 @@ class TaskJudge:
 
     def check(self, task_file: Path, version: Path, *, timeout_s: float) -> Judgment | JudgeFailed:
         """Correctness and own work, without timing."""
-        return _or_failed(lambda: judge_correctness(task_file, version, self._options, self._surroundings(timeout_s)))
+        with using_number(self._number):
+            surroundings = self._surroundings(timeout_s)
+            return _or_failed(lambda: judge_correctness(task_file, version, self._options, surroundings))
 
     def benchmark(
         self, task_file: Path, version: Path, *, shapes: tuple[str, ...], timeout_s: float

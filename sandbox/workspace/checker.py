@@ -66,7 +66,8 @@ class ContractChecker:
             return _unbuilt(commit, error)
         with self._card(), self._commands.guard((commit,)) as guard:
             began = time.monotonic()
-            answer = judge.check(tree / (contract.task_file or ""), tree, timeout_s=contract.timeouts.test_s)
+            with self._commands.lend_turn((commit,)):
+                answer = judge.check(tree / (contract.task_file or ""), tree, timeout_s=contract.timeouts.test_s)
             seconds = time.monotonic() - began
         if guard.tampered:
             return _result("tampered", commit, CHANGED.format(", ".join(guard.tampered)), seconds)
@@ -100,9 +101,14 @@ class ContractChecker:
             patterns=contract.correctness.exit_patterns,
         )
 
-    def _card(self) -> contextlib.AbstractContextManager[object]:
+    @contextlib.contextmanager
+    def _card(self) -> Iterator[None]:
         """A test on a GPU has the card to itself; on a processor nothing is timed, so nothing is waited for."""
-        return contextlib.nullcontext() if self._commands.gate is None else self._commands.gate.hold()
+        with contextlib.ExitStack() as card:
+            if self._commands.gate is not None:
+                with self._commands.turn.lend():
+                    card.enter_context(self._commands.gate.hold())
+            yield
 
     def _judge(self, ran: GuardedRun, data: bytes | None, expects_csv: bool) -> tuple[Kind, str]:
         if ran.tampered:

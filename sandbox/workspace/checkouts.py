@@ -71,6 +71,8 @@ class Trees:
         self._standing: dict[str, FolderNames] = {}
         """What stood in a slot when its version was sealed."""
         self._folders: dict[str, Path] = {}
+        self.in_use: set[str] = set()
+        """Contents of which a command runs in another thread: nothing in their slots is looked at or taken away."""
         self.record = RecordFiles(workspace.campaign_dir)
         """What no command may change, looked after around each."""
         self._here = f"{platform.node()}:{self._dir.resolve()}"
@@ -123,7 +125,8 @@ class Trees:
         slot = self._holding(commit)
         slots = self._list_slots(commit)
         if slot is None:
-            slot = min(slots, key=lambda name: self._stamp(name).used)
+            free = [name for name in slots if self._stamp(name).tree not in self.in_use]
+            slot = min(free, key=lambda name: self._stamp(name).used)
             self._check_out(slot, commit)
         stamp = self._stamp(slot)
         newest = max(self._stamp(name).used for name in slots)
@@ -173,6 +176,8 @@ class Trees:
             stamp = self._stamp(name)
             if name == slot or stamp.inputs != inputs or not stamp.built or not self._stands(name):
                 continue
+            if stamp.tree in self.in_use:
+                continue
             outputs = self._list_outputs(mirror, name) if is_sound(stamp.tree, self._folder(name)) else None
             if outputs is None or any(_is_taken(self._dir / slot, path) for path in outputs):
                 continue
@@ -218,7 +223,7 @@ class Trees:
         """Remove what runs added to every settled checkout: by content its contract folder, and what was removed."""
         removals: dict[str, tuple[Path, tuple[str, ...]]] = {}
         for slot, standing in self._standing.items():
-            if not self._stands(slot):  # given up
+            if self._stamp(slot).tree in self.in_use or not self._stands(slot):  # not given up
                 continue
             try:
                 removals[self._stamp(slot).tree] = self._folder(slot), standing.clear()

@@ -5,6 +5,7 @@ import os
 import re
 import secrets
 import sys
+import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -34,6 +35,43 @@ COMPILED_NOWHERE = {"PYTHONDONTWRITEBYTECODE": "1"}
 """Python leaves no compiled modules beside the sources, where another run would take them for the sources."""
 TAIL = 4000
 """Characters of a command's output that are quoted as evidence."""
+
+
+class Turn:
+    """One thread at a time works on the checkouts and what is known of them; while its command runs, another does."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._thread = threading.local()
+
+    @contextlib.contextmanager
+    def take(self) -> Iterator[None]:
+        """Have it for the block. Not re-entrant."""
+        with self._lock:
+            self._thread.has_it = True
+            try:
+                yield
+            finally:
+                self._thread.has_it = False
+
+    @property
+    def is_mine(self) -> bool:
+        """Whether this thread has it; False in every thread where there is only one."""
+        return getattr(self._thread, "has_it", False)
+
+    @contextlib.contextmanager
+    def lend(self) -> Iterator[None]:
+        """Give it to others for the block; nothing where this thread does not have it."""
+        if not self.is_mine:
+            yield
+            return
+        self._thread.has_it = False
+        self._lock.release()
+        try:
+            yield
+        finally:
+            self._lock.acquire()
+            self._thread.has_it = True
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,6 +104,8 @@ class Commands:
     """Chooses an idle card; None on a processor."""
     patience: HangWatchdog | None = None
     """When a command that does nothing is given up; None: at its time limit."""
+    turn: Turn = field(default_factory=Turn)
+    """Of threads that use the same trees and seals."""
     judge: Judge | None = None
     """Asked in place of the commands of a task's contract (`Contract.task_file`); None: they are run as written."""
 
@@ -194,24 +234,37 @@ class Commands:
 
         A `profiler` talks to the program over sockets of this machine and writes numbers as the C locale does.
         """
-        return run(
-            itself(argv),
-            cwd=cwd,
-            timeout_s=timeout_s,
-            env={
-                **COMPILED_NOWHERE,
-                **environment_of(self.contract, self.gate),
-                **(extra or {}),
-                **({"LC_ALL": "C"} if profiler else {}),
-            },
-            network=profiler,
-            memory_mb=self._memory_mb(argv),
-            cpu=pinned_core() if timed and self.contract.threads == 1 else None,
-            field=field,
-            patience=self.patience,
-            output_bytes=output_bytes,
-            room=None if argv[:1] == (OURSELVES,) else self._room(argv, cwd, commits),  # the judge has rooms of its own
-        )
+        room = None if argv[:1] == (OURSELVES,) else self._room(argv, cwd, commits)  # the judge has rooms of its own
+        with self.lend_turn(commits):
+            return run(
+                itself(argv),
+                cwd=cwd,
+                timeout_s=timeout_s,
+                env={
+                    **COMPILED_NOWHERE,
+                    **environment_of(self.contract, self.gate),
+                    **(extra or {}),
+                    **({"LC_ALL": "C"} if profiler else {}),
+                },
+                network=profiler,
+                memory_mb=self._memory_mb(argv),
+                cpu=pinned_core() if timed and self.contract.threads == 1 else None,
+                field=field,
+                patience=self.patience,
+                output_bytes=output_bytes,
+                room=room,
+            )
+
+    @contextlib.contextmanager
+    def lend_turn(self, commits: tuple[str, ...]) -> Iterator[None]:
+        """While code of these versions runs, other threads work on the checkouts, and leave these alone."""
+        contents = {self.trees.tree(commit) for commit in commits} if self.turn.is_mine else set[str]()
+        self.trees.in_use |= contents
+        try:
+            with self.turn.lend():
+                yield
+        finally:
+            self.trees.in_use -= contents
 
     def _room(self, argv: tuple[str, ...], cwd: Path, commits: tuple[str, ...]) -> Room:
         """It changes its own checkouts, and folders for one use that it runs in or is told of; the rest is hidden or only read."""
@@ -242,13 +295,16 @@ def environment_of(contract: Contract, gate: CardGate | None) -> dict[str, str]:
     return {**unbound(variables), **card_variables} if card_variables else variables
 
 
-def judge_of(contract: Contract, gate: CardGate | None = None) -> Judge | None:
-    """Our own judge, where the contract is a task's; what it starts is told of the card that is bound then."""
+def judge_of(contract: Contract, gate: CardGate | None = None, *, number: int = 0) -> Judge | None:
+    """Our own judge, where the contract is a task's; what it starts is told of the card that is bound then.
+
+    `number`: of those that are asked at once, on a card each.
+    """
     if contract.task_file is None:
         return None
     from ridgeline.sandbox.judge.task_judge import TaskJudge  # NumPy and more, which other contracts do not need
 
-    return TaskJudge(environment=lambda: environment_of(contract, gate))
+    return TaskJudge(environment=lambda: environment_of(contract, gate), number=number)
 
 
 def itself(argv: tuple[str, ...]) -> tuple[str, ...]:

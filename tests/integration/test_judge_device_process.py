@@ -90,7 +90,7 @@ def test_pairs_and_refusals_come_over_the_pipe(task_file: Path) -> None:
 
 def test_the_card_is_given_back_when_nothing_is_asked_and_what_was_learned_stays(task_file: Path) -> None:
     task_judge.judge_correctness(task_file, None, QUICK, HERE)
-    host = psutil.Process(device_process._processes[os.getpid()]._process.pid)
+    host = psutil.Process(device_process._processes[device_process._key()]._process.pid)
     holders = [each for each in host.children() if "device_host" in " ".join(each.cmdline())]
     assert len(holders) == 1
     until = time.monotonic() + 10
@@ -102,7 +102,7 @@ def test_the_card_is_given_back_when_nothing_is_asked_and_what_was_learned_stays
 
 def test_a_lost_process_is_no_verdict_and_the_next_question_starts_another(task_file: Path) -> None:
     task_judge.judge_correctness(task_file, None, QUICK, HERE)
-    host = psutil.Process(device_process._processes[os.getpid()]._process.pid)
+    host = psutil.Process(device_process._processes[device_process._key()]._process.pid)
     host.send_signal(signal.SIGKILL)
     host.wait(10) if host.is_running() and host.ppid() != os.getpid() else time.sleep(0.2)
     with pytest.raises(CardLost, match="was lost"):
