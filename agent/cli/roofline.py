@@ -176,6 +176,7 @@ def _print_placed(placed: "CallRoofline") -> None:
         ("bound", placed.bound),
         ("floor", f"{_number(placed.floor_us)} us"),
         ("target", target),
+        *((("achieved", placed.achieved),) if placed.achieved else ()),
     )
     for name, text in rows:
         console.say(f"{name:<10} {text}")

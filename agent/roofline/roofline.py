@@ -311,6 +311,8 @@ class CallRoofline(Value):
     target: float | None
     """Rules 5.2.4: 90 % of the ceiling that bounds the call."""
     target_unit: str | None
+    achieved: str | None = None
+    """The most that a source gives for a kernel on this product, with its share of the peak and where it stands."""
     sources: tuple[str, ...]
     """Registered lines: `<metric>: <value> <unit> <- <path>:L<line>`."""
     wave: Wave | None = None
@@ -334,6 +336,7 @@ def place(request: CallRequest) -> CallRoofline:
     notes += _warn_of_cache(call, specs)
     if request.gpu is not None and target is None:
         notes.append("target: UNKNOWN, the ceiling that it is a share of is not known")
+    achieved, warning = _compare_achieved(request, types, at.bound, family, specs)
     return CallRoofline(
         op=family.name,
         shape=sizes,
@@ -348,9 +351,10 @@ def place(request: CallRequest) -> CallRoofline:
         floor_us=at.floor_us if at.bound != "unknown" else None,
         target=target,
         target_unit=unit,
+        achieved=achieved,
         sources=tuple(spec.text for spec in specs),
         wave=_wave(request, family, types, sizes, call, specs),
-        notes=tuple(notes),
+        notes=(*notes, *warning),
         formula=family.formula,
     )
 
@@ -396,6 +400,28 @@ def _target(bound: RooflineBound, specs: tuple[Spec, ...]) -> tuple[float | None
     if spec is None or spec.value is None:
         return None, None
     return float(f"{FRACTION * spec.value:.4g}"), spec.unit
+
+
+def _compare_achieved(
+    request: CallRequest, types: Types, bound: RooflineBound, family: Family, specs: tuple[Spec, ...]
+) -> tuple[str | None, tuple[str, ...]]:
+    """What kernels were measured to reach beside the peak, and a warning where the target is above it.
+
+    Sources give it for matrix units alone: nothing is said of a call that memory or vector units bound.
+    """
+    peak = peak_of(specs)
+    if request.gpu is None or bound != "compute" or family.units != "matrix" or peak is None or not peak.value:
+        return None, ()
+    known = products(request.wikis).spec(request.gpu, f"{_plain(types.main)}_achieved")
+    if known.value is None:
+        return "UNKNOWN, no source gives what a kernel reached", ()
+    share = f"{100 * known.value / peak.value:.1f} % of {peak.metric}"
+    standing = f", {known.standing}" if known.standing else ""
+    text = f"{known.value:g} {known.unit}, {share} <- {known.place}{standing}"
+    if known.value >= FRACTION * peak.value:
+        return text, ()
+    most = f"target: above the most that any source here gives for this product, {known.value:g} {known.unit} ({share})"
+    return text, (f"{most}: {known.place}",)
 
 
 def _wave(

@@ -60,9 +60,30 @@ def test_ridge_and_target_of_other_products(cli, gpu, dtype, ridge, target):
     assert found["target"] == target
 
 
+@pytest.mark.parametrize(
+    ("gpu", "dtype", "achieved", "above"),
+    [
+        ("H100", "bf16", "794.5 TFLOPS, 80.3 % of bf16_dense <- knowledge/hardware/h100-sxm.md:L32, one source", True),
+        (
+            "RTX 5090",
+            "bf16",
+            "254.03 TFLOPS, 121.3 % of bf16_dense <- knowledge/hardware/rtx-5090.md:L24, one source",
+            False,
+        ),
+        ("H100", "fp16", "UNKNOWN, no source gives what a kernel reached", False),
+    ],
+)
+def test_what_kernels_reached_stands_beside_the_target_that_is_above_it(cli, gpu, dtype, achieved, above):
+    arguments = ("roofline", "--op", "gemm", "--shape", "8192,8192,8192", "--dtype", dtype, "--gpu", gpu)
+    done = cli(*arguments)
+    assert f"achieved   {achieved}" in done.out
+    assert ("target: above the most that any source here gives" in done.err) is above
+
+
 def test_a_matvec_is_bound_by_memory(cli):
     done = cli("roofline", "--op", "gemv", "--shape", "M=8192,K=8192", "--dtype", "bf16", "--gpu", "H100", "--json")
     assert (done.json["bound"], done.json["target"], done.json["target_unit"]) == ("memory", 3.015, "TB/s")
+    assert done.json["achieved"] is None, "measured products say nothing of memory"
 
 
 @pytest.mark.feature("F069")
