@@ -8,7 +8,7 @@ from ridgeline.graph.deep import DeepRound
 from ridgeline.graph.evidence import Benchmark, BenchmarkFailed, BuildResult, Comparison, Profiled, TestResult
 from ridgeline.graph.finding import Finding
 from ridgeline.graph.values import Artifact, Cost, FileEdit, Hypothesis, Instant, LookUp, Value
-from ridgeline.graph.verdict import Verdict
+from ridgeline.graph.verdict import UnmeasuredReason, Verdict
 
 T = TypeVar("T", bound=Value)
 
@@ -167,25 +167,7 @@ class Failed(Value):
 
     stage: Literal["failed"] = "failed"
     reached: Annotated[Proposed | Drafted | Applied | Built | Broken | Verified | Timed, Field(discriminator="stage")]
-    reason: Literal[
-        "no_edit",
-        "refused_edit",
-        "no_change",
-        "more_than_one_change",
-        "overfit",
-        "convicted",
-        "unsettled",
-        "build_failed",
-        "build_timeout",
-        "incorrect",
-        "test_timeout",
-        "test_crashed",
-        "tampered",
-        "benchmark_failed",
-        "local_gate",
-        "rejected",
-        "stopped",
-    ]
+    reason: UnmeasuredReason
     detail: str
 
 

@@ -1,16 +1,15 @@
 """Applies a card's edits to source texts: pure, whole files in, changed files out, None where nothing applies."""
 
+import functools
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 from itertools import takewhile
-from typing import assert_never
+from typing import TYPE_CHECKING, assert_never
 
 from ridgeline.knowledge.definitions import read_definitions
-from ridgeline.knowledge.loops import add_restrict, before_loops
-from ridgeline.knowledge.pattern import ADVICE, Match, search
-from ridgeline.knowledge.render import render
-from ridgeline.knowledge.source import lang_of
+from ridgeline.knowledge.pattern import ADVICE, Match, macro_arguments, search
+from ridgeline.knowledge.source import Lang, Token, fresh_name, lang_of, tokens
 from ridgeline.knowledge.steps import AnyEdit, Decorator, Edit, Flags, Insert, LoopPragma, Restrict, Substitute
 from ridgeline.knowledge.sweeps import set_constant
 
@@ -246,3 +245,205 @@ def _start_with_pragma(text: str, start: int) -> int:
         if line < 0 or text[line:start].strip() or not ADVICE.match(text[above:line]):
             return start
         start = above + len(text[above:line]) - len(text[above:line].lstrip())
+
+
+# Edits of C that need no pattern: a pragma before loops, `restrict` on pointer parameters. By tree-sitter's tree.
+
+if TYPE_CHECKING:
+    from tree_sitter import Node, Parser
+
+_BODIES = frozenset({"function_definition", "class_specifier", "struct_specifier", "union_specifier"})
+_LOOPS = frozenset({"for_statement", "for_range_loop"})
+_LOOPS_PRAGMA = re.compile(r"[ \t]*#[ \t]*pragma\b.*\n\Z")
+
+
+def before_loops(text: str, pragma: str, *, innermost: bool) -> str:
+    """The pragma on a line of its own before each innermost (or outermost) `for` that has no pragma yet."""
+    changes: list[tuple[int, int, str]] = []
+    for loop in _loops(_root(text), innermost=innermost):
+        begin = text.rfind("\n", 0, loop.start_byte) + 1
+        lead = text[begin : loop.start_byte]
+        above = text.rfind("\n", 0, max(begin - 1, 0)) + 1
+        if not lead.strip() and not _LOOPS_PRAGMA.match(text[above:begin]):
+            changes.append((begin, begin, f"{lead}{pragma}\n"))
+    return _replace_spans(text, changes)
+
+
+def add_restrict(text: str, *, plain_c: bool) -> str:
+    """Every function definition with two or more pointer parameters gets `restrict` on those that lack it."""
+    word = "restrict" if plain_c else "__restrict__"
+    stars = sorted(star for head in _heads(_root(text)) for star in _plain_pointers(text, head))
+    names = [re.compile(r" *").match(text, star + 1) for star in stars]
+    return _replace_spans(text, [(gap.start(), gap.end(), f"{word} ") for gap in names if gap])
+
+
+def _replace_spans(text: str, changes: list[tuple[int, int, str]]) -> str:
+    """The text with other words in places of it, which are in order."""
+    ends = [0, *(end for _, end, _ in changes)]
+    unchanged = (text[end:start] for end, (start, _, _) in zip(ends, changes, strict=False))
+    return (
+        "".join(part for pair in zip(unchanged, (new for _, _, new in changes), strict=True) for part in pair)
+        + text[ends[-1] :]
+    )
+
+
+@functools.cache
+def _parser() -> "Parser":
+    import tree_sitter
+    import tree_sitter_cuda
+
+    return tree_sitter.Parser(tree_sitter.Language(tree_sitter_cuda.language()))
+
+
+def _root(text: str) -> "Node":
+    """The tree of a C, C++, CUDA or HIP source; its bytes count the text's characters."""
+    plain = re.sub(r"[^\x00-\x7f]", "x", text)
+    return _parser().parse(re.sub(r"\brestrict\b", " " * len("restrict"), plain).encode()).root_node
+
+
+def _loops(root: "Node", *, innermost: bool) -> list["Node"]:
+    """The loops that hold no other, or that no other holds, first to last."""
+    chosen: list[Node] = []
+    waiting = [root]
+    while waiting:
+        node = waiting.pop()
+        if node.type not in _LOOPS:
+            waiting += reversed(node.children)
+        elif innermost and (inner := [loop for child in node.children for loop in _loops(child, innermost=True)]):
+            chosen += inner
+        else:
+            chosen.append(node)
+    return chosen
+
+
+def _heads(root: "Node") -> Iterator["Node"]:
+    """Parameters of the functions that have a body and stand in no class and no other function."""
+    waiting = [root]
+    while waiting:
+        node = waiting.pop()
+        if node.type not in _BODIES:
+            waiting += node.children
+        elif node.type == "function_definition":
+            inner = node.child_by_field_name("declarator")
+            while inner is not None and inner.type != "function_declarator":
+                inner = inner.child_by_field_name("declarator")
+            head = inner.child_by_field_name("parameters") if inner else None
+            if head is not None:
+                yield head
+
+
+def _plain_pointers(text: str, head: "Node") -> list[int]:
+    """Where the star of each pointer to data stands, when there are at least two; none if one says restrict."""
+    if re.search(r"\b(?:__)?restrict(?:__)?\b", text[head.start_byte : head.end_byte]):
+        return []
+    stars: list[int] = []
+    for parameter in head.named_children:
+        node = parameter.child_by_field_name("declarator")
+        name = node.child_by_field_name("declarator") if node and node.type == "pointer_declarator" else None
+        if node and name and name.type == "identifier" and not text[node.start_byte + 1 : name.start_byte].strip():
+            stars.append(node.start_byte)
+    return stars if len(stars) >= 2 else []
+
+
+# What a match is replaced by: holes filled, identifiers renamed inside them, the result indented like its place.
+
+_SLOT = re.compile(r"\$\{(\w+)((?:\|[^}|]+)*)\}|\$\((\w+)\)|\$(\w+)")
+_FOR = re.compile(r"\$for\(")
+_LEFT = frozenset({"(", "[", ",", "+", "="})
+_RIGHT = frozenset({")", "]", ",", "+", ";"})
+
+
+def render(text: str, match: Match, *, replace: str, lang: Lang) -> str:
+    """The replacement of one match. `$x` is what hole x holds, `${x|i=i + 1}` the same with i renamed.
+
+    `$(x)` is x in parentheses unless it is one token. A `$name` that no hole has is a fresh identifier: the name
+    itself, numbered where the text already uses it.
+    """
+    names: dict[str, str] = {}
+
+    def fill(slot: re.Match[str]) -> str:
+        name = slot.group(1) or slot.group(3) or slot.group(4)
+        if name not in match.bound:
+            return names.setdefault(name, fresh_name(text, name))
+        if slot.group(3) and len(match.bound[name]) > 1:
+            return f"({hole_text(text, match, name, renames=[])})"
+        renames = [part.split("=", 1) for part in (slot.group(2) or "").split("|") if part]
+        return hole_text(
+            text, match, name, renames=[(old.strip(), _SLOT.sub(fill, new.strip())) for old, new in renames]
+        )
+
+    filled = _SLOT.sub(fill, _render_loops(replace.strip("\n")))
+    base = _base_indent(text, match.start)
+    if lang == "python":
+        lines = filled.split("\n")
+        return "\n".join([lines[0], *(base + line if line.strip() else "" for line in lines[1:])])
+    return indent_c(filled, base=base, unit=indent_unit(text))
+
+
+def hole_text(text: str, match: Match, name: str, *, renames: list[tuple[str, str]]) -> str:
+    """The source text of a hole; `renames` pairs (hole or identifier, new expression) apply to whole identifiers."""
+    span = match.bound[name]
+    if not span:
+        return ""
+    new = {_identifier(match, old): value for old, value in renames}
+    out: list[str] = []
+    at = span[0].start
+    for index, token in enumerate(span):
+        out.append(text[at : token.start])
+        out.append(_rename(span, index, new) if token.text in new else text[token.start : token.end])
+        at = token.end
+    return "".join(out)
+
+
+def _identifier(match: Match, name: str) -> str:
+    bound = match.bound.get(name, ())
+    return bound[0].text if len(bound) == 1 else name
+
+
+def _rename(span: tuple[Token, ...], index: int, new: dict[str, str]) -> str:
+    value = new[span[index].text]
+    before = span[index - 1].text if index else "("
+    after = span[index + 1].text if index + 1 < len(span) else ")"
+    simple = re.fullmatch(r"\w+", value) is not None
+    return value if simple or (before in _LEFT and after in _RIGHT) else f"({value})"
+
+
+def _render_loops(replace: str) -> str:
+    """`$for(i, a, n)` as a loop header that declares i exactly where the original did."""
+    while (match := _FOR.search(replace)) is not None:
+        args, end = macro_arguments(replace, match.end())
+        i, start, stop = args[:3]
+        step = f"${i} += {args[3]}" if len(args) > 3 else f"${i}++"
+        header = f"for (${i}_type ${i} = {start}; ${i} < {stop}; {step})"
+        replace = replace[: match.start()] + header + replace[end:]
+    return replace.replace("( ", "(")
+
+
+def _base_indent(text: str, offset: int) -> str:
+    line = text[text.rfind("\n", 0, offset) + 1 : offset]
+    return line[: len(line) - len(line.lstrip())] if line.strip() else line
+
+
+def indent_unit(text: str) -> str:
+    """One level of indentation as the text does it: a tab, or its smallest run of blanks from two on."""
+    if re.search(r"^\t", text, re.M):
+        return "\t"
+    widths = [len(run) for run in re.findall(r"^( {2,8})\S", text, re.M)]
+    return " " * min(widths, default=4)
+
+
+def indent_c(code: str, *, base: str, unit: str) -> str:
+    """C lines indented by their braces; the first line stays where it is put."""
+    out: list[str] = []
+    depth = 0
+    continued = False
+    for raw in code.split("\n"):
+        line = re.sub(r"\(\s+", "(", raw.strip()) if '"' not in raw else raw.strip()
+        if not line:
+            continue
+        level = depth - line.startswith("}") + (continued and not line.startswith(("{", "}", "#")))
+        out.append(line if not out else base + unit * max(level, 0) + line)
+        code_only = "".join(t.text for t in tokens(line, "c") if t.kind == "op" and t.start < t.end)
+        depth += code_only.count("{") - code_only.count("}")
+        continued = not line.endswith((";", "{", "}", "*/", ":")) and not line.startswith(("#", "//"))
+    return "\n".join(out)

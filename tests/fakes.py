@@ -18,9 +18,9 @@ from ridgeline.sandbox.audit.examine import find_added
 from ridgeline.sandbox.judge.task_file import TaskError, load_task
 from ridgeline.sandbox.store.ledger import FIRST, seal_line
 from ridgeline.sandbox.workspace.edits import CONTRACT_FILE, refusal
-from ridgeline.sandbox.workspace.extraction import find_minimal_project
 from ridgeline.sandbox.workspace.git import Entry
 from ridgeline.sandbox.workspace.globs import matches
+from ridgeline.sandbox.workspace.worktree import find_minimal_project
 from tests.builders import make_contract
 
 BASE_AT = "2026-01-01T00:00:00Z"

@@ -3,7 +3,7 @@
 import contextlib
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -230,16 +230,10 @@ def announce_server(url: str, folders: Sequence[Path]) -> Iterator[None]:
             place.unlink(missing_ok=True)
 
 
-def link(
-    campaign: Path,
-    *,
-    round: int | None = None,
-    question: str | None = None,
-    environment: Mapping[str, str] = os.environ,
-) -> str | None:
+def link(campaign: Path, *, round: int | None = None, question: str | None = None) -> str | None:
     """Address of a campaign's page, of one of its rounds or of an open question; None where no server shows it."""
     campaign = campaign.resolve()
-    base = environment.get(VARIABLE, "").strip() or _server(campaign)
+    base = os.environ.get(VARIABLE, "").strip() or _server(campaign)
     if not base:
         return None
     name = id_of(campaign)

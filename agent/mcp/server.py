@@ -1,21 +1,279 @@
-"""Serve the tools over standard input and output until the client closes them."""
+"""The MCP server: its tools over standard input and output, and the `ridgeline` commands that a client may start."""
 
 import json
+import re
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import datetime
 from functools import partial
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from pydantic import Field
 
 from ridgeline.agent.errors import UserError
-from ridgeline.agent.mcp import commands
 from ridgeline.agent.mcp import desk as questions
-from ridgeline.agent.mcp.desk import KNOWN, Desk, JsonObject, Roots, one_line
+from ridgeline.agent.mcp.desk import KNOWN, Desk, JsonObject, Named, Offset, Roots, Word, one_line
 from ridgeline.agent.mcp.jobs import Jobs
 from ridgeline.agent.providers.base import redact, without_keys
 from ridgeline.agent.version import VERSION
 from ridgeline.graph.values import Value
+
+# Campaigns and tools that a client starts: `ridgeline` with checked words, in the allowed folders and nowhere else.
+#
+# A client cannot name a command to run, a server to send a key to, a receiver of messages or a defence to switch off:
+# what runs is what a contract or task in an allowed folder says, as it would for the person who started the server.
+
+Minutes = Annotated[float, Field(gt=0, le=10_000)]
+Rounds = Annotated[int, Field(ge=1, le=119)]
+Count = Annotated[int, Field(ge=1, le=64)]
+PlainWord = Annotated[str, Field(max_length=200, pattern=r"^([A-Za-z0-9_][^\x00-\x1f\x7f]*)?$")]
+"""A word of a command line that cannot be taken for an option."""
+COMMIT = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./~^@{}-]*")
+
+
+class StartCampaign(Value):
+    """Returns its folder; `status` says how it stands, `job` how its process does."""
+
+    contract: Named
+    """A ridgeline.yaml in an allowed folder, or its folder."""
+    instruction: Annotated[str, Field(max_length=10_000)] = ""
+    """What to optimize, in words."""
+    model: Literal["mailbox", "catalog", "configured"] = "mailbox"
+    """mailbox: you answer its questions, by `answer`. catalog: known levers, no model. configured: what RIDGELINE_MODEL
+    of this server names."""
+    candidates: Annotated[int, Field(ge=1, le=8)] | None = None
+    """Directions that are tried side by side in a round."""
+    max_rounds: Rounds | None = None
+    max_minutes: Minutes | None = None
+    budget_tokens: Annotated[int, Field(ge=1)] | None = None
+    preset: Literal["evidence", "campaign", "router", "autonomous"] = "evidence"
+
+
+class NameCampaign(Value):
+    """A campaign of the allowed folders."""
+
+    campaign: Named
+
+
+class CompareVersions(Value):
+    """Two commits of a repository, or two folders, by a contract's paired command, with a known error rate."""
+
+    a: Named
+    b: Named
+    """What is compared with `a`, of the same kind."""
+    kind: Literal["commit", "folder"] = "commit"
+    folder: Word = "."
+    """For commits: the folder with the contract."""
+    max_minutes: Minutes = 10.0
+    max_pairs: Annotated[int, Field(ge=1, le=1_000)] = 30
+    gpu: bool = False
+    """The commands run on a GPU."""
+
+
+class JudgeCandidate(Value):
+    """Correct, faster, its own work? In a process that never runs its code."""
+
+    task: Named
+    """A task.yaml."""
+    candidate: Word = ""
+    """Folder with the task's sources, or one file; empty: the task's own."""
+    against: Word = ""
+    """Folder with the version to beat; empty: the task's own."""
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    test_only: bool = False
+    """Only whether it is correct."""
+
+
+class AuditSource(Value):
+    """What a source could do to fool a benchmark; it is read, not run."""
+
+    path: Named
+    """A source, a folder or a unified diff."""
+    contract: Word = ""
+    """A ridgeline.yaml: what may be changed, and the data's type."""
+
+
+class ReadProfile(Value):
+    """One of `paths` and `contract`."""
+
+    paths: Annotated[tuple[Named, ...], Field(max_length=8)] = ()
+    """Recordings of rocprofv3, ncu, rocprof-compute or torch.profiler: of one run seen several ways."""
+    contract: Word = ""
+    """Or a contract whose benchmark is run under this machine's best profiler."""
+    kernel: PlainWord = ""
+    """Regular expression for the kernel that is meant."""
+
+
+class InspectKernel(Value):
+    """Registers, spills, instructions and waves, compiled ahead of time."""
+
+    file: Named
+    """Kernel source, compiled code, or a folder with a contract."""
+    target: PlainWord = ""
+    """gfx90a, gfx942, gfx950, gfx11, gfx12, sm_80 to sm_121; several with commas."""
+    kernel: PlainWord = ""
+    signature: Word = ""
+    """Triton: types of what is passed, as `*fp16,*fp16,i32:16`."""
+    constants: Word = ""
+    """Triton: values of what is constant, as `BLOCK=128,EVEN=true`."""
+    num_warps: Count | None = None
+    num_stages: Count | None = None
+    diff: Word = ""
+    """An earlier version to compare with."""
+
+
+class AskKnowledge(Value):
+    """Facts and levers for `query`, or with `product` a hardware number; each with its source."""
+
+    query: PlainWord = ""
+    op: PlainWord = ""
+    gpu: PlainWord = ""
+    lang: PlainWord = ""
+    limit: Annotated[int, Field(ge=1, le=20)] = 5
+    product: PlainWord = ""
+    """For example `MI300X` or `H100 SXM`; exact."""
+    metric: PlainWord = ""
+    """With `product`, for example `bf16_dense`; empty: all of them."""
+
+
+class AboutJob(Value):
+    """A command that was still running when its tool answered."""
+
+    job: Named
+    end: bool = False
+    """Ask it to end, as Ctrl-C does; a campaign is better asked by `stop`."""
+    offset: Offset = 0
+    """Characters of a long result to leave out: `next_offset` of the part before."""
+
+
+class Commands:
+    """The tools that start something."""
+
+    def __init__(self, roots: Roots, jobs: Jobs) -> None:
+        self._roots = roots
+        self._jobs = jobs
+
+    def start(self, arguments: StartCampaign) -> JsonObject:
+        """Start a campaign: rounds of one change each, kept only when a measurement proves it."""
+        from ridgeline.agent.contract_file import load
+        from ridgeline.sandbox.workspace.repository import find_repository
+
+        loaded = load(self._roots.existing(arguments.contract, "contract"))
+        repository = find_repository(loaded.path.parent)
+        if not self._roots.contains(repository):
+            raise UserError("contract: its repository is not in the allowed folders; start the server with it")
+        stamp = f"{datetime.now().astimezone():%Y%m%d_%H%M%S}"
+        folder = repository / "agent" / "workspace" / f"{loaded.contract.target_op}_{stamp}"
+        words = ["run", str(loaded.path), f"--dir={folder}", f"--preset={arguments.preset}"]
+        words += {"mailbox": ["--model=mailbox"], "catalog": ["--planner=catalog"], "configured": []}[arguments.model]
+        words += _option("--instruction", arguments.instruction)
+        words += _option("--candidates", arguments.candidates)
+        words += _option("--max-rounds", arguments.max_rounds)
+        words += _option("--max-minutes", arguments.max_minutes)
+        words += _option("--budget-tokens", arguments.budget_tokens)
+        about: JsonObject = {"campaign": folder.name, "dir": str(folder)}
+        return self._jobs.start(words, cwd=loaded.path.parent, about=about, ends_with_server=False)
+
+    def resume(self, arguments: NameCampaign) -> JsonObject:
+        """Go on with a campaign that stopped, or whose question is answered or decided."""
+        folder = self._roots.campaign(arguments.campaign)
+        about: JsonObject = {"campaign": folder.name, "dir": str(folder)}
+        return self._jobs.start(["resume", str(folder)], cwd=folder, about=about, ends_with_server=False)
+
+    def stop(self, arguments: NameCampaign) -> JsonObject:
+        """Ask a campaign to conclude: it validates what it kept and writes its report; one that waits, when resumed."""
+        folder = self._roots.campaign(arguments.campaign)
+        return self._jobs.start(["stop", str(folder)], cwd=folder)
+
+    def bench(self, arguments: CompareVersions) -> JsonObject:
+        """Is B faster than A? Interleaved pairs, a known error rate, and an honest undecided."""
+        folder = self._folder(arguments.folder, "folder")
+        if arguments.kind == "folder":
+            names = [f"dir:{self._folder(name, field)}" for field, name in (("a", arguments.a), ("b", arguments.b))]
+        else:
+            names = [f"commit:{_check_commit(name, field)}" for field, name in (("a", arguments.a), ("b", arguments.b))]
+        words = ["bench", *names, f"--max-minutes={arguments.max_minutes:g}", f"--max-pairs={arguments.max_pairs}"]
+        return self._jobs.start([*words, *(["--gpu"] if arguments.gpu else [])], cwd=folder)
+
+    def judge(self, arguments: JudgeCandidate) -> JsonObject:
+        """Judge a task's candidate: exit code 0 is accepted, 1 is not; the reasons stand in the result."""
+        task = self._roots.existing(arguments.task, "task")
+        words = ["judge", "test" if arguments.test_only else "candidate", str(task)]
+        words += self._path_option("candidate", arguments.candidate)
+        if not arguments.test_only:
+            words += [*self._path_option("against", arguments.against), f"--device={arguments.device}"]
+        return self._jobs.start(words, cwd=task.parent)
+
+    def audit(self, arguments: AuditSource) -> JsonObject:
+        """Caches, replaced clocks, hidden streams, lost precision: what a source says before it is run."""
+        path = self._roots.existing(arguments.path, "path")
+        words = ["audit", str(path), *self._path_option("contract", arguments.contract)]
+        return self._jobs.start(words, cwd=path.parent)
+
+    def profile(self, arguments: ReadProfile) -> JsonObject:
+        """Rank the kernels of recordings and say what bounds them; or record a contract's benchmark first."""
+        if bool(arguments.paths) == bool(arguments.contract):
+            raise UserError("give one of `paths` and `contract`")
+        kernel = _option("--kernel", arguments.kernel)
+        if arguments.contract:
+            contract = self._roots.existing(arguments.contract, "contract")
+            cwd = contract if contract.is_dir() else contract.parent
+            return self._jobs.start(["profile", "run", str(contract), *kernel], cwd=cwd)
+        paths = [self._roots.existing(name, "paths") for name in arguments.paths]
+        return self._jobs.start(["profile", "parse", *map(str, paths), *kernel], cwd=paths[0].parent)
+
+    def isa(self, arguments: InspectKernel) -> JsonObject:
+        """What a compiler makes of a kernel, for any GPU, on any machine."""
+        file = self._roots.existing(arguments.file, "file")
+        words = ["isa", str(file), *self._path_option("diff", arguments.diff)]
+        for name in ("target", "kernel", "signature", "constants", "num_warps", "num_stages"):
+            words += _option(f"--{name.replace('_', '-')}", getattr(arguments, name))
+        return self._jobs.start(words, cwd=file.parent)
+
+    def knowledge(self, arguments: AskKnowledge) -> JsonObject:
+        """Search facts and levers, or read a hardware number, with the source of each."""
+        here = self._roots.folders[0]
+        if arguments.product:
+            words = ["knowledge", "spec", arguments.product, *([arguments.metric] if arguments.metric else [])]
+            return self._jobs.start(words, cwd=here)
+        words = ["knowledge", "search", arguments.query, f"--limit={arguments.limit}"]
+        for name in ("op", "gpu", "lang"):
+            words += _option(f"--{name}", getattr(arguments, name))
+        return self._jobs.start(words, cwd=here)
+
+    def job(self, arguments: AboutJob) -> JsonObject:
+        """How a command stands that was still running, and its result once it has ended."""
+        job = self._jobs.find(arguments.job)
+        if arguments.end:
+            job.end()
+        return job.describe(arguments.offset)
+
+    def _folder(self, name: str, field: str) -> Path:
+        """A folder in an allowed one. Raises UserError for what is none."""
+        place = self._roots.existing(name, field)
+        if not place.is_dir():
+            raise UserError(f"{field}: {name}: is not a folder")
+        return place
+
+    def _path_option(self, name: str, value: str) -> list[str]:
+        """`--name=PATH` for a path in an allowed folder; nothing for an empty one."""
+        return [f"--{name}={self._roots.existing(value, name)}"] if value else []
+
+
+def _option(name: str, value: str | float | None) -> list[str]:
+    """`--name=value` as one word, so that no value is taken for an option; nothing where there is none."""
+    return [] if value in (None, "") else [f"{name}={value}"]
+
+
+def _check_commit(name: str, field: str) -> str:
+    """Raises UserError for what git would take for an option or for several commits."""
+    if not COMMIT.fullmatch(name) or ".." in name:
+        raise UserError(f"{field}: is no name of a commit; for folders say kind: folder")
+    return name
+
 
 if TYPE_CHECKING:
     from mcp.server.lowlevel import Server
@@ -40,7 +298,7 @@ class Offer:
     writes: bool = False
 
 
-def offers(desk: Desk, starter: commands.Commands, *, read_only: bool) -> dict[str, Offer]:
+def offers(desk: Desk, starter: Commands, *, read_only: bool) -> dict[str, Offer]:
     """MCP tools by name; with `read_only` without those that write or run a project's code."""
     by_name = {
         "status": Offer(asks=questions.AboutCampaigns, does=desk.status),
@@ -49,16 +307,16 @@ def offers(desk: Desk, starter: commands.Commands, *, read_only: bool) -> dict[s
         "approve": Offer(asks=questions.Decide, does=desk.approve, writes=True),
         "answer": Offer(asks=questions.AnswerRequest, does=desk.answer, writes=True),
         "report": Offer(asks=questions.AboutReport, does=desk.report),
-        "start": Offer(asks=commands.StartCampaign, does=starter.start, writes=True),
-        "resume": Offer(asks=commands.NameCampaign, does=starter.resume, writes=True),
-        "stop": Offer(asks=commands.NameCampaign, does=starter.stop, writes=True),
-        "bench": Offer(asks=commands.CompareVersions, does=starter.bench, writes=True),
-        "judge": Offer(asks=commands.JudgeCandidate, does=starter.judge, writes=True),
-        "profile": Offer(asks=commands.ReadProfile, does=starter.profile, writes=True),
-        "isa": Offer(asks=commands.InspectKernel, does=starter.isa, writes=True),
-        "audit": Offer(asks=commands.AuditSource, does=starter.audit),
-        "knowledge": Offer(asks=commands.AskKnowledge, does=starter.knowledge),
-        "job": Offer(asks=commands.AboutJob, does=starter.job),
+        "start": Offer(asks=StartCampaign, does=starter.start, writes=True),
+        "resume": Offer(asks=NameCampaign, does=starter.resume, writes=True),
+        "stop": Offer(asks=NameCampaign, does=starter.stop, writes=True),
+        "bench": Offer(asks=CompareVersions, does=starter.bench, writes=True),
+        "judge": Offer(asks=JudgeCandidate, does=starter.judge, writes=True),
+        "profile": Offer(asks=ReadProfile, does=starter.profile, writes=True),
+        "isa": Offer(asks=InspectKernel, does=starter.isa, writes=True),
+        "audit": Offer(asks=AuditSource, does=starter.audit),
+        "knowledge": Offer(asks=AskKnowledge, does=starter.knowledge),
+        "job": Offer(asks=AboutJob, does=starter.job),
     }
     return {name: offer for name, offer in by_name.items() if not (read_only and offer.writes)}
 
@@ -71,7 +329,7 @@ def serve(roots: Roots, *, read_only: bool) -> None:
     from mcp.server.stdio import stdio_server
 
     jobs = Jobs()
-    server = _server(offers(Desk(roots), commands.Commands(roots, jobs), read_only=read_only))
+    server = _server(offers(Desk(roots), Commands(roots, jobs), read_only=read_only))
 
     async def talk() -> None:
         async with stdio_server() as (incoming, outgoing):

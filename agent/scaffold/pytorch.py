@@ -26,8 +26,6 @@ from ridgeline.sandbox.judge.torch_source import (
     RunFacts,
     SourceError,
     SourceShapes,
-    StateFacts,
-    TensorFacts,
     TorchSource,
     fit_power_law,
     infer_sizes,
@@ -731,11 +729,6 @@ def _constants(analysis: SourceAnalysis) -> Iterator[str]:
         )
     if any(state.buffer and state.name not in facts.buffers for state in analysis.base.state):
         yield "buffers that do not change the result are no inputs"
-
-
-def elements_of(tensor: InputFacts | StateFacts | TensorFacts) -> int:
-    """How many numbers it holds."""
-    return math.prod(tensor.shape)
 
 
 if TYPE_CHECKING:

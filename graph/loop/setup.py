@@ -424,10 +424,14 @@ def _require_usable(run: Benchmark | BenchmarkFailed, place: str) -> Benchmark:
     return run
 
 
-def _tail(text: str, limit: int = 600) -> str:
+TAIL = 600
+"""Characters."""
+
+
+def _tail(text: str) -> str:
     """The end of a failed command's words on one line: that is where the reason stands."""
     line = " | ".join(part.strip() for part in text.splitlines() if part.strip())
-    return line if len(line) <= limit else f"[{len(line) - limit} characters before] {line[-limit:]}"
+    return line if len(line) <= TAIL else f"[{len(line) - TAIL} characters before] {line[-TAIL:]}"
 
 
 # Time the best version against itself, so that every later gain is judged by the noise of this machine.

@@ -60,18 +60,17 @@ def best_in_short(result: Result) -> str:
     return f"best so far {times(so_far.speedup, 2)}{least}"
 
 
-def first_screen(result: Result, costs: str = "", *, opening: str = "") -> list[tuple[str, list[str]]]:
+def first_screen(result: Result, *, opening: str = "") -> list[tuple[str, list[str]]]:
     """(heading, lines) of plain text: how much and how sure, what was kept, what is open, why it stopped, cost, merge.
 
-    `costs` stands in the place of the line of costs, `opening` in that of the headline, of a campaign that found nothing
-    to gain.
+    `opening` stands in the place of the headline, of a campaign that found nothing to gain.
     """
     parts = [
         ("Result", [opening or headline(result)]),
         (f"Kept {len(result.kept)} of {result.rounds}", [kept_line(entry) for entry in result.kept]),
         ("Not settled", unsettled_lines(result)),
         ("Stopped", [clip(result.stop_reason, LONGEST) or "not yet"]),
-        ("Cost", [costs or cost_line(result)]),
+        ("Cost", [cost_line(result)]),
         (MERGE, list(result.merge)),
     ]
     return [(name, lines) for name, lines in parts if lines]

@@ -195,7 +195,7 @@ class CacheAnswer(Value):
     why: str
 
 
-def trace_key(key: Sequence[KeyTerm], *, steps: int = STEPS) -> HitRate | None:
+def trace_key(key: Sequence[KeyTerm]) -> HitRate | None:
     """The four-step trace of a key on symbols: a step looks the tensor up in its forward and its backward pass.
 
     The weight is one object that the optimizer changes after each step; what belongs to a step is new at each look-up.
@@ -203,7 +203,7 @@ def trace_key(key: Sequence[KeyTerm], *, steps: int = STEPS) -> HitRate | None:
     """
     if not is_decidable(key):
         return None
-    return count_hits(simulate_symbols(key, steps=steps).lookups, steps=steps)
+    return count_hits(simulate_symbols(key, steps=STEPS).lookups, steps=STEPS)
 
 
 def is_decidable(key: Sequence[KeyTerm]) -> bool:
@@ -250,24 +250,24 @@ def count_hits(lookups: Sequence[Lookup], *, steps: int) -> HitRate:
     return HitRate(hits=len(hit), steps=steps, stale=stale)
 
 
-def classify_simulation(simulation: Simulation, *, steps: int = FRESH_STEPS) -> CacheAnswer:
+def classify_simulation(simulation: Simulation) -> CacheAnswer:
     """A weight hits in every step and misses once it was changed, all else never hits; unknown is refused."""
     if simulation.method == "unavailable" or not simulation.lookups:
         return CacheAnswer(answer="refused", why=f"the cache could not be simulated: {simulation.detail or 'no keys'}")
     weights = [lookup for lookup in simulation.lookups if lookup.role == "weight"]
     data_lookups = [lookup for lookup in simulation.lookups if lookup.role != "weight"]
     if data_lookups:
-        hit_rate = count_hits(data_lookups, steps=steps)
+        hit_rate = count_hits(data_lookups, steps=FRESH_STEPS)
         why = f"hit rate {hit_rate} over steps with new activations and gradients"
         return CacheAnswer(
             answer="overfit", why=why if not hit_rate.hits else f"{why}; a hit there is another step's data"
         )
-    hit_rate = count_hits(weights, steps=steps)
+    hit_rate = count_hits(weights, steps=FRESH_STEPS)
     if hit_rate.stale:
         return CacheAnswer(
             answer="refused", why=f"{hit_rate.stale} look-ups found a weight as it was before it changed"
         )
-    if hit_rate.hits < steps:
+    if hit_rate.hits < FRESH_STEPS:
         return CacheAnswer(answer="overfit", why=f"hit rate {hit_rate}: a weight cache hits in every step")
     return CacheAnswer(answer="bounded", why=f"hit rate {hit_rate}, and a miss after every change of the weight")
 

@@ -17,8 +17,6 @@ def simulate(
     key: Sequence[KeyTerm],
     *,
     python: str | tuple[str, ...],
-    timeout_s: float = 60.0,
-    steps: int = STEPS,
     env: Mapping[str, str] | None = None,
 ) -> Simulation:
     """Look-ups of a key in a child process with torch on the CPU.
@@ -33,13 +31,13 @@ def simulate(
         return Simulation(method="unavailable", detail="the key cannot be evaluated on its own")
     role = _role(terms)
     question = {
-        "steps": steps,
+        "steps": STEPS,
         "role": role,
         "terms": [{"text": term.text, "name": term.name} for term in terms if _about(term, role)],
     }
     try:
         argv = ((python,) if isinstance(python, str) else python) + ("-B", str(SCRIPT), json.dumps(question))
-        ended = run(argv, cwd=SCRIPT.parent, timeout_s=timeout_s, env=env)
+        ended = run(argv, cwd=SCRIPT.parent, timeout_s=60.0, env=env)
     except ProgramMissing as error:
         return Simulation(method="unavailable", detail=str(error))
     if not ended.ok:

@@ -428,7 +428,7 @@ BUSY_SHARE = 0.10
 NAMED = 4
 
 
-def list_busy_processes(seconds: float = WATCHED_S) -> tuple[str, ...]:
+def list_busy_processes() -> tuple[str, ...]:
     """Processes that used more than `BUSY_SHARE` of a core just now, busiest first: `python3 (pid 12) 98 % of a core`."""
     import psutil
 
@@ -436,7 +436,7 @@ def list_busy_processes(seconds: float = WATCHED_S) -> tuple[str, ...]:
     for process in before.values():
         with contextlib.suppress(psutil.Error):
             process.cpu_percent()
-    time.sleep(seconds)
+    time.sleep(WATCHED_S)
     busy: list[tuple[float, str]] = []
     for process in before.values():
         with contextlib.suppress(psutil.Error):

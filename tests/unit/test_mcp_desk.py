@@ -12,10 +12,9 @@ pytest.importorskip("mcp")
 from ridgeline.agent.campaign.approvals import ApprovalFiles
 from ridgeline.agent.errors import UserError
 from ridgeline.agent.mcp import desk
-from ridgeline.agent.mcp.commands import Commands
 from ridgeline.agent.mcp.desk import Desk, Roots
 from ridgeline.agent.mcp.jobs import MOST_JOBS, Jobs
-from ridgeline.agent.mcp.server import offers, outcome
+from ridgeline.agent.mcp.server import Commands, offers, outcome
 from ridgeline.agent.providers.base import Ask, Message
 from ridgeline.agent.providers.mailbox import Mailbox
 from ridgeline.graph.approval import ApprovalRequest

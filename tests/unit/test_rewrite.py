@@ -4,10 +4,8 @@ import ast
 
 import pytest
 
-from ridgeline.knowledge.loops import add_restrict, before_loops
 from ridgeline.knowledge.pattern import search
-from ridgeline.knowledge.render import render
-from ridgeline.knowledge.rewrite import apply
+from ridgeline.knowledge.rewrite import add_restrict, apply, before_loops, render
 from ridgeline.knowledge.source import tokens
 from ridgeline.knowledge.steps import Case, Constant, Decorator, Flags, Insert, LoopPragma, Restrict, Substitute
 from ridgeline.knowledge.sweeps import neighbours, set_constant, settings

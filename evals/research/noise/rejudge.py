@@ -60,22 +60,22 @@ def decide(pairs: Sequence[Comparison], noise: Noise | None, limits: Limits) -> 
     return Decision(stand=stand, pairs=pair_count)
 
 
-def tally(recorded: KernelRecord, case: Case, limits: Limits, *, orders: int, seed: int = SEED) -> Tally:
+def tally(recorded: KernelRecord, case: Case, limits: Limits, *, orders: int) -> Tally:
     """Shuffles the processes `orders` times: the first ones calibrate with the twins, the next ones are judged."""
     twins = recorded.comparison("A", "B", blocks=limits.blocks)
     judged = recorded.comparison(case.best, case.candidate, blocks=limits.blocks, gain=case.gain)
     return Tally(
         decisions=tuple(
             decide(_looks(judged, fresh, limits), estimate_noise([pick(twins, calibration)]), limits)
-            for calibration, fresh in _orders(recorded, limits, orders=orders, seed=seed)
+            for calibration, fresh in _orders(recorded, limits, orders=orders)
         )
     )
 
 
-def noises(recorded: KernelRecord, limits: Limits, *, orders: int, seed: int = SEED) -> tuple[Noise, ...]:
+def noises(recorded: KernelRecord, limits: Limits, *, orders: int) -> tuple[Noise, ...]:
     """The calibrations that `tally` judges by."""
     twins = recorded.comparison("A", "B", blocks=limits.blocks)
-    estimates = [estimate_noise([pick(twins, ours)]) for ours, _ in _orders(recorded, limits, orders=orders, seed=seed)]
+    estimates = [estimate_noise([pick(twins, ours)]) for ours, _ in _orders(recorded, limits, orders=orders)]
     return tuple(noise for noise in estimates if noise is not None)
 
 
@@ -89,8 +89,8 @@ def pick(comparison: Comparison, chosen: Sequence[int]) -> Comparison:
     return comparison.model_copy(update=update)
 
 
-def _orders(recorded: KernelRecord, limits: Limits, *, orders: int, seed: int) -> list[tuple[list[int], list[int]]]:
-    rng, count = random.Random(seed), limits.calibration_pairs
+def _orders(recorded: KernelRecord, limits: Limits, *, orders: int) -> list[tuple[list[int], list[int]]]:
+    rng, count = random.Random(SEED), limits.calibration_pairs
     shuffled = [rng.sample(range(len(recorded.processes)), count + limits.looks[-1]) for _ in range(orders)]
     return [(order[:count], order[count:]) for order in shuffled]
 
