@@ -184,5 +184,5 @@ def _write_page(path: Path, kernels: "Sequence[Section]") -> None:
     try:
         path.write_text(text, encoding="utf-8")
     except OSError as error:
-        raise UserError(f"--html: {path}: {error.strerror}; name a file in a folder that exists") from None
+        raise UserError(f"--html: {path}: {error.strerror}; name a file in a folder that can be written") from None
     console.note(f"written: {path}")

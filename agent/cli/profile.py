@@ -216,5 +216,5 @@ def _write(path: Path, text: str) -> None:
     try:
         path.write_text(text, encoding="utf-8")
     except OSError as error:
-        raise UserError(f"--html: {path}: {error.strerror}; name a file in a folder that exists") from error
+        raise UserError(f"--html: {path}: {error.strerror}; name a file in a folder that can be written") from error
     console.note(f"written: {path}")

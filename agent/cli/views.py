@@ -107,7 +107,7 @@ def report(campaign: Campaign = None, html: Html = None, pack: Pack = None, as_j
         try:
             html.write_text(page(directory), encoding="utf-8")
         except OSError as error:
-            raise UserError(f"--html: {html}: {error.strerror}; name a file in a folder that exists") from None
+            raise UserError(f"--html: {html}: {error.strerror}; name a file in a folder that can be written") from None
         written["html"] = str(html)
     if pack is not None:
         from ridgeline.agent.campaign.evidence_pack import write_pack

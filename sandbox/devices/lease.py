@@ -84,7 +84,7 @@ def _open(path: Path) -> int:
     try:
         handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o600)
     except OSError as error:
-        if error.errno not in (errno.ELOOP, errno.EISDIR, errno.ENXIO, errno.EACCES, errno.EROFS):
+        if error.errno not in (errno.ELOOP, errno.EISDIR, errno.ENXIO, errno.EACCES):
             raise
         raise LeaseUnsafe(
             f"{path}: cannot be held as a lock ({error.strerror}); remove it, or make it writable"

@@ -259,12 +259,16 @@ class Git:
 
 
 LOCKED = re.compile(r"Unable to create '(.+\.lock)': File exists")
+MISSING = re.compile(r"^(?:.*: )?([\w./-]+): (?:command )?not found$", re.M)
+"""What a shell says of a filter whose program is gone, as of git-lfs where the checkout was made with it."""
 
 
 def _explain(process: CapturedOutput) -> str:
     """Why git failed, in a line; of a lock which file it is and since when, for git ends on advice."""
     lines = process.stderr.strip().splitlines() or [f"exit code {process.returncode}"]
     locked = LOCKED.search(process.stderr)
+    if missing := MISSING.search(process.stderr):
+        return f"its settings name the program {missing[1]}, which is not here; install it, or take it out of them"
     if locked is None:
         return next((line for line in lines if line.startswith(("fatal:", "error:"))), lines[-1])
     try:

@@ -11,8 +11,11 @@ from pathlib import Path
 import pytest
 
 from ridgeline.graph.errors import DiskFull
+from ridgeline.sandbox.devices.lease import lease
 from ridgeline.sandbox.store.durable import require_room
+from tests.builders import make_history, make_round
 from tests.text_project import files
+from tests.web_campaigns import write_ledger
 
 ROOT = Path(__file__).parents[2]
 IDENTITY = ("-c", "user.name=Somebody", "-c", "user.email=somebody@localhost")
@@ -130,6 +133,19 @@ def test_a_disk_that_takes_no_write_is_named_before_anything_is_measured(cli, pr
     assert f"file system {sealed_disk}" in done.complaint
     assert "is read-only; make it writable or name another place" in done.complaint
     assert len(done.complaint.splitlines()) == 1
+
+
+def test_a_campaign_on_a_disk_that_takes_no_write_is_not_held_and_the_disk_is_named(sealed_disk):
+    told = rf"file system {sealed_disk} \(.*is read-only; make it writable"
+    with pytest.raises(DiskFull, match=told), lease("running", wait_s=0, folder=sealed_disk):
+        pass
+
+
+def test_a_page_on_a_disk_that_takes_no_write_asks_for_a_folder_that_does(cli, sealed_disk, tmp_path):
+    campaign = write_ledger(tmp_path / "toy", make_history(make_round(2)))
+    done = cli("report", campaign, "--html", sealed_disk / "page.html")
+    assert done.code == 2
+    assert done.complaint.endswith("Read-only file system; name a file in a folder that can be written")
 
 
 def test_the_verdict_of_bench_is_said_although_its_files_cannot_be_written(cli, small_disk, monkeypatch):

@@ -1,9 +1,10 @@
+import os
 import shutil
 from pathlib import Path
 
 import pytest
 
-from ridgeline.graph.errors import BranchTaken, DetachedHead, DirtyTree, NoSuchBase, NotAGitRepository
+from ridgeline.graph.errors import BranchTaken, DetachedHead, DirtyTree, GitFailed, NoSuchBase, NotAGitRepository
 from ridgeline.sandbox.workspace.checkouts import Trees
 from tests.repositories import BRANCH, FOLDER, accepted, applied, fingerprint, git, make_repository, workspace
 
@@ -122,6 +123,18 @@ def test_a_submodule_that_nobody_has_filled_and_pointers_elsewhere_are_no_obstac
     assert workspace(root).open(BRANCH)
     assert "picture.bin" in caplog.text
     assert "Git LFS" in caplog.text
+
+
+def test_a_filter_whose_program_is_gone_is_named(root):
+    (root / ".gitattributes").write_text("*.bin filter=lfs\n")
+    (root / "picture.bin").write_text("version https://git-lfs.github.com/spec/v1\n")
+    git(root, "add", "-A")
+    git(root, "commit", "-q", "-m", "a picture")
+    git(root, "config", "filter.lfs.process", "no-such-lfs filter-process")
+    git(root, "config", "filter.lfs.required", "true")
+    os.utime(root / "picture.bin", (1, 1))
+    with pytest.raises(GitFailed, match=r"git status failed: .*the program no-such-lfs, which is not here; install it"):
+        workspace(root).open(BRANCH)
 
 
 def detached(root):
