@@ -52,7 +52,7 @@ class Roots:
         self.folders = tuple(_resolve_link(folder) for folder in folders)
 
     def all(self) -> list[Path]:
-        """Every campaign in them, those that changed last first."""
+        """Every campaign in the allowed folders, those that changed last first."""
         candidates = {_resolve_link(campaign) for folder in self.folders for campaign in campaigns.around(folder)}
         return sorted(filter(self._inside, candidates), key=_change_time, reverse=True)
 

@@ -233,7 +233,7 @@ def find_unmet_requirement(needs: Needs, briefing: Briefing, *, sources: Mapping
 
 
 def find_exclusion(excludes: Needs, briefing: Briefing, *, sources: Mapping[str, str]) -> str:
-    """Why a lever is pointless here, or nothing."""
+    """Why a catalog lever is pointless on this kernel and machine, or nothing."""
     if excludes.flags and re.search(excludes.flags, _flags(briefing, sources)):
         return "the compiler flags do it already"
     if excludes.pattern and _in_code(excludes.pattern, sources):
@@ -284,7 +284,7 @@ def list_tried(briefing: Briefing) -> tuple[RoundClosed, ...]:
 
 
 def hypothesis_of(closed: RoundClosed) -> Hypothesis:
-    """What a round was about."""
+    """The hypothesis that a closed round was about."""
     return find_proposal(closed.judged).hypothesis
 
 
@@ -670,7 +670,7 @@ def _cause(judged: Judged, checked: PredictionCheck) -> str:
 
 
 def _next_direction(hypothesis: Hypothesis, *, accepted: bool) -> str:
-    """Where the next round should look, in words."""
+    """Where the catalog's next round should look, in words."""
     if accepted:
         return f"what the new version made possible after {hypothesis.lever}, the largest expected gain first"
     return f"another lever than {hypothesis.lever}, from another category than {hypothesis.category} if one is left"

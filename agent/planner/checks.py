@@ -86,7 +86,7 @@ def of_planning(briefing: Briefing, paths: Sequence[str] = (), length: Length | 
 
 
 def of_edits(texts: Mapping[str, str], contract: Contract, *, candidates: int = 1) -> Checks:
-    """Checks of edits of these texts."""
+    """Checks that a planner's edits of these texts have to pass."""
     return Checks(kind="edits", texts=tuple(texts.items()), contract=contract, candidates=candidates)
 
 

@@ -163,7 +163,7 @@ class Context:
         return {name: fence(text) if text else "" for name, text in texts.items()}
 
     def _fit(self, text: str, tokens: int) -> str:
-        """The text cut to `tokens`."""
+        """A prompt's text cut to `tokens`."""
         return bound_text(text, tokens=tokens, count=self._count) if text else ""
 
     def _describe(self, hypothesis: Hypothesis) -> str:
@@ -188,7 +188,7 @@ class Context:
         return {edit.path: edit.text for edit in self._briefing.sources if edit.text is not None}
 
     def _target(self, tokens: int) -> str:
-        """Problem, machine, and where the best version stands."""
+        """Section of the prompt: problem, machine, and where the best version stands."""
         briefing, target, contract = self._briefing, self._briefing.target, self._briefing.contract
         facts = {
             "shapes": ", ".join(target.target_shapes),
@@ -210,11 +210,11 @@ class Context:
         return self._fit("\n".join([*self._facts(), *_lines(facts), *self._peaks()]), tokens)
 
     def _device(self, tokens: int) -> str:
-        """Problem and machine alone: nothing of a version."""
+        """Section of the prompt: problem and machine alone, nothing of a version."""
         return self._fit("\n".join([*self._facts(), *self._peaks()]), tokens)
 
     def _facts(self) -> list[str]:
-        """Problem and machine, a line each."""
+        """Facts of problem and machine for the prompt, a line each."""
         target, machine, contract = self._briefing.target, self._briefing.machine, self._briefing.contract
         cores = f", {machine.cores} cores, threads granted {contract.threads}" if machine.kind == "cpu" else ""
         facts = {
@@ -236,7 +236,7 @@ class Context:
         return [clip_line(spec.text, SPEC) for spec in specs if not of_other_dtype(spec.metric, dtype)]
 
     def _shapes(self, tokens: int) -> str:
-        """Times and rates of each shape."""
+        """Section of the prompt: times and rates of each shape."""
         return self._fit(by_shape(self._briefing), tokens)
 
     def _profile(self, tokens: int, *, predicts: bool = False) -> str:
@@ -310,7 +310,7 @@ class Context:
         return "\n\n".join([*parts, *_name_places([path for path in places if not path.startswith(".")])])
 
     def _problem(self, tokens: int) -> str:
-        """The read-only files that define the problem."""
+        """Section of the prompt: the read-only files that define the problem."""
         return problem(self._briefing, self._reader, tokens=tokens, count=self._count)
 
     def _question(self) -> str:
@@ -378,7 +378,7 @@ class Context:
         return tuple(parts)
 
     def _describe_failures(self, tokens: int) -> str:
-        """Failed directions, in at most `FAILED_MOST` tokens."""
+        """Section of the prompt: failed directions, in at most `FAILED_MOST` tokens."""
         return past.ineffective(self._briefing.rounds, tokens=min(tokens, FAILED_MOST), count=self._count)
 
     def _directions(self, tokens: int) -> str:

@@ -101,7 +101,7 @@ def _refuse_constant(name: str) -> float:
 
 
 def _strip_comments(text: str) -> str:
-    """Without comments and trailing commas outside strings."""
+    """A model's JSON without comments and trailing commas outside strings."""
     return re.sub(
         r'("(?:\\.|[^"\\])*")|//[^\n]*|/\*.*?\*/|,(?=\s*[}\]])', lambda match: match[1] or "", text, flags=re.S
     )

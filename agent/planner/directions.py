@@ -210,7 +210,7 @@ def slug(text: str) -> str:
 
 
 def normalize_citation(citation: str) -> str:
-    """A citation in its plain form."""
+    """A planner's citation of the knowledge in its plain form."""
     return citation.strip().strip("`[]()\"'").removeprefix("./")
 
 

@@ -198,7 +198,7 @@ def _surface(block: Block, contract: Contract, sources: Mapping[str, str]) -> Wr
 
 
 def _apply_block(block: Block, texts: Mapping[str, str]) -> str | Wrong:
-    """The file's new text."""
+    """The file's new text after one edit block."""
     text = texts.get(block.path)
     if block.search is None:
         return _end_lines_like(block.replace, text or "\n")

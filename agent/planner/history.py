@@ -27,12 +27,12 @@ SHAPES = 8
 
 
 def hypothesis_of(closed: RoundClosed) -> Hypothesis:
-    """What a round was about."""
+    """The hypothesis that a closed round was about."""
     return find_proposal(closed.judged).hypothesis
 
 
 def describe_shapes_of(about: Hypothesis) -> str:
-    """The shapes that a hypothesis is for, in words."""
+    """The shapes that a hypothesis is for, as a prompt names them."""
     return "all shapes" if about.target_class == "global" else f"the shapes of class {about.target_class}"
 
 
@@ -154,7 +154,7 @@ def describe_round(closed: RoundClosed, *, words: int = WORDS) -> str:
 
 
 def explored_categories(rounds: Sequence[RoundClosed]) -> frozenset[str]:
-    """Categories that a round was really about."""
+    """Categories of optimization that rounds were really about."""
     return frozenset(hypothesis_of(closed).category for closed in rounds if hypothesis_of(closed).lever != NO_DIRECTION)
 
 

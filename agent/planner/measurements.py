@@ -330,7 +330,7 @@ def is_metric(counter: str, scoring: Scoring) -> bool:
 
 
 def _metric(scoring: Scoring) -> str:
-    """The columns that make a row's score, in words."""
+    """The benchmark's columns that make a row's score, in words."""
     if scoring.combined:
         return f"6 / (2 / {scoring.forward} + 4 / {scoring.backward})"
     several = "; none of them may fall" if len(scoring.primary_metric) > 1 else ""
@@ -457,7 +457,7 @@ def neutral(note: str) -> str:
 
 
 def has_counters(judged: Judged) -> bool:
-    """Whether the candidate has counters of its own."""
+    """Whether the candidate's profile has counters of its own."""
     traced = find(judged, Traced)
     return traced is not None and traced.profile is not None
 

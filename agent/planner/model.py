@@ -143,7 +143,7 @@ class Wording:
     templates: Templates = SHIPPED
 
     def system(self) -> str:
-        """The rules that hold in every round."""
+        """The system prompt: rules that hold in every round."""
         return self.templates.render(SYSTEM)
 
     def question(self, name: str, **variables: Any) -> str:
@@ -269,12 +269,12 @@ class ModelPlanner:
 
     @property
     def model(self) -> Model:
-        """Who is asked."""
+        """The language model that is asked."""
         return self._model
 
     @property
     def limits(self) -> Limits:
-        """Of the campaign."""
+        """Limits of the campaign that is planned for."""
         return self._limits
 
     @property
@@ -537,5 +537,5 @@ def _describe_editable(briefing: Briefing) -> str:
 
 @cache
 def _schema(answer: type[Answer]) -> str:
-    """JSON Schema of an answer, as text."""
+    """JSON Schema of a planner's answer, as text."""
     return json.dumps(answer.model_json_schema())

@@ -155,7 +155,7 @@ def line_spans(texts: Mapping[str, str], functions: Iterable[str]) -> dict[str, 
 
 
 def _to_lines(places: Iterable[Place], texts: Mapping[str, str]) -> dict[str, tuple[NamedLines, ...]]:
-    """The lines of definitions, in their order."""
+    """Source lines of definitions that an edit may touch, in their order."""
     spans: dict[str, list[NamedLines]] = {}
     lines = {path: text.splitlines(keepends=True) for path, text in texts.items()}
     ends = {path: list(accumulate(map(len, items))) for path, items in lines.items()}

@@ -152,19 +152,19 @@ QUERY, PLACES = 200, 4
 
 
 def describe_question(briefing: Briefing) -> str:
-    """What cards are asked for, in a line."""
+    """What knowledge cards are asked for, in a line."""
     target = briefing.target
     return f"levers for {target.target_op} in {target.target_lang} on {target.target_gpu}, {briefing.bottleneck} bound"
 
 
 def _list_places(hits: Sequence[Hit]) -> str:
-    """Where the answers stand, best first."""
+    """Where answers of the knowledge stand, best first."""
     more = f" and {len(hits) - PLACES} more" if len(hits) > PLACES else ""
     return ", ".join(f"{hit.path}:{hit.line}" for hit in hits[:PLACES]) + more if hits else "nothing"
 
 
 def _describe_use(hits: Sequence[Hit], sources: Sequence[str]) -> str:
-    """Which of the answers the hypothesis cites."""
+    """Which answers of the knowledge a hypothesis cites."""
     cited = [
         source
         for source in sources

@@ -365,7 +365,7 @@ def _require(root: Path, path: str) -> None:
 
 
 def _first_file(root: Path, paths: tuple[str, ...]) -> str:
-    """The first of the paths that the checkout has."""
+    """The first of several paths that the scaffolded checkout has."""
     for path in paths:
         if (root / path).is_file():
             return path

@@ -174,7 +174,7 @@ def _bare(name: str) -> str:
 
 
 def _find_calls(root: Path, home: Path, name: str) -> Iterator[CallSite]:
-    """The calls in the project."""
+    """Calls of the scaffolded function in the project."""
     bare = _bare(name)
     call = re.compile(rf"\b{re.escape(bare)}\s*(?:<[^;{{}}<>]*>)?\(([^;{{}}]*?)\)\s*[;,)+\-*/]")
     python = home.suffix == ".py"
@@ -338,7 +338,7 @@ def _propose(
 
 
 def _say_chosen(shapes: Sequence[ShapePlan]) -> str:
-    """That nobody in the project calls it so."""
+    """A note that nobody in the project calls the function with the chosen shapes."""
     listed = ", ".join(shape.label for shape in shapes if shape.timed)
     return f"{listed}: chosen here, no caller in the project has them; yours: --shape"
 

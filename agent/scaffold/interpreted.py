@@ -31,7 +31,7 @@ FORMS = {
 
 
 def write_files(plan: Plan, *, mutates: bool = False) -> None:
-    """Write the harness, over what an earlier try wrote."""
+    """Write the harness of a Python function, over what an earlier try wrote."""
     plan.home.mkdir(parents=True, exist_ok=True)
     for name in FILES:
         shutil.copy(TEMPLATES / name, plan.home / name)

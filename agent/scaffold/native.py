@@ -112,7 +112,7 @@ class Plan(Value):
 
 
 def write_files(plan: Plan) -> None:
-    """Write the harness, over what an earlier try wrote."""
+    """Write the harness of a C, C++, CUDA or HIP function, over what an earlier try wrote."""
     signature, home = plan.signature, plan.home
     home.mkdir(parents=True, exist_ok=True)
     copies = {name: _read(plan.root / name) for name in plan.around} or {"": _read(signature.file)}
@@ -377,7 +377,7 @@ def _plain(spelled: str) -> str:
 
 
 def _stand_in(parameter: Parameter, plan: Plan) -> Iterator[str]:
-    """A place for what no array stands for."""
+    """A placeholder in the generated C for what no array stands for."""
     if parameter.is_array or parameter.role in ("size", "end", "struct"):
         return
     if parameter.role == "scalar" and parameter.kind:

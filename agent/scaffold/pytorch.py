@@ -104,12 +104,12 @@ class Plan:
 
     @property
     def inputs(self) -> tuple[Argument, ...]:
-        """Arrays that a kernel reads."""
+        """Arrays that the task's kernel reads."""
         return tuple(argument for argument in self.arguments if argument.literal is None and not argument.blank)
 
     @property
     def function(self) -> str:
-        """Name of the kernel's function."""
+        """Name of the task's kernel function."""
         return "run" if self.entry != "run" else "run_kernel"
 
 
@@ -853,7 +853,7 @@ class Sizer:
         ]
 
     def elements(self, dims: Mapping[str, int]) -> int:
-        """Of all arrays together."""
+        """Elements of all arrays of the task together."""
         return sum(self._count(shape, dims) for shape, _, _ in self._tensors)
 
     def bytes(self, dims: Mapping[str, int], *, judged: bool | None = None) -> int:
@@ -960,7 +960,7 @@ def _probe_shape(source: TorchSource, sizes: Mapping[str, int]) -> tuple[int, ..
 
 
 def _extents(shapes: SourceShapes) -> tuple[int, ...]:
-    """The extents of all tensors, one after the other."""
+    """The extents of all tensors of the PyTorch problem, one after the other."""
     tensors = [tensor.shape for tensor in (*shapes.inputs, *shapes.state, *shapes.outputs)]
     return tuple(extent for shape in tensors for extent in shape)
 
@@ -973,7 +973,7 @@ def _numbers(shapes: SourceShapes) -> tuple[int, ...]:
 
 
 def _free_numbers(shapes: SourceShapes) -> tuple[int, ...]:
-    """What may depend on a size."""
+    """Numbers of the PyTorch problem that may depend on a size."""
     return (*_extents(shapes), *(tensor.number for tensor in shapes.inputs if tensor.number is not None))
 
 

@@ -664,7 +664,7 @@ def _close(words: Sequence[str], at: int) -> int:
 
 
 def split_arguments(text: str) -> list[str]:
-    """What stands between the commas of a call."""
+    """Arguments between the commas of a call's source."""
     parts, depth = [""], 0
     for letter in text:
         depth += {"(": 1, "[": 1, "{": 1, ")": -1, "]": -1, "}": -1}.get(letter, 0)
@@ -854,7 +854,7 @@ def read_extents(value: ast.expr) -> tuple[int, ...]:
 
 
 def _read_made(call: ast.Call) -> tuple[int, ...]:
-    """Sizes of what a call makes."""
+    """Sizes of an array that a call such as `torch.randn(...)` makes."""
     called = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
     if called in ("list", "tuple", "sorted", "array", "asarray") and len(call.args) == 1:
         return read_extents(call.args[0])

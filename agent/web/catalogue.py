@@ -148,7 +148,7 @@ class Catalogue:
 
     @property
     def fleets(self) -> tuple[Path, ...]:
-        """Those of the folders that are fleets'."""
+        """Fleets among the folders that the server shows."""
         return tuple(folder for folder in self._folders if is_fleet(folder))
 
     def find_campaigns(self) -> dict[str, Path]:
@@ -201,11 +201,11 @@ class Catalogue:
         return sha256(repr(parts).encode()).hexdigest()[:16]
 
     def asking(self) -> int:
-        """How many questions wait for a person."""
+        """How many open questions of all campaigns wait for a person."""
         return len(self.questions())
 
     def folder(self, id: str) -> Path:
-        """Raises UserError for an id that names none."""
+        """Folder of the campaign with an id. Raises UserError for an id that names none."""
         path = self.find_campaigns().get(id)
         if path is None:
             raise UserError("there is no such campaign")
@@ -392,11 +392,11 @@ def _last_at(record: Record | None, written: Mapping[str, object]) -> datetime |
 
 
 def _aware(moment: str) -> datetime:
-    """Raises ValueError for what is no ISO-8601 instant."""
+    """An ISO-8601 instant with its time zone. Raises ValueError for what is none."""
     instant = datetime.fromisoformat(moment)
     return instant if instant.tzinfo else instant.replace(tzinfo=UTC)
 
 
 def _number(value: object) -> int:
-    """0 for what is no whole number."""
+    """A whole number out of a status file; 0 for what is none."""
     return value if isinstance(value, int) else 0

@@ -164,12 +164,12 @@ def _read_token(file: Path) -> str | None:
 
 
 def make_token() -> str:
-    """A new secret."""
+    """A new secret token for the server's address."""
     return secrets.token_urlsafe(TOKEN_BYTES)
 
 
 def _check_post(scheme: str, host: str, headers: Mapping[str, str]) -> None:
-    """A form is only taken from our own pages."""
+    """Refuses a form that was not sent from our own pages."""
     if headers.get("origin") != f"{scheme}://{host}" or headers.get("sec-fetch-site", "same-origin") != "same-origin":
         raise Refusal(403, "the form did not come from a page of this server")
     if headers.get("content-type", "").partition(";")[0].strip().lower() != FORM:

@@ -143,7 +143,7 @@ def _urgency(row: Row) -> int:
 
 
 def _after_waking(row: Row) -> int:
-    """What is read first in the morning."""
+    """Sort key of the morning page: what is read first."""
     if row.waiting or row.problem or row.status in ("waiting", "decided", "stopped", "interrupted"):
         return 0
     return 1 if row.status == "concluded" else 2

@@ -52,7 +52,7 @@ class Streams:
 
     @property
     def full(self) -> bool:
-        """Whether one more would be too many."""
+        """Whether one more live stream would be too many."""
         return self._open >= STREAMS
 
     async def follow(self, look: Callable[[], Value]) -> AsyncIterator[str]:

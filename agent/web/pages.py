@@ -51,7 +51,7 @@ HOURS = (16, 24, 72, 168)
 
 
 def campaign_list(catalogue: Catalogue, request: ListQuery) -> str:
-    """The campaigns that are wanted."""
+    """The page with the list of campaigns that filters ask for."""
     stamp = catalogue.stamp()  # before they are read: what comes later is told by the events
     rows = catalogue.rows()
     matches = select_rows(rows, request)

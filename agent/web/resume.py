@@ -130,7 +130,7 @@ def read_log_tail(campaign: Path) -> str:
 
 
 def size_of(campaign: Path) -> int:
-    """Bytes of the log: it only grows."""
+    """Bytes of a campaign's log: it only grows."""
     with contextlib.suppress(OSError):
         return (campaign / LOG).stat().st_size
     return 0

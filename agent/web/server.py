@@ -65,7 +65,7 @@ Number = Annotated[int, InPath(ge=1, le=100_000)]
 def application(
     folders: Sequence[Path], access: Access, streams: Streams | None = None, going: Resumer | None = None
 ) -> ASGIApp:
-    """The whole server over the campaigns of some folders.
+    """The web server's application over the campaigns of some folders.
 
     `streams`: for whoever wants to end them; `going`: goes on with what was decided, where the server shall do so.
     """

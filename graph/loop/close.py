@@ -44,7 +44,7 @@ from ridgeline.graph.values import Cost
 
 
 def accept(state: State, runtime: Runtime[Ports]) -> Update:
-    """Commit the winner with the reason why it works."""
+    """Node: commits the winner with the reason why it works."""
     trial, ports = state["trial"], runtime.context
     assert isinstance(trial, Judged)
     assert trial.formatted is not None
@@ -60,7 +60,7 @@ def accept(state: State, runtime: Runtime[Ports]) -> Update:
 
 
 def rollback(state: State, runtime: Runtime[Ports]) -> Update:
-    """Record why, and stand on the last accepted version again."""
+    """Node: records why a candidate was not kept, and stands on the last accepted version again."""
     trial, ports = state["trial"], runtime.context
     assert isinstance(trial, Judged)
     update = _close_round(state, ports, trial, commit=None)
@@ -108,7 +108,7 @@ def _open_round_number(state: State, trial: Judged) -> int:
 def _make_closed(
     state: State, ports: Ports, judged: Judged, *, until: str | None, taught: bool, first: bool
 ) -> RoundClosed:
-    """A judged change with what it taught and cost.
+    """The record of a closed round: a judged change with what it taught and cost.
 
     `until`: when the next of them began. `taught`: of candidates tried side by side the planner explains one. `first`:
     it bears the cost of what was done for all of them.
@@ -197,13 +197,13 @@ def _hear_steering(ports: Ports) -> None:
 
 
 def _count_later_events(history: History, last_round: int) -> int:
-    """Reviews and restarts since that round."""
+    """Reviews and restarts that came after a round."""
     rounds = [event.after_round for event in history.reviews] + [event.after_round for event in history.restarts]
     return rounds.count(last_round)
 
 
 def _read_minutes(history: History, ports: Ports, moment: str) -> float:
-    """Minutes that count towards `max_minutes`."""
+    """Minutes of the campaign that count towards `max_minutes`."""
     if history.opened.counts_work:
         return ports.clock.worked_s(moment) / 60
     began = history.baseline.opened_at if history.baseline else ports.clock.now("round-1 opened")
@@ -369,7 +369,7 @@ def full_validation(state: State, runtime: Runtime[Ports]) -> Update:
 
 
 def conclude(state: State, runtime: Runtime[Ports]) -> Update:
-    """Close the ledger and leave the branch on the best version."""
+    """Node: closes the ledger and leaves the branch on the best version."""
     ports, final, checks = runtime.context, state["final"], state["checks"]
     assert final is not None
     assert checks is not None

@@ -269,7 +269,7 @@ def _sort_by_round(contestants: tuple[Stage, ...]) -> tuple[Stage, ...]:
 
 
 def approve_hypothesis(state: State, runtime: Runtime[Ports]) -> Update:
-    """Before anything is written for it."""
+    """Node: asks a person about the hypothesis, before anything is written for it."""
     trial, ports = state["trial"], runtime.context
     assert isinstance(trial, Proposed)
     decision = wait_for_decision(ports, ask_about_hypothesis(trial, read_history(ports)))
@@ -283,7 +283,7 @@ def approve_hypothesis(state: State, runtime: Runtime[Ports]) -> Update:
 
 
 def approve_change(state: State, runtime: Runtime[Ports]) -> Update:
-    """After it was measured and would be kept.
+    """Node: asks a person about a change, after it was measured and would be kept.
 
     An edit is a change of its own: tested and measured as any other, then asked about beside what it edits.
     """
@@ -784,7 +784,7 @@ def measure(state: State, runtime: Runtime[Ports]) -> Update:
 def take_measurement(
     ports: Ports, want: BenchmarkWant | CompareWant, *, best: Standing, candidate: str, purpose: str, blocks: int
 ) -> Measured:
-    """Carry out one wanted measurement."""
+    """Carry out one benchmark or comparison that the preset's rule wants."""
     match want:
         case BenchmarkWant():
             return ports.timer.benchmark(
@@ -811,7 +811,7 @@ def take_measurement(
 
 
 def trace(state: State, runtime: Runtime[Ports]) -> Update:
-    """Of several candidates those that may be kept, and the fastest."""
+    """Node: profiles the candidate; of several those that may be kept, and the fastest."""
     history, contestants = read_history(runtime.context), list_contestants(state)
     promising = list_promising(contestants, fold.standing(history), history.limits)
     *rivals, trial = (
@@ -832,7 +832,7 @@ def _trace_candidate(trial: Timed, history: History, ports: Ports, *, profiled: 
 
 
 def decide(state: State, runtime: Runtime[Ports]) -> Update:
-    """The verdict; of several candidates one for each, and the one that is kept goes on."""
+    """Node: the verdict; of several candidates one for each, and the one that is kept goes on."""
     history, contestants = read_history(runtime.context), list_contestants(state)
     best, limits = fold.standing(history), history.limits
     start = find_proposal(contestants[-1])

@@ -363,7 +363,7 @@ def baseline_profile(state: State, runtime: Runtime[Ports]) -> Update:
 
 
 def baseline(state: State, runtime: Runtime[Ports]) -> Update:
-    """Close round 1."""
+    """Node: closes round 1 with the original's build, test, numbers and profile."""
     ports, so_far = runtime.context, state["baseline"]
     assert so_far is not None
     assert so_far.project is not None

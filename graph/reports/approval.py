@@ -162,7 +162,7 @@ def _option(trial: Judged) -> Option:
 
 
 def _side_by_side(options: Sequence[Judged]) -> Section:
-    """Each against the same best version."""
+    """Rows of several measured changes, each against the same best version."""
     labels = list(dict.fromkeys(shape.label for option in options for shape in option.verdict.shapes))
     shapes = [{shape.label: shape for shape in option.verdict.shapes} for option in options]
     rows = [

@@ -79,7 +79,7 @@ def summarize_archive(history: History) -> str:
 
 
 def _describe_rejects(archive: Archive) -> str:
-    """Score 0: on record, in no cell, no parent."""
+    """Rows of candidates with score 0: on record, in no cell, no parent."""
     rejects: list[Solution] = [solution for solution in archive.solutions if not solution.score]
     names = ", ".join(f"round-{solution.round}" for solution in rejects)
     return f"Score 0, not right or not measured: {names or 'none'}."

@@ -183,7 +183,7 @@ def termination(history: History, concluded: Concluded) -> str:
 
 
 def check_lines(concluded: Concluded) -> str:
-    """T1.. with a tick or a cross."""
+    """Lines of the termination check: T1.. with a tick or a cross."""
     return "\n".join(
         f"- [{'x' if check.satisfied else ' '}] {check.id}: {line(check.description, 300)} "
         f"({'satisfied' if check.satisfied else 'not satisfied'})"
@@ -202,7 +202,7 @@ def headline(history: History) -> str:
 
 
 def describe_start(history: History) -> str:
-    """The first screen of every page."""
+    """The first screen of every report."""
     return first_screen_markdown(compute_result(history), nothing_to_gain(history))
 
 
@@ -291,7 +291,7 @@ def _name_champion(champion: Champion) -> str:
 
 
 def _describe_fate(champion: Champion, history: History) -> str:
-    """What became of a champion here."""
+    """What became of an earlier campaign's champion here."""
     if champion.mismatch:
         return f"shown as text alone, since it cannot be tried here: {cell(champion.mismatch, 300)}"
     closed = find_tried(champion, history)

@@ -76,7 +76,7 @@ def report_html(history: History, *, diffs: Mapping[int, str], head: str = "") -
 
 
 def facts(history: History) -> list[tuple[str, str]]:
-    """The numbers that a reader looks for first."""
+    """The numbers that a reader of the HTML report looks for first."""
     spent = _spent(history)
     count = len(accepted_rounds(history))
     claim = claim_speedup(compute_result(history))
@@ -109,7 +109,7 @@ def _render_part(part: Part) -> tuple[str, str, Markup]:
 
 
 def _parts(history: History) -> list[Part]:
-    """Everything below the result except the rounds themselves."""
+    """Everything of the HTML report below the result except the rounds themselves."""
     trend = trend_plot(history) + Markup("<p class=legend>{}</p>").format(
         "Line: the best version. Filled: kept, hollow: rolled back, cross: ended before a measurement. Bars are the"
         " confidence interval of a candidate against the version that was best then; the diamond is the final test of"

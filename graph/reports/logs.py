@@ -201,7 +201,7 @@ STOPS = {"T5": "consecutive measured regressions", "T6": "no idle GPU available"
 
 
 def performance(history: History) -> str:
-    """Ten columns, status `baseline` or `keep`."""
+    """The whole `performance.md`: ten columns, status `baseline` or `keep`."""
     contract = history.contract
     rows = [] if history.baseline is None else [_performance_baseline(history.opened, history.baseline)]
     rows += [render_once(closed, _keep, contract, closed) for closed in accepted_rounds(history)]
@@ -326,7 +326,7 @@ def columns(unit: str) -> tuple[str, ...]:
 
 
 def trend(history: History) -> str:
-    """The whole log; the text after any round is a prefix of the text after the next."""
+    """The whole `performance_trend.md`; the text after any round is a prefix of the text after the next."""
     header = columns(cell(figures.metric_unit(history.contract)))
     rows: list[str] = []
     if history.baseline is not None:

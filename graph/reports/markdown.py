@@ -132,7 +132,7 @@ def _list(lines: Sequence[str]) -> Markup:
 
 
 def _render_code_span(text: str) -> str:
-    """A box of a check list as a sign."""
+    """Text of an inline code span; a box of a check list as a sign."""
     return text.replace("[x] ", "\u2713 ", 1).replace("[ ] ", "\u2717 ", 1) if text.startswith("[") else text
 
 

@@ -39,7 +39,7 @@ _ERROR_TYPES = {
 
 
 def pitfall(kind: str, message: str, cause: str, *, fix: str = "", lesson: str = "") -> Entry:
-    """One entry; texts are cut at `WORDS` characters."""
+    """One pitfall of a memory file; texts are cut at `WORDS` characters."""
     return {
         "error_type": kind,
         "error_message": clip(message, WORDS),
@@ -79,7 +79,7 @@ def latest_unmasked(history: History, restart: Restarted) -> int:
 
 
 def baseline_memory(history: History, baseline: BaselineClosed) -> str:
-    """v0."""
+    """The memory file of the original, v0."""
     empty: Entry = {"action_category": "", "action_description": "no code change", "expected_impact": ""}
     if first_kernel := history.opened.first_kernel:
         empty = {
@@ -301,7 +301,7 @@ def _status(closed: RoundClosed) -> str:
 
 
 def _gate(closed: RoundClosed) -> Entry:
-    """Whether the round passed, and if not why."""
+    """Whether the round passed, and if not why, for a memory file."""
     reason = closed.judged.verdict.reason
     if closed.accepted or closed.replaced:
         return {"result": "PASS", "failure_reason": ""}
@@ -326,7 +326,7 @@ def _goals(history: History, profile: Profiled | None, bottleneck: Bottleneck) -
 
 
 def _search_entry(search: LookUp) -> Entry:
-    """A look-up as it happened."""
+    """A look-up of the knowledge as it happened, for a memory file."""
     return {
         "source": search.source,
         "query": clip(search.query, WORDS),

@@ -117,7 +117,7 @@ def kept_line(entry: KeptRound) -> str:
 
 
 def unsettled_lines(result: Result) -> list[str]:
-    """`round 2: suspicious: ...`; empty where all is settled."""
+    """Lines on what a result leaves open, such as `round 2: suspicious: ...`; empty where all is settled."""
     return [f"{_where(point)}{point.kind}: {clip(point.text, LONGEST)}" for point in result.unsettled]
 
 

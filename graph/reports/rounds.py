@@ -351,7 +351,7 @@ def _describe_stamps(closed: RoundClosed) -> str:
 
 
 def prediction(closed: RoundClosed) -> str:
-    """The prediction against what was seen."""
+    """Section of a round's summary: the prediction against what was observed."""
     check = closed.prediction
     if check is None:
         return "not checked: no trace of this candidate"

@@ -255,7 +255,7 @@ class _OpenArchive:
         return any(took) and solution.round in self._solutions
 
     def count_draw(self, parents: set[int]) -> None:
-        """One more question that began from these."""
+        """Counts one more question that began from these parents."""
         for number in sorted(parents & self._solutions.keys()):
             drawn = self._solutions[number]
             self._solutions[number] = drawn.model_copy(update={"draws": drawn.draws + 1})
@@ -271,7 +271,7 @@ class _OpenArchive:
                 self._settle(self._solutions[number], (island + 1) % len(self._members))
 
     def freeze(self, generations: Sequence[Generation]) -> Archive:
-        """The value."""
+        """The archive of search mode `evolve` as a frozen value."""
         elites = sorted((number for number, solution in self._solutions.items() if solution.score), key=self._rank)
         return Archive(
             solutions=tuple(self._solutions[number] for number in sorted(self._solutions)),

@@ -56,7 +56,7 @@ class Refusal(Value):
 
 
 def summarize_findings(findings: Sequence[Finding]) -> AuditState:
-    """The audit in a word."""
+    """The findings of the audit in a word."""
     if any(finding.severity == "convicts" for finding in findings):
         return "convicted"
     return "routes" if any(finding.severity == "routes" for finding in findings) else "clean"
@@ -127,7 +127,7 @@ def _describe_blocking(finding: Finding) -> str:
 
 
 def _describe_relaxed(finding: Finding) -> str:
-    """The option and its mend."""
+    """A relaxed compiler option and its mend."""
     return (
         f"{_describe_place(finding)}: `{finding.code}` {finding.meaning}; "
         "write it without, or allow it in ridgeline.yaml: relaxed_math: allowed"
@@ -181,7 +181,7 @@ class HitRate(Value):
 
     @property
     def rate(self) -> float:
-        """Hits per step."""
+        """Hits of a cache per step."""
         return self.hits / self.steps
 
     def __str__(self) -> str:

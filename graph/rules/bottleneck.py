@@ -196,7 +196,7 @@ def _compiler(profiled: Profiled) -> BottleneckMatch | None:
 
 
 def _per_thousand(profiled: Profiled, name: str, instructions: float) -> float:
-    """A counter that was not read accuses nobody."""
+    """A miss counter per thousand instructions; one that was not read accuses nobody."""
     return 1000 * (profiled.counter(name) or 0.0) / instructions
 
 

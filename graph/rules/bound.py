@@ -78,7 +78,7 @@ class Case:
         )
 
     def note(self, text: str) -> None:
-        """Put a sentence on the chain."""
+        """Put a sentence on the chain of evidence for what bounds a kernel."""
         self.evidence.append(text)
 
 

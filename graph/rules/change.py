@@ -207,7 +207,7 @@ def settings(change: str) -> tuple[str, ...]:
 
 
 def _set_in(clause: str) -> list[str]:
-    """Names of the parameters that a clause sets."""
+    """Names of tuning parameters that a clause of a hypothesis sets."""
     if _NOTHING_ELSE.fullmatch(clause):
         return _PARAMETER.findall(clause)
     names: list[str] = []

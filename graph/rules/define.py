@@ -264,7 +264,7 @@ class _Resolver:
         return default_backend
 
     def _gpu(self, backend: str) -> tuple[str, str]:
-        """(architecture, platform)."""
+        """(architecture, platform) of the GPU that an instruction or contract names."""
         device = self._device(backend)
         if device is None:
             return "unknown", "unknown"

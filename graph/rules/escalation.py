@@ -111,7 +111,7 @@ def _is_of_code(profile: Profiled, name: str) -> bool:
 
 
 def _rank_change(pair: tuple[str, float, float]) -> tuple[float, str]:
-    """The largest relative change first."""
+    """Sort key of changed counters: the largest relative change first."""
     name, old, new = pair
     return -abs(new - old) / max(abs(old), abs(new)), name
 

@@ -149,7 +149,7 @@ def read_stop_lines(lines: Sequence[str], *, metric: str, bound: Bound, ceilings
 
 
 def _is_lifted(line: str, name: str) -> bool:
-    """Whether the line takes that condition off."""
+    """Whether a line of the instruction takes a stop condition off."""
     match = _LINE.match(line)
     return match is not None and match["name"].startswith(name) and match["value"].strip().lower() in _OFF
 

@@ -17,7 +17,7 @@ HALF = 0.5
 def check_prediction(
     prediction: Prediction, before: Profiled | None, after: Profiled | None, *, tolerance: float = 0.02
 ) -> PredictionCheck:
-    """Confirmed, refuted, or unclear.
+    """Whether a round's predicted counter was confirmed, refuted, or unclear.
 
     unclear: a value is missing, the two profiles come from different rungs or machines, the counter moved less than
     `tolerance` (relative) where no size was predicted, or it moved as said but by less than half of the said size.

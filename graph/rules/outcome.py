@@ -82,7 +82,7 @@ def accept_outcome(
 def reject_outcome(
     reason: Reason, why: str, *, faster: Answer, gain: float | None = None, **numbers: object
 ) -> Outcome:
-    """Not kept. `numbers` are further fields of Outcome."""
+    """The outcome of a candidate that is not kept. `numbers` are further fields of Outcome."""
     fields = {"decision": "rolled_back", "reason": reason, "why": why, "faster": faster, "gain": gain, **numbers}
     return Outcome.model_validate(fields)
 
@@ -95,7 +95,7 @@ def answer_faster(gain: float, limits: Limits) -> Answer:
 
 
 def describe_losses(shapes: Sequence[ShapeChange]) -> str:
-    """The losing shapes, for a sentence."""
+    """The losing shapes with their losses, for a sentence."""
     return ", ".join(f"shape {shape.label} lost {-shape.gain:.1%}" for shape in shapes)
 
 

@@ -74,7 +74,7 @@ class CampaignRule:
     def decide(
         self, trial: Traced, readings: Readings, standing: Standing, limits: Limits, *, best_profile: Profiled | None
     ) -> Outcome:
-        """On the highest level that was measured."""
+        """Preset campaign's outcome of a trial, on the highest level that was measured."""
         level_gain = compute_level_gain("full", readings, standing) or compute_level_gain("quick", readings, standing)
         if level_gain is None:
             return reject_outcome(

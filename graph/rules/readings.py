@@ -27,7 +27,7 @@ class Readings(Value):
     """Pairs that the machine disturbed, by its conditions alone and whatever they would have said."""
 
     def run(self, which: Literal["candidate", "best"], level: Level, repeat: int) -> Benchmark | None:
-        """That very run, if it was made."""
+        """A trial's benchmark run of that version, level and repeat, if it was made."""
         runs = self.candidate if which == "candidate" else self.best
         return next((run for run in runs if run.level == level and run.repeat == repeat), None)
 

@@ -138,7 +138,7 @@ class Result(Value):
 
 
 def compute_result(history: History) -> Result:
-    """The value."""
+    """What a campaign achieved, folded from its ledger."""
     opened, conclusion = history.opened, history.concluded
     lineage = fold.lineage(history)
     final = read_final_test(conclusion, history.limits)

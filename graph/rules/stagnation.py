@@ -87,7 +87,7 @@ def without_edits(rounds: Sequence[RoundClosed]) -> list[RoundClosed]:
 
 
 def _rank_outcome(closed: RoundClosed) -> tuple[bool, float]:
-    """Kept before not kept, then by the measured gain."""
+    """Sort key of rounds: kept before not kept, then by the measured gain."""
     gain = closed.judged.verdict.gain
     return closed.accepted, -inf if gain is None else gain
 

@@ -50,7 +50,7 @@ def evaluate_stop_checks(
 
 
 def should_stop(checks: tuple[StopCheck, ...]) -> bool:
-    """Whether any condition holds."""
+    """Whether any condition for the campaign's end holds."""
     return any(check.satisfied for check in checks)
 
 

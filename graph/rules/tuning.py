@@ -93,5 +93,5 @@ def describe_points(points: Sequence[Point]) -> str:
 
 
 def describe_settings(settings: Settings) -> str:
-    """A point in words, for example `TILE=8, UNROLL=4`."""
+    """A point of a parameter sweep in words, for example `TILE=8, UNROLL=4`."""
     return ", ".join(f"{name}={value}" for name, value in settings)

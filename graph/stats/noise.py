@@ -95,7 +95,7 @@ class Noise(Spread):
     shapes: tuple[ShapeNoise, ...]
 
     def shape_noise(self, label: str) -> ShapeNoise | None:
-        """Of one shape; None where it was not calibrated."""
+        """Noise of one shape; None where it was not calibrated."""
         return next((shape for shape in self.shapes if shape.label == label), None)
 
 

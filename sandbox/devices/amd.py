@@ -129,7 +129,7 @@ def _document(text: str) -> object:
 
 
 def _group(card: object, name: str) -> dict[str, object]:
-    """A whole group may be the string `N/A`."""
+    """A group of amd-smi's fields; a whole group may be the string `N/A`."""
     group = card.get(name) if isinstance(card, dict) else None
     return group if isinstance(group, dict) else {}
 

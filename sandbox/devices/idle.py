@@ -94,7 +94,7 @@ def _plain(name: str | None) -> str:
 
 
 def unbound(environment: Mapping[str, str]) -> dict[str, str]:
-    """Without the variables that say which cards are visible."""
+    """Environment variables without those that say which cards are visible."""
     names = {"CUDA_DEVICE_ORDER", *(name for names in VARIABLES.values() for name in names)}
     return {name: value for name, value in environment.items() if name not in names}
 
@@ -333,7 +333,7 @@ class Floors:
         self._floors = self._load()
 
     def of(self, card: CardSample) -> Floor:
-        """What is known of the card."""
+        """What is known of a card's power and memory at rest."""
         return self._floors.get(card.key, Floor())
 
     def learn(self, card: CardSample) -> None:

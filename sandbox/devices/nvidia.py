@@ -307,7 +307,7 @@ def _page(gpu: ElementTree.Element, index: str) -> CardSample:
 
 
 def _power(gpu: ElementTree.Element, names: tuple[str, ...]) -> float | None:
-    """The group was renamed with driver 535."""
+    """Power in nvidia-smi's XML; the group was renamed with driver 535."""
     groups = [group for name in ("gpu_power_readings", "power_readings") if (group := gpu.find(name)) is not None]
     values = (amount(group.findtext(name)) for group in groups for name in names)
     return next((value for value in values if value is not None), None)

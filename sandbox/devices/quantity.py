@@ -20,7 +20,7 @@ def percent(cell: object) -> float | None:
 
 
 def amount(cell: object) -> float | None:
-    """Watts or MHz: not below zero."""
+    """Watts or MHz of a card: not below zero."""
     value = number(cell)
     return value if value is not None and value >= 0 else None
 

@@ -103,7 +103,7 @@ class AmdTools:
 
 
 def tools_of(vendor: Vendor) -> Tools:
-    """The real tools."""
+    """The vendor's real tools that read cards (nvidia-smi, amd-smi, rocm-smi)."""
     return NvidiaTools() if vendor == "nvidia" else AmdTools()
 
 

@@ -138,7 +138,7 @@ def writing(buffer: Any) -> object:
 
 
 def matmul(torch: Any, dtype: str, clock: Clock) -> dict[str, Any]:
-    """The best shape's rate, in TFLOPS or TOPS, with the spread of its samples."""
+    """The best matrix product's rate on this card, in TFLOPS or TOPS, with the spread of its samples."""
     best: dict[str, Any] | None = None
     for m, n, k in SHAPES:
         if clock.left <= 0:
@@ -239,7 +239,7 @@ def installed_version() -> str | None:
 
 
 def answer(options: argparse.Namespace) -> dict[str, Any]:
-    """What to print."""
+    """The measured ceilings of a card as they are printed."""
     if options.version:
         torch_version = installed_version()
         return {"ok": True, "torch": torch_version} if torch_version else {"ok": False, "why": "torch is not installed"}

@@ -16,7 +16,7 @@ PATHS_IN = "__grp__"
 
 
 def pack(folder: str, most_bytes: int) -> bytes:
-    """All files of the folder; nothing where that is more than `most_bytes`."""
+    """All files of a worker's cache folder; nothing where that is more than `most_bytes`."""
     names: list[tuple[str, int]] = []
     contents: list[bytes] = []
     for place, _, files in os.walk(folder):

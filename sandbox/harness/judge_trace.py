@@ -95,7 +95,7 @@ def install(mode: str) -> None:
 
 
 def forget_tensors(slot: int) -> None:
-    """The arrays of that slot are made anew."""
+    """Forgets the traced tensors of a slot: its arrays are made anew."""
     _launches.forget_tensors(slot)
 
 

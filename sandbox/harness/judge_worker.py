@@ -250,7 +250,7 @@ class Worker:
 
 
 def _map(descriptor: int) -> mmap.mmap:
-    """The shared memory behind a descriptor, which is closed."""
+    """Maps the judge's shared memory behind a descriptor, which is closed."""
     memory = mmap.mmap(descriptor, 0)
     os.close(descriptor)
     return memory

@@ -235,7 +235,7 @@ def place(error: BaseException, file: Path) -> str:
 
 
 def send_answer(out: BinaryIO, header: Mapping[str, object], arrays: Iterable[Array] = ()) -> None:
-    """One whole answer."""
+    """Sends one whole answer of the reference."""
     send(out, json.dumps(header).encode())
     for array in arrays:
         send(out, plain_bytes(array))

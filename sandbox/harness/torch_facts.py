@@ -31,7 +31,7 @@ class Facts:
         self.forced = False
 
     def collect(self) -> dict[str, Any]:
-        """All of it. Raises Unrepeatable."""
+        """All facts of a PyTorch problem that running it shows. Raises Unrepeatable."""
         self._settle_mode()
         buffers, constants = self._buffers()
         return {

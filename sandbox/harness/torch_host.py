@@ -74,7 +74,7 @@ class Source:
         return candidates[0]
 
     def knobs(self) -> dict[str, int]:
-        """Whole numbers of the file by name: sizes may be among them."""
+        """Whole numbers of a PyTorch file by name: sizes may be among them."""
         return {
             name: value
             for name, value in self.names.items()
@@ -94,7 +94,7 @@ class Source:
         return Instance(self, called, inputs, (device, bounds))
 
     def facts(self, instance: "Instance", sizes: Mapping[str, int]) -> dict[str, Any]:
-        """What only real numbers show."""
+        """Facts of a PyTorch file that only real numbers show."""
         facts = import_module("torch_facts")
         try:
             result: dict[str, Any] = facts.Facts(instance, self.instance(sizes, seed=1)).collect()
@@ -121,7 +121,7 @@ class Instance:
         """What `called` takes; in place of each input stands its `Place`, also inside lists, tuples and dictionaries."""
 
     def describe(self) -> dict[str, Any]:
-        """Names, extents and types of everything that goes in, and of what comes out."""
+        """Names, extents and types of a PyTorch module's inputs and outputs."""
         before = [value.clone() if self._is_tensor(value) else value for value in self.inputs]
         counting = import_module("torch.utils.flop_counter").FlopCounterMode(display=False)
         with self.device, counting as counter:
@@ -274,7 +274,7 @@ def _name_sizes(text: str, name: str) -> CodeType:
 
 
 def answer_question(source: Source, question: Mapping[str, Any]) -> dict[str, Any]:
-    """One question."""
+    """Answers one question of the judge about a PyTorch file."""
     try:
         instance = source.instance(question["sizes"], meta=question["meta"])
         facts = source.facts(instance, question["sizes"]) if question["real"] else {}

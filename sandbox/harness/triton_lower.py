@@ -236,7 +236,7 @@ def word_of(dtype: str) -> str:
 def launch_of(
     kernel: Any, types: dict[str, str], marks: dict[str, str], constants: dict[str, Any], options: dict[str, Any]
 ) -> dict[str, Any]:
-    """Everything that compiling needs."""
+    """Everything that compiling a Triton kernel's launch needs."""
     words = [f"{n}={constants[n]}" if n in constants else f"{n}:{types[n]}" for n in kernel.arg_names]
     return {
         "kernel": kernel,

@@ -273,7 +273,7 @@ def adopts() -> bool:
 
 
 def _children() -> list[int]:
-    """Nobody's where the kernel does not list them."""
+    """Child processes by process; nobody's where the kernel does not list them."""
     children: list[int] = []
     for task in Path("/proc/self/task").iterdir():
         with contextlib.suppress(OSError):  # a thread that ended meanwhile

@@ -75,7 +75,7 @@ def reason() -> str:
 
 
 def check() -> None:
-    """Raise StepEnded where the step under way shall end."""
+    """Raise StepEnded where a stop was asked for."""
     if why := reason():
         raise StepEnded(f"ended before it was over: {why}")
 

@@ -177,7 +177,7 @@ class ForkServer:
         self._wire.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 2 * LONGEST)
 
     def copy(self, plan: Plan) -> ForkedProcess:
-        """A copy that carries out the plan. Raises OSError."""
+        """A forked worker that carries out the plan. Raises OSError."""
         with self._lock:
             try:
                 socket.send_fds(self._wire, [packed(plan).encode()], [plan.report, plan.line, plan.output, *plan.keep])
@@ -190,7 +190,7 @@ class ForkServer:
         return ForkedProcess(descriptors[0], plan.output)
 
     def close(self) -> None:
-        """Let it end."""
+        """Let the fork server end."""
         self._wire.close()
         self._process.kill()
         self._process.wait()

@@ -72,7 +72,7 @@ def add_built_file(folder: Path, name: str, data: bytes) -> Path:
 
 
 def _copy(folder: Path, name: str, place: Path) -> str:
-    """Copies one file. Its sha256."""
+    """Copies one file of the candidate. Its sha256."""
     words = PurePosixPath(name)
     if words.is_absolute() or ".." in words.parts:
         raise NotFrozen(f"source: {name} is outside the task's folder; name a file in it")

@@ -204,7 +204,7 @@ def _low_end(low: int, high: int, rng: np.random.Generator) -> int:
 
 
 def _prime(low: int, high: int, rng: np.random.Generator) -> int:
-    """A prime of the range, or any number where it has none of the list."""
+    """A prime of the range for a drawn size, or any number where it has none of the list."""
     inside = [prime for prime in PRIMES if low <= prime <= high]
     return inside[int(rng.integers(len(inside)))] if inside else _log_uniform(low, high, rng)
 
@@ -285,7 +285,7 @@ def _normal(tensor: Input, values: Floats, rng: np.random.Generator, chosen: boo
 
 
 def _wide(tensor: Input, values: Floats, rng: np.random.Generator, chosen: bool) -> Floats:
-    """Each row at a scale of its own; each element where there is one row."""
+    """Inputs with each row at a scale of its own; each element where there is one row."""
     low, high = WIDE_HALF if tensor.dtype == "float16" else WIDE
     shape = (*values.shape[:-1], 1) if values.ndim > 1 else values.shape
     powers = rng.uniform(low, high, size=shape)
@@ -297,7 +297,7 @@ def _wide(tensor: Input, values: Floats, rng: np.random.Generator, chosen: bool)
 
 
 def _offset(tensor: Input, values: Floats, rng: np.random.Generator, chosen: bool) -> Floats:
-    """Mean 100, deviation 1: squares of the mean drown a variance."""
+    """Inputs with mean 100 and deviation 1: squares of the mean drown a variance."""
     return values + OFFSET if chosen else values
 
 
@@ -310,7 +310,7 @@ def _shift(tensor: Input, values: Floats, rng: np.random.Generator, chosen: bool
 
 
 def _tail(tensor: Input, values: Floats, rng: np.random.Generator, chosen: bool) -> Floats:
-    """The last sixteenth of each row has the large values."""
+    """Inputs whose last sixteenth of each row has the large values."""
     if not values.ndim:
         return values
     length = values.shape[-1]
@@ -391,7 +391,7 @@ def add_spikes(
 
 
 def _outliers(shape: tuple[int, ...], rng: np.random.Generator) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Rows and columns: one to three in half of many rows, more in a single one."""
+    """Inputs with outlying rows and columns: one to three in half of many rows, more in a single one."""
     count, length = shape
     if count == 1:
         number = min(max(1, length // SPIKE_EVERY), MOST_SPIKES)
@@ -508,7 +508,7 @@ class IntegerSpan:
 
 
 def is_mask(tensor: Input) -> bool:
-    """Whether its elements are 0 and 1."""
+    """Whether an input's elements are 0 and 1."""
     return tensor.dtype == "bool" or tensor.values == "mask"
 
 

@@ -50,7 +50,7 @@ class Pairs(Protocol):
     calls: int
 
     def run(self, opened: Any, shapes: Sequence[Shape], blocks: int) -> list[TimedCall] | TimingRefused:
-        """One of them."""
+        """Times one process pair of the two versions."""
 
     def share_pools(self) -> "Pairs":
         """For other versions of the same task: with what was learned of sizes, and no times."""
@@ -323,7 +323,7 @@ class Gain:
 
     @property
     def answer(self) -> QuestionAnswer:
-        """Faster by more than the margin, not so, or undecided."""
+        """Whether the new version is faster: by more than the margin, not so, or undecided."""
         least = "" if self.speedup_lower is None else f", at least {self.speedup_lower:.3f}x"
         beside = f" and {self.calibration_pairs} of identical versions" if self.calibration_pairs else ""
         summary = f"{self.speedup:.3f}x{least}, in {self.estimate.pairs} process pairs{beside}"

@@ -169,7 +169,7 @@ class _Lint:
         self.tolerance = {name: self._tolerance(name) for name in self.answers[0]}
 
     def outputs(self) -> Iterator[LintFinding]:
-        """Shapes, and whether a constant would do."""
+        """Findings on a task's outputs: shapes, and whether a constant would do."""
         for tensor in _judged_outputs(self.task):
             lengths = axis_lengths(tensor, self.shape.dims)
             if (got := self.answers[0][tensor.name].shape) != lengths:

@@ -81,7 +81,7 @@ class Options(Value):
         return Limits(alpha=self.alpha, margin=self.margin, looks=looks, screen_pairs=self.pairs)
 
     def has(self, defence: Defence) -> bool:
-        """Whether the defence stands."""
+        """Whether a defence of the judge stands."""
         return defence not in self.without
 
     def with_device(self, task: Task) -> "Options":

@@ -292,7 +292,7 @@ def _row_length(shape: tuple[int, ...]) -> int:
 
 
 def _long_rows(tensor: Input, shape: tuple[int, ...], rng: np.random.Generator) -> LongRows:
-    """Plain values of one input in one long row, and another to lay over them."""
+    """Drawn values of one input in one long row, from which inputs of many sizes are cut, and another to lay over them."""
     values = _plain_row(tensor, _row_length(shape), rng)
     bits = np.dtype(f"uint{8 * values.itemsize}")
     if tensor.dtype == "bool" or tensor.values == "mask":

@@ -147,7 +147,7 @@ class RightOutput:
         return {name: array.size for name, array in self.inputs.items()}
 
     def has_numbers(self) -> bool:
-        """Whether any element is finite."""
+        """Whether any element of the right output is finite."""
         return bool(np.isfinite(self.values).any())
 
     def sample(self, name: str | None = None, *, ordered: bool = False) -> Floats:
@@ -704,7 +704,7 @@ def draw_late_calls() -> int:
 
 
 def find_slower_size(traced: PaceCalls, plain: PaceCalls, *, slack_us: float) -> str | None:
-    """The size at which a traced call takes far longer than a plain one, with both times; None where there is none.
+    """The size at which a candidate's traced call takes far longer than its plain one, with both times; None for none.
 
     A candidate that is honest only while it is looked at works less where it is not. Noting costs about the same
     anywhere, so a short call may take `slack_us` longer.
@@ -782,7 +782,7 @@ def _session(task: Task, new: Frozen, mode: WorkerMode) -> Iterator[Session]:
 
 
 def _judge_compiled(task: Task, new: Frozen) -> Work:
-    """By the names that the built library takes from elsewhere; nothing is run."""
+    """Own work of a compiled candidate, by the names that its library takes from elsewhere; nothing is run."""
     try:
         library = build_without_runtime(task, new.folder)
     except WorkerLost as lost:

@@ -112,7 +112,7 @@ class Reference:
         return self._ask(("oracle", "trusted"), many)
 
     def close(self) -> None:
-        """End the child. It can be asked again, and starts anew then."""
+        """End the reference's process. It can be asked again, and starts anew then."""
         child, self._child = self._child, None
         if child is not None:
             child.close()

@@ -333,7 +333,7 @@ class Session:
     def _check_memory(
         self, arena: SharedBuffers, inputs: Mapping[str, NDArray[np.generic]], placement: int
     ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Inputs that were changed, and arrays beside which something was."""
+        """Inputs that a worker's call changed, and arrays beside which it wrote."""
         if self.look_share < 1 and self._coin.random() >= self.look_share:
             return (), ()
         return arena.list_changed_inputs(inputs, placement), arena.list_broken_guards(placement)

@@ -237,7 +237,7 @@ def _round_up(offset: int) -> int:
 
 
 def guard_bands(needed: Sequence[BufferSpec], places: Mapping[str, int]) -> Iterator[GuardBand]:
-    """Those of one placement."""
+    """Guard bands of one placement of the arrays."""
     end = places[needed[0].name] - GUARD_BYTES
     before: tuple[str, ...] = ()
     for room in needed:
@@ -277,7 +277,7 @@ SizeKey = tuple[tuple[str, int], ...]
 
 
 def budget_bytes(task: Task) -> int:
-    """All arenas together; room for two of the largest public size at least."""
+    """Bytes for all arenas together; room for two of the largest public size at least."""
     return max(BUDGET_BYTES, 2 * max(shared_bytes(buffer_specs(task, shape.dims)) for shape in task.shapes))
 
 

@@ -265,7 +265,7 @@ def _time_here(
     options: Options,
     surroundings: Surroundings,
 ) -> list[TimedCall] | TimingRefused:
-    """One process pair with values on the processor."""
+    """One process pair of two versions, with values on the processor."""
     a, b = sides
     with (
         open_reference(task, folder, options, surroundings) as reference,

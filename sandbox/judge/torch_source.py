@@ -249,7 +249,7 @@ def _fit_formulas(search: _SizeSearch, dims: Sequence[str]) -> list[str | None]:
 
 
 def _fit_formula(search: _SizeSearch, dims: Sequence[str], place: int) -> str | None:
-    """Arithmetic for one number; None where none fits."""
+    """Formula of sizes for one number of a PyTorch problem; None where none fits."""
     base = search.base[place]
     moving = [name for name in dims if any(numbers[place] != base for numbers in search.points[name].values())]
     if place in search.fixed:
@@ -361,7 +361,7 @@ def _as_given(search: _SizeSearch, sizes: Mapping[str, int], formulas: Sequence[
 
 
 def _find_limits(search: _SizeSearch, name: str, formulas: Sequence[str | None]) -> tuple[int, int]:
-    """The smallest value that works, and what all have to be multiples of."""
+    """The smallest value of a size that works, and what all have to be multiples of."""
     base = search.knobs[name]
     for step in (*SIZE_STEPS, base):
         if base % step or step > base:

@@ -49,7 +49,7 @@ class ArtifactStore:
         return data
 
     def path(self, artifact: Artifact) -> Path:
-        """Where the blob lies."""
+        """Where an artifact lies in the campaign's folder."""
         return Path(f"{self._root}/{artifact.sha256[:2]}/{artifact.sha256}")
 
 
@@ -384,7 +384,7 @@ class RecordFiles:
         self._records: dict[Path, tuple[tuple[int, ...], bytes] | None] = {}
 
     def remember(self) -> None:
-        """What stands there now is the truth."""
+        """Takes what stands in the files of record now as the truth."""
         for path in self._paths:
             record, signs = self._records.get(path), _record_signs(path)
             if signs is None:

@@ -260,12 +260,12 @@ class Runs:
 
     @property
     def engine(self) -> Engine:
-        """What took the numbers; known after the first run."""
+        """What took the numbers of a comparison; known after the first run."""
         return self._engine or self._metric.engine
 
     @property
     def conduct(self) -> Conduct:
-        """How every run is made."""
+        """How every run of a comparison is made."""
         return self._conduct
 
     def empty_s(self) -> float:
@@ -292,7 +292,7 @@ class Runs:
         return process.seconds, watch.conditions(), self._costs(name, report)
 
     def _seconds(self, name: str, process: Exit) -> float:
-        """By the clock that is compared."""
+        """Seconds of a run, by the clock that is compared."""
         if not self._metric.of_processor:
             return process.seconds
         if not process.cpu_s:

@@ -207,7 +207,7 @@ def _tree() -> dict[int, tuple[int, int]]:
 
 
 def usable() -> frozenset[int]:
-    """Cores that this process may use."""
+    """Processor cores that this process may use."""
     return frozenset(os.sched_getaffinity(0))
 
 

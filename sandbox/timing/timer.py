@@ -172,7 +172,7 @@ class Calibrations:
             logger.info("%s: not kept: %s", path, error)
 
     def ago(self, answer: StoredCalibration) -> str:
-        """How long ago it was measured, for people."""
+        """How long ago a stored calibration was measured, for people."""
         minutes = round((self._now() - answer.at) / 60)
         return f"{minutes} min ago" if minutes < 90 else f"{round(minutes / 60)} h ago"
 

@@ -358,7 +358,7 @@ def _copy_output(source: Path, target: Path) -> None:
 
 
 def _real(commit: str) -> str:
-    """The commit that git knows."""
+    """The commit's id without our mark of a twin or of a minimal project."""
     return commit.removesuffix(TWIN).removesuffix(MINIMAL)
 
 

@@ -336,7 +336,7 @@ class GatheringRepository:
         return self._here.tree(a.commit) == self._here.tree(b.commit)
 
     def lend(self, version: Version, to: Git) -> None:
-        """Give another repository that version."""
+        """Give another repository a version's objects."""
         to.run("fetch", "-q", "--depth=1", "--no-tags", self.root.resolve().as_uri(), version.commit)
 
     @property
