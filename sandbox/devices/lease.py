@@ -64,7 +64,8 @@ def lease(device: str, *, wait_s: float, folder: Path | None = None) -> Iterator
                 f"{what}: {_describe_holder(handle)} holds the lease{waited}; wait for it or stop it{longer}"
             )
         since = time.strftime("%Y-%m-%d %H:%M:%S")
-        os.pwrite(handle, f"{f'{os.getpid()} since {since}':<{HOLDER_BYTES - 1}}\n".encode(), 0)
+        with full_disk_named(path):
+            os.pwrite(handle, f"{f'{os.getpid()} since {since}':<{HOLDER_BYTES - 1}}\n".encode(), 0)
         yield
     finally:
         os.close(handle)

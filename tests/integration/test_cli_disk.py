@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -138,6 +139,17 @@ def test_a_disk_that_takes_no_write_is_named_before_anything_is_measured(cli, pr
 def test_a_campaign_on_a_disk_that_takes_no_write_is_not_held_and_the_disk_is_named(sealed_disk):
     told = rf"file system {sealed_disk} \(.*is read-only; make it writable"
     with pytest.raises(DiskFull, match=told), lease("running", wait_s=0, folder=sealed_disk):
+        pass
+
+
+def test_a_lease_on_a_full_disk_names_that_disk(small_disk):
+    with (small_disk / "filler").open("wb", buffering=0) as filler, suppress(OSError):
+        while filler.write(bytes(4096)):
+            pass
+    with (
+        pytest.raises(DiskFull, match=rf"cpu\.lock: file system {small_disk} \("),
+        lease("cpu", wait_s=0, folder=small_disk),
+    ):
         pass
 
 
