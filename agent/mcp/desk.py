@@ -193,7 +193,7 @@ class Desk:
     def __init__(self, roots: Roots) -> None:
         self._roots = roots
 
-    def status(self, arguments: AboutCampaigns) -> JsonObject:
+    def serve_status(self, arguments: AboutCampaigns) -> JsonObject:
         """Where a campaign stands and whether its ledger is whole, or a line for each campaign there is."""
         from ridgeline.agent.campaign.status import status_of
 
@@ -203,7 +203,7 @@ class Desk:
         folders = self._roots.all()
         return {"campaigns": [_brief(folder) for folder in folders[:MOST]], "left_out": max(0, len(folders) - MOST)}
 
-    def parse_bench_csv(self, arguments: AboutCsv) -> JsonObject:
+    def serve_parse_bench_csv(self, arguments: AboutCsv) -> JsonObject:
         """The rows and the score of a benchmark's CSV, read as the campaign reads it: against its frozen columns."""
         from ridgeline.graph.rules.score import ScoreError, aggregates
         from ridgeline.sandbox.timing.benchmark_csv import Problem, read_rows
@@ -230,7 +230,7 @@ class Desk:
             "problem": problem,
         }
 
-    def queue(self, arguments: AboutQueue) -> JsonObject:
+    def serve_queue(self, arguments: AboutQueue) -> JsonObject:
         """What waits for a decision, oldest first, and what is decided and not resumed; of one campaign also the evidence."""
         from ridgeline.agent.campaign.decisions import decided_questions, open_questions
         from ridgeline.agent.campaign.decisions import find_question as chosen
@@ -255,7 +255,7 @@ class Desk:
         question = chosen(campaign, arguments.key or open_here[0][1].request.key)
         return {**summary, "key": question.request.key, **self._part(Path(question.page), campaign, arguments.offset)}
 
-    def approve(self, arguments: Decide) -> JsonObject:
+    def serve_approve(self, arguments: Decide) -> JsonObject:
         """Approve, reject with a reason, or defer what a campaign waits for. It goes on with `ridgeline resume`."""
         from ridgeline.agent.campaign.decisions import Answer, store_decision
         from ridgeline.agent.campaign.decisions import find_question as chosen
@@ -277,7 +277,7 @@ class Desk:
         after = "" if stored == "defer" else f"ridgeline resume {campaign}"
         return {"campaign": campaign.name, "dir": str(campaign), "key": arguments.key, "choice": stored, "next": after}
 
-    def answer(self, arguments: AnswerRequest) -> JsonObject:
+    def serve_answer(self, arguments: AnswerRequest) -> JsonObject:
         """The open request of a campaign that asks by mailbox, or its answer. What cannot be used is refused."""
         from ridgeline.agent.campaign.decisions import Submission, open_question, store_answer
 
@@ -295,7 +295,7 @@ class Desk:
         stored = store_answer(campaign, request, submission)
         return {**about, "stored": True, "dropped": list(stored.dropped), **_after(campaign)}
 
-    def report(self, arguments: AboutReport) -> JsonObject:
+    def serve_report(self, arguments: AboutReport) -> JsonObject:
         """What was gained and how sure, what was tried, costs, and how to reproduce it; also in the middle."""
         from ridgeline.graph.reports.final_report import render_final_report as render
 

@@ -156,7 +156,7 @@ class Commands:
         self._roots = roots
         self._jobs = jobs
 
-    def start(self, arguments: StartCampaign) -> JsonObject:
+    def serve_start(self, arguments: StartCampaign) -> JsonObject:
         """Start a campaign: rounds of one change each, kept only when a measurement proves it."""
         from ridgeline.agent.contract_file import load
         from ridgeline.sandbox.workspace.repository import find_repository
@@ -177,18 +177,18 @@ class Commands:
         about: JsonObject = {"campaign": folder.name, "dir": str(folder)}
         return self._jobs.start(words, cwd=loaded.path.parent, about=about, ends_with_server=False)
 
-    def resume(self, arguments: NameCampaign) -> JsonObject:
+    def serve_resume(self, arguments: NameCampaign) -> JsonObject:
         """Go on with a campaign that stopped, or whose question is answered or decided."""
         folder = self._roots.campaign(arguments.campaign)
         about: JsonObject = {"campaign": folder.name, "dir": str(folder)}
         return self._jobs.start(["resume", str(folder)], cwd=folder, about=about, ends_with_server=False)
 
-    def stop(self, arguments: NameCampaign) -> JsonObject:
+    def serve_stop(self, arguments: NameCampaign) -> JsonObject:
         """Ask a campaign to conclude: it validates what it kept and writes its report; one that waits, when resumed."""
         folder = self._roots.campaign(arguments.campaign)
         return self._jobs.start(["stop", str(folder)], cwd=folder)
 
-    def bench(self, arguments: CompareVersions) -> JsonObject:
+    def serve_bench(self, arguments: CompareVersions) -> JsonObject:
         """Is B faster than A? Interleaved pairs, a known error rate, and an honest undecided."""
         folder = self._folder(arguments.folder, "folder")
         if arguments.kind == "folder":
@@ -198,7 +198,7 @@ class Commands:
         words = ["bench", *names, f"--max-minutes={arguments.max_minutes:g}", f"--max-pairs={arguments.max_pairs}"]
         return self._jobs.start([*words, *(["--gpu"] if arguments.gpu else [])], cwd=folder)
 
-    def judge(self, arguments: JudgeCandidate) -> JsonObject:
+    def serve_judge(self, arguments: JudgeCandidate) -> JsonObject:
         """Judge a task's candidate: exit code 0 is accepted, 1 is not; the reasons stand in the result."""
         task = self._roots.existing(arguments.task, "task")
         words = ["judge", "test" if arguments.test_only else "candidate", str(task)]
@@ -207,13 +207,13 @@ class Commands:
             words += [*self._path_option("against", arguments.against), f"--device={arguments.device}"]
         return self._jobs.start(words, cwd=task.parent)
 
-    def audit(self, arguments: AuditSource) -> JsonObject:
+    def serve_audit(self, arguments: AuditSource) -> JsonObject:
         """Caches, replaced clocks, hidden streams, lost precision: what a source says before it is run."""
         path = self._roots.existing(arguments.path, "path")
         words = ["audit", str(path), *self._path_option("contract", arguments.contract)]
         return self._jobs.start(words, cwd=path.parent)
 
-    def profile(self, arguments: ReadProfile) -> JsonObject:
+    def serve_profile(self, arguments: ReadProfile) -> JsonObject:
         """Rank the kernels of recordings and say what bounds them; or record a contract's benchmark first."""
         if bool(arguments.paths) == bool(arguments.contract):
             raise UserError("give one of `paths` and `contract`")
@@ -225,7 +225,7 @@ class Commands:
         paths = [self._roots.existing(name, "paths") for name in arguments.paths]
         return self._jobs.start(["profile", "parse", *map(str, paths), *kernel], cwd=paths[0].parent)
 
-    def isa(self, arguments: InspectKernel) -> JsonObject:
+    def serve_isa(self, arguments: InspectKernel) -> JsonObject:
         """What a compiler makes of a kernel, for any GPU, on any machine."""
         file = self._roots.existing(arguments.file, "file")
         words = ["isa", str(file), *self._path_option("diff", arguments.diff)]
@@ -233,7 +233,7 @@ class Commands:
             words += _option(f"--{name.replace('_', '-')}", getattr(arguments, name))
         return self._jobs.start(words, cwd=file.parent)
 
-    def knowledge(self, arguments: AskKnowledge) -> JsonObject:
+    def serve_knowledge(self, arguments: AskKnowledge) -> JsonObject:
         """Search facts and levers, or read a hardware number, with the source of each."""
         here = self._roots.folders[0]
         if arguments.product:
@@ -244,7 +244,7 @@ class Commands:
             words += _option(f"--{name}", getattr(arguments, name))
         return self._jobs.start(words, cwd=here)
 
-    def job(self, arguments: AboutJob) -> JsonObject:
+    def serve_job(self, arguments: AboutJob) -> JsonObject:
         """How a command stands that was still running, and its result once it has ended."""
         job = self._jobs.find(arguments.job)
         if arguments.end:
@@ -299,24 +299,24 @@ class Offer:
 
 
 def offers(desk: Desk, starter: Commands, *, read_only: bool) -> dict[str, Offer]:
-    """MCP tools by name; with `read_only` without those that write or run a project's code."""
+    """MCP tools by name, each a method `serve_...`; with `read_only` without those that write or run a project's code."""
     by_name = {
-        "status": Offer(asks=questions.AboutCampaigns, does=desk.status),
-        "parse_bench_csv": Offer(asks=questions.AboutCsv, does=desk.parse_bench_csv),
-        "queue": Offer(asks=questions.AboutQueue, does=desk.queue),
-        "approve": Offer(asks=questions.Decide, does=desk.approve, writes=True),
-        "answer": Offer(asks=questions.AnswerRequest, does=desk.answer, writes=True),
-        "report": Offer(asks=questions.AboutReport, does=desk.report),
-        "start": Offer(asks=StartCampaign, does=starter.start, writes=True),
-        "resume": Offer(asks=NameCampaign, does=starter.resume, writes=True),
-        "stop": Offer(asks=NameCampaign, does=starter.stop, writes=True),
-        "bench": Offer(asks=CompareVersions, does=starter.bench, writes=True),
-        "judge": Offer(asks=JudgeCandidate, does=starter.judge, writes=True),
-        "profile": Offer(asks=ReadProfile, does=starter.profile, writes=True),
-        "isa": Offer(asks=InspectKernel, does=starter.isa, writes=True),
-        "audit": Offer(asks=AuditSource, does=starter.audit),
-        "knowledge": Offer(asks=AskKnowledge, does=starter.knowledge),
-        "job": Offer(asks=AboutJob, does=starter.job),
+        "status": Offer(asks=questions.AboutCampaigns, does=desk.serve_status),
+        "parse_bench_csv": Offer(asks=questions.AboutCsv, does=desk.serve_parse_bench_csv),
+        "queue": Offer(asks=questions.AboutQueue, does=desk.serve_queue),
+        "approve": Offer(asks=questions.Decide, does=desk.serve_approve, writes=True),
+        "answer": Offer(asks=questions.AnswerRequest, does=desk.serve_answer, writes=True),
+        "report": Offer(asks=questions.AboutReport, does=desk.serve_report),
+        "start": Offer(asks=StartCampaign, does=starter.serve_start, writes=True),
+        "resume": Offer(asks=NameCampaign, does=starter.serve_resume, writes=True),
+        "stop": Offer(asks=NameCampaign, does=starter.serve_stop, writes=True),
+        "bench": Offer(asks=CompareVersions, does=starter.serve_bench, writes=True),
+        "judge": Offer(asks=JudgeCandidate, does=starter.serve_judge, writes=True),
+        "profile": Offer(asks=ReadProfile, does=starter.serve_profile, writes=True),
+        "isa": Offer(asks=InspectKernel, does=starter.serve_isa, writes=True),
+        "audit": Offer(asks=AuditSource, does=starter.serve_audit),
+        "knowledge": Offer(asks=AskKnowledge, does=starter.serve_knowledge),
+        "job": Offer(asks=AboutJob, does=starter.serve_job),
     }
     return {name: offer for name, offer in by_name.items() if not (read_only and offer.writes)}
 
