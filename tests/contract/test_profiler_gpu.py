@@ -122,6 +122,47 @@ def test_another_kernel_than_the_named_one_is_not_taken_for_it(room, tools):
     assert seen.rung == "isa"
 
 
+SPLIT = """import triton
+@triton.autotune(configs=[], key=[])
+@triton.jit
+def split_kernel(x): pass
+@triton.jit(noinline=True)
+def merge_kernel(x): pass
+def run(x): pass
+"""
+
+
+def test_kernels_that_took_the_named_ones_place_are_looked_at(room, tools):
+    long, short = (("split_kernel", 0, 9_000), ("split_kernel", 20_000, 29_000)), (("merge_kernel", 10_000, 11_000),)
+    fill = ("void at::native::vectorized_elementwise_kernel<4>", 40_000, 90_000)
+    tools("rocprofv3", {"plain-trace.csv": trace(*long, *short, fill), "plain-counted.csv": "", "counters": ""})
+    here, profiler = room("amd", {"kernel.py": SPLIT}, kernel_source=("kernel.py",))
+    seen = profiler.profile(here.base, purpose="p")
+    assert seen.kernel is not None
+    assert seen.kernel.kernel == "split_kernel"
+    assert any("looked for merge_kernel, split_kernel" in note for note in seen.notes), seen.notes
+
+
+@pytest.mark.parametrize(
+    ("sources", "answer"),
+    [
+        ({"k.cu": "__global__ void tile(int x) {}"}, ("tile", "")),
+        (
+            {"k.cu": "template <int N>\n__global__ void __launch_bounds__(128, 2) part(int x) {}"},
+            ("(?:tile|part)", "part"),
+        ),
+        (
+            {"k.hip": 'extern "C" __global__ __launch_bounds__(64) void a(int) {}\n__global__ static void b(int) {}'},
+            ("(?:tile|a|b)", "a, b"),
+        ),
+        ({"k.py": "def f(: broken"}, ("tile", "")),
+        ({"k.c": "void other(void);"}, ("tile", "")),
+    ],
+)
+def test_which_kernels_profilers_look_for(sources, answer):
+    assert gpu_fallback.choose_kernels("tile", sources) == answer
+
+
 def test_where_the_reader_is_not_installed_lower_rungs_are_left(room, tools, monkeypatch):
     """Machines that get the few wheels of `make wheels` have no duckdb."""
     monkeypatch.setitem(sys.modules, "duckdb", None)

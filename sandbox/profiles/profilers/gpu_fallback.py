@@ -4,6 +4,8 @@ Every number says on which rung it stands, and notes say why better rungs were p
 decides acceptance, but the times of undisturbed launches: what was timed while counters were read is not told.
 """
 
+import ast
+import contextlib
 import re
 import sys
 import time
@@ -149,6 +151,53 @@ def _files(contract: Contract, tree: Path) -> list[Path]:
         for path in candidates
         if path.is_file() and matches(path.relative_to(tree).as_posix(), contract.kernel_source)
     ]
+
+
+def _read_sources(contract: Contract, tree: Path) -> dict[str, str]:
+    """The kernel's own files, by name."""
+    return {
+        path.name: path.read_text(encoding="utf-8", errors="replace")
+        for path in list_files(tree)
+        if path.is_file() and matches(path.relative_to(tree).as_posix(), contract.kernel_source)
+    }
+
+
+COMPILED_KERNEL = re.compile(
+    r"__global__\s+(?:__launch_bounds__\s*\([^)]*\)\s*)?(?:[\w:<>*&]+\s+)+?(?:__launch_bounds__\s*\([^)]*\)\s*)?(\w+)\s*\("
+)
+"""A kernel's name in CUDA and HIP."""
+
+
+def choose_kernels(kernel: str | None, sources: Mapping[str, str]) -> tuple[str | None, str]:
+    """A regex for what profilers look at, and the names of kernels that stand in for one that is gone, or nothing.
+
+    A candidate may rename or split the kernel that the contract names. Then what its sources define is looked at too; a
+    name that is of no source at all, as of a library's, is looked for as it is.
+    """
+    if kernel is None:
+        return None, ""
+    pattern = re.escape(kernel)
+    if any(re.search(rf"\b{pattern}\b", text) for text in sources.values()):
+        return pattern, ""
+    names = sorted({name for file, text in sources.items() for name in _list_kernels(file, text)})
+    return (f"(?:{'|'.join([pattern, *names])})", ", ".join(names)) if names else (pattern, "")
+
+
+def _list_kernels(file: str, text: str) -> Iterator[str]:
+    """Kernels that a source defines: what `jit` decorates in Python, else what is `__global__`."""
+    if not file.endswith(".py"):
+        yield from COMPILED_KERNEL.findall(text)
+        return
+    with contextlib.suppress(SyntaxError, ValueError):
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.FunctionDef) and any(_is_jit(decorator) for decorator in node.decorator_list):
+                yield node.name
+
+
+def _is_jit(decorator: ast.expr) -> bool:
+    """Whether it is `jit` of Triton or Gluon, with options or without."""
+    called = decorator.func if isinstance(decorator, ast.Call) else decorator
+    return ast.unparse(called).rpartition(".")[2] == "jit"
 
 
 def _inspect(path: Path, contract: Contract, tree: Path, target: Target) -> Report | str:
@@ -480,7 +529,8 @@ class GpuProfiler:
         contract = self._commands.contract
         assert contract.profile is not None
         assert machine.kind != "cpu"
-        kernel, peak = contract.profile.kernel, self._peak(machine)
+        pattern, renamed = choose_kernels(contract.profile.kernel, _read_sources(contract, tree))
+        peak = self._peak(machine)
         with fresh_folder() as folder:
             session = GuardedSession(
                 program=contract.profile.command,
@@ -488,11 +538,14 @@ class GpuProfiler:
                 out=folder,
                 env=select_variables(contract.pass_environment),
                 timeout_s=contract.timeouts.benchmark_s,
-                kernel=re.escape(kernel) if kernel is not None else None,
+                kernel=pattern,
                 arch=machine.arch or None,
                 commands=self._commands,
                 commit=commit,
                 budget_s=contract.timeouts.profile_s,
+                notes=[f"profile.kernel {contract.profile.kernel} is not in the sources; looked for {renamed}"]
+                if renamed
+                else [],
             )
             with self._commands.device(wait_s=self._wait_s):
                 own_times = (
