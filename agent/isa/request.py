@@ -181,6 +181,8 @@ def _flags_of_file(file: Path, path: Path) -> Iterator[str]:
             skip = False
         elif word in OWN_PAIRS:
             skip = True
+        elif at and words[at - 1] == "-include" and not (folder / word).exists():
+            yield word  # one that the compiler looks for in its folders of headers
         elif at and words[at - 1] in PLACES:
             yield str(folder / word)
         elif (flag := next((flag for flag in PLACES if word.startswith(flag) and word != flag), None)) is not None:

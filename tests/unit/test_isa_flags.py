@@ -36,6 +36,14 @@ def test_a_text_s_folders_are_beside_it_and_the_command_line_wins(flags, tmp_pat
     )  # fmt: skip
 
 
+def test_an_included_header_that_lies_nowhere_beside_is_left_to_the_compiler_s_folders(flags, tmp_path):
+    """`-include __clang_hip_runtime_wrapper.h` became a file of the build's folder, which is not there."""
+    (tmp_path / "own.h").touch()
+    text = tmp_path / "flags.txt"
+    text.write_text("-include own.h -include wrapper.h\n")
+    assert flags(flags_from=text) == ("-include", f"{tmp_path}/own.h", "-include", "wrapper.h")
+
+
 @pytest.mark.parametrize("arguments", [False, True])
 def test_a_build_s_command_without_what_names_target_and_output(flags, tmp_path, arguments):
     words = [
