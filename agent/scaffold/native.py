@@ -749,17 +749,18 @@ def _survey(plan: Plan, notes: list[str]) -> Trial:
         why = f"two calls of the original on the same values differ ({', '.join(unsteady)}); what else does it read?"
         return Trial(plan=plan, notes=tuple(notes), problem=why)
     times = {row[1]: float(row[4]) for row in rows if row[0] == "OK" and row[2] == "ordinary" and row[3] == "0"}
-    timed = [shape for shape in shapes if times.get(shape.label, 0.0) <= SLOWEST_US] or [
-        min(shapes, key=lambda shape: times.get(shape.label, 0.0))
+    proposed = [shape for shape in shapes if shape.timed]
+    timed = [shape for shape in proposed if times.get(shape.label, 0.0) <= SLOWEST_US] or [
+        min(proposed, key=lambda shape: times.get(shape.label, 0.0))
     ]
-    slow = [shape.label for shape in shapes if shape.timed and shape not in timed]
+    slow = [shape.label for shape in proposed if shape not in timed]
     if slow:
         notes.append(f"a call takes over {SLOWEST_US / 1000:.0f} ms on {', '.join(slow)}: tested, not timed")
     written = {row[1] for row in rows if row[0] == "OK" and row[2] == "ordinary" and row[5] == "1"}
-    notes += _say_doubts(plan, [shape for shape in shapes if shape.timed and shape in timed], times, written)
+    notes += _say_doubts(plan, timed, times, written)
     plan = plan.model_copy(
         update={
-            "shapes": tuple(shape.model_copy(update={"timed": shape.timed and shape in timed}) for shape in shapes),
+            "shapes": tuple(shape.model_copy(update={"timed": shape in timed}) for shape in shapes),
             "mixes": tuple(mix for mix in mixes if mix not in {MIX_NAMES[name] for name in left}),
             "edges": not outside,
         }

@@ -355,6 +355,20 @@ int inverse(const int *x, int *y, int n) {
     assert not {"n1", "n7", "n33", "n63"} & {*labels(root)}
 
 
+def test_of_shapes_that_are_all_slow_the_least_slow_one_is_timed(cli, make_repository):
+    text = """#include <unistd.h>
+void nap(int *y, int n) {
+    if (n >= 64) usleep(n == 64 ? 25000 : 60000);
+    for (int i = 0; i < n; i++) y[i] = i;
+}
+"""
+    root = make_repository({"nap.c": text})
+    done = cli("init", root, "--function", "nap", "--shape", "n=64", "--shape", "n=65")
+    assert done.code == 0, done.err
+    assert "timed: n64;" in done.out
+    assert "a call takes over 20 ms on n65: tested, not timed" in done.out
+
+
 def test_sizes_below_a_block_are_left_out_and_the_source_is_compiled_twice(cli, make_repository, monkeypatch, tmp_path):
     text = """void block(unsigned char *out, int out_stride, short data[64]) {
     for (int i = 0; i < 64; i++) out[(i / 8) * out_stride + i % 8] = (unsigned char)(data[i] >> 3);
