@@ -461,6 +461,12 @@ def find_flags(root: Path, source: Path, language: str) -> tuple[str, tuple[str,
             flags = tuple(_relative_flags(words, database.parent, root))
             program = Path(words[0]).name
             note = f"flags of {database.name}{whose}"
+            if language in ("c", "c++") and not find_level(flags):  # nvcc and hipcc optimise without being asked
+                flags = ("-O2", *flags)
+                note += (
+                    ", which have no -O: -O2 added, assert() stays on; configure the build as its users do"
+                    " (cmake: -DCMAKE_BUILD_TYPE=Release) and run init again for the project's own level"
+                )
             return (words[0] if shutil.which(words[0]) else compiler or program), flags, note
     if compiler is None and language in ("c", "c++"):
         raise UserError(f"--function: no compiler for {language} here; install {' or '.join(COMPILERS[language])}")
@@ -472,6 +478,28 @@ def find_flags(root: Path, source: Path, language: str) -> tuple[str, tuple[str,
     said = " ".join(filter(None, ("-O2", *defined, options)))
     note = f"no compile_commands.json: compiled with {said}"
     return compiler or COMPILERS[language][0], flags, note
+
+
+def find_level(flags: Sequence[str]) -> str:
+    """The option of a compiler that says how far to optimise, the last of several; empty where none does."""
+    return next((flag for flag in reversed(flags) if re.fullmatch(r"-O(?:\d|s|z|g|fast)?", flag)), "")
+
+
+def find_unoptimized(command: Sequence[str], root: Path) -> str:
+    """A line on the flags of a harness that this command makes without optimisation; empty for any other command."""
+    for before, makefile in pairwise(command):
+        file = (root / makefile).parent / "flags.mk"
+        if before != "-f" or not file.is_file():
+            continue
+        flags = re.findall(r"^FLAGS[ \t]*=(.*)$", _read(file), re.MULTILINE)
+        is_host = UNITS["cuda"] not in (text := _read(file)) and UNITS["hip"] not in text
+        level = find_level(" ".join(flags).split())
+        if flags and is_host and level in ("", "-O0"):
+            return (
+                f"{os.path.relpath(file, root)}: FLAGS have {level or 'no -O'}: what is timed is not optimised;"
+                " write the level that its users build with, for example -O2"
+            )
+    return ""
 
 
 def _database_words(database: Path, source: Path) -> tuple[list[str], str]:

@@ -7,6 +7,7 @@ from ridgeline.agent.campaign.wiring import throwaway_ports, unusable
 from ridgeline.agent.contract_file import LoadedContract
 from ridgeline.agent.errors import UserError, UserErrors
 from ridgeline.agent.roofline.roofline import confirm_ceilings, measure_device, verdict
+from ridgeline.agent.scaffold.native import find_unoptimized
 from ridgeline.graph.evidence import Benchmark, BenchmarkFailed, Comparison, Exit, TestResult
 from ridgeline.graph.limits import Limits
 from ridgeline.graph.ports import Ports
@@ -221,6 +222,8 @@ def _list_expenses(
 def _advice(loaded: LoadedContract, test: TestResult) -> Iterator[str]:
     if remark := note_silent_test(test.printed):
         yield f"test_command: {remark}"
+    if unoptimized := find_unoptimized(loaded.contract.rebuild.command or (), loaded.root):
+        yield unoptimized
     if loaded.contract.paired_command is None:
         yield "paired_command: not given; runs of two processes are compared, which needs more of them"
     if loaded.contract.work.flops is None and loaded.contract.work.bytes is None:

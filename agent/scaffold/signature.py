@@ -60,6 +60,10 @@ SMALL: Mapping[str, int] = {"channels": 3, "radius": 2, "ksize": 3, "taps": 8, "
 """Sizes that are small numbers wherever they stand."""
 CHANGES = frozenset({"=", "+=", "*=", "&=", "|=", "^=", ">>=", "<<=", "%=", "/="})
 """After a name that is no size: nobody computes with the length itself, except to count it down."""
+NO_VARIABLE = frozenset({"const", "constexpr", "typedef", "using"})
+"""Words of a declaration at file scope whose name no call can find changed."""
+TAGS = frozenset({"struct", "class", "union", "enum"})
+"""Words before the name of a type: alone with it they declare the type."""
 COMPARES = frozenset({"<", "<=", ">", ">=", "!="})
 NUMBER = re.compile(r"-?[\d.]+(?:[eE][-+]?\d+)?[fFuUlL]*|0[xX]\w+")
 
@@ -609,7 +613,8 @@ class _CReading:
             )
             before = [self.source.text(i) for i in range(max(0, at - 6), at)]
             statement = before[max((i for i, word in enumerate(before) if word in (";", "}")), default=-1) + 1 :]
-            if self.source.text(end) == ";" and statement and "const" not in statement and "typedef" not in statement:
+            is_variable = bool(statement) and not NO_VARIABLE & set(statement) and statement[-1] not in TAGS
+            if self.source.text(end) == ";" and is_variable:
                 names.append(token.text)
         return sorted(set(names))
 

@@ -12,6 +12,7 @@ import pytest
 import yaml
 
 from ridgeline.agent.contract_file import load
+from ridgeline.agent.scaffold.native import find_unoptimized
 from ridgeline.sandbox.timing.interleaving import WATCHED_HEADER
 
 LIBRARY = {
@@ -162,6 +163,31 @@ def test_floats_are_held_to_double_and_special_values_count(cli, make_repository
     assert "values=nan" in verdict(root)
     source.write_text(DOT.replace("return sum;", "return sum < 1e-40f && sum > -1e-40f ? 0 : sum;"))
     assert "values=subnormal" in verdict(root)
+
+
+def test_flags_without_a_level_are_given_one_and_check_knows_a_harness_that_has_none(cli, make_repository):
+    text = """#include <assert.h>
+#ifndef __OPTIMIZE__
+#error not optimised
+#endif
+void twice(const int *x, int *y, int n) { assert(n > 0); for (int i = 0; i < n; i++) y[i] = 2 * x[i]; }
+"""
+    root = make_repository({"twice.c": text})
+    entry = {"directory": str(root), "file": "twice.c", "command": "cc -Wall -c twice.c"}
+    (root / "compile_commands.json").write_text(json.dumps([entry]))
+    done = cli("init", root, "--function", "twice", "--shape", "n=64")
+    assert done.code == 0, done.err
+    assert "note: flags of compile_commands.json, which have no -O: -O2 added, assert() stays on;" in done.out
+    assert "-DCMAKE_BUILD_TYPE=Release" in done.out
+    flags = root / "ridgeline_twice" / "flags.mk"
+    assert "FLAGS = -O2 -Wall\n" in flags.read_text()
+    command = load(root).contract.rebuild.command
+    assert command is not None
+    assert find_unoptimized(command, root) == ""
+    flags.write_text(flags.read_text().replace("-O2 ", ""))
+    assert find_unoptimized(command, root).startswith("ridgeline_twice/flags.mk: FLAGS have no -O: ")
+    flags.write_text(flags.read_text().replace("-Wall", "-O2 -O0"))
+    assert "FLAGS have -O0: what is timed is not optimised" in find_unoptimized(command, root)
 
 
 def test_the_rounding_of_one_number_out_of_whole_ones_is_not_judged_by_luck(cli, make_repository):

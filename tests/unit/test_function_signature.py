@@ -108,6 +108,16 @@ def test_a_global_that_nobody_sets_here_is_said():
     assert read(text, "crc").gaps == ("global table: is changed elsewhere",)
 
 
+def test_a_constant_of_an_enum_and_a_type_are_no_globals():
+    text = """
+    using internal::LITERAL;
+    struct Node;
+    enum { COPY };
+    int tag(const unsigned char *p, int n) { struct Node *at = 0; return at ? COPY : LITERAL | p[n - 1]; }
+    """
+    assert read(text, "tag", "tag.cpp").gaps == ()
+
+
 def test_a_template_in_a_namespace_is_called_by_its_whole_name():
     text = """namespace img { template <typename T, int R = 2>
     void box(const T* src, T* dst, std::size_t n) { for (std::size_t i = 0; i < n; i++) dst[i] = src[i]; } }"""
