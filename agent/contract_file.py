@@ -137,7 +137,9 @@ def _find(path: Path) -> Path:
     if file.is_file():
         return file.resolve()
     if path.is_dir():
-        raise UserError(f"{path}: has no {FILE_NAME}; write one with `ridgeline init {path}`")
+        raise UserError(
+            f"{path}: has no {FILE_NAME}; write one with `ridgeline init {path}`, of a bare function with --function NAME"
+        )
     if not path.exists():
         raise UserError(f"{path}: no such file; give a {FILE_NAME} or its folder, or write one with `ridgeline init`")
     raise UserError(f"{path}: is not a regular file; give a {FILE_NAME} or its folder")

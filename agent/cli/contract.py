@@ -90,6 +90,7 @@ def init(
     like: Like = None,
     instruction: Instruction = "",
     ci: Ci = None,
+    as_json: Json = False,
 ) -> None:
     """Write a commented ridgeline.yaml. With --task or --from-..., a whole task: kernel, reference and contract.
 
@@ -106,6 +107,8 @@ def init(
     _require_at_most_one(
         task=task, **{f"from_{name}": path for name, path in sources.items()}, function=function, like=like, ci=ci
     )
+    if as_json and function is None:
+        raise UserError("--json: is for --function NAME; name the function")
     if ci is not None:
         from ridgeline.agent.scaffold.contract import write_ci
 
@@ -117,7 +120,7 @@ def init(
     if instruction:
         raise UserError("--instruction: is for --like NAME; a campaign's is given to `ridgeline run`")
     if function is not None:
-        _write_harness(path, function, shapes=shape or (), values=value or (), reference=reference)
+        _write_harness(path, function, shapes=shape or (), values=value or (), reference=reference, as_json=as_json)
         return
     if orphan := next(
         (name for name, text in (("shape", shape), ("value", value), ("reference", reference)) if text), ""
@@ -177,7 +180,13 @@ def _make_task(path: Path, kind: "Format", source: Path, *, entry: str | None, p
 
 
 def _write_harness(
-    path: Path, name: str, *, shapes: "Sequence[str]", values: "Sequence[str]", reference: Path | None
+    path: Path,
+    name: str,
+    *,
+    shapes: "Sequence[str]",
+    values: "Sequence[str]",
+    reference: Path | None,
+    as_json: bool,
 ) -> None:
     """Write test, benchmark and contract of a function; leave with 1 where they do not run yet and no gap says why."""
     import sys
@@ -187,11 +196,25 @@ def _write_harness(
     def ask(question: str, usual: str) -> str:
         return str(typer.prompt(question, default=usual, err=True))
 
-    is_terminal = sys.stdin.isatty() and sys.stderr.isatty()
+    is_terminal = sys.stdin.isatty() and sys.stderr.isatty() and not as_json
     written = write_harness(
         path, name, shapes=shapes, values=values, reference=reference, ask=ask if is_terminal else None
     )
     signature = written.signature
+    target = quote(str(written.contract.parent if written.contract.name == "ridgeline.yaml" else written.contract))
+    if as_json:
+        console.emit(
+            {
+                "contract": str(written.contract),
+                "folder": str(written.folder),
+                "timed": [shape.label for shape in written.shapes if shape.timed],
+                "tested": [shape.label for shape in written.shapes if not shape.timed],
+                "notes": written.notes,
+                "not_understood": written.gaps,
+                "problem": written.problem,
+            }
+        )
+        raise typer.Exit(1 if written.problem and not written.gaps else 0)
     console.say(f"{written.contract}: contract for {signature.name} ({signature.file.name}:{signature.line})")
     console.say(f"{written.folder}: test and benchmark; shapes, arrays and values stand in problem.*")
     timed = ", ".join(shape.label for shape in written.shapes if shape.timed)
@@ -200,7 +223,6 @@ def _write_harness(
         console.say(f"note: {line}")
     for line in written.gaps:
         console.say(f"not understood: {line}; fill the marked place")
-    target = quote(str(written.contract.parent if written.contract.name == "ridgeline.yaml" else written.contract))
     if written.problem and not written.gaps:
         console.complain(
             f"{written.folder}: does not run yet: {written.problem}; correct it there, then `ridgeline check {target}`"

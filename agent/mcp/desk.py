@@ -1,6 +1,7 @@
 """What the tools of the server do. Every answer is bounded; a mistake is raised as an error of one line."""
 
 import os
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -11,6 +12,8 @@ from ridgeline.agent.campaign import folders as campaigns
 from ridgeline.agent.campaign.approvals import OpenDecision, Waits
 from ridgeline.agent.errors import UserError, Waiting
 from ridgeline.agent.providers.base import plain, redact, without_keys
+from ridgeline.agent.providers.mailbox import GOES_ON as MEASURES_TOO
+from ridgeline.agent.providers.mailbox import HAND_IN
 from ridgeline.graph.errors import CampaignError, WorldError
 from ridgeline.graph.values import Value
 
@@ -185,6 +188,8 @@ PART = 40_000
 """Characters of a long text that are given at once."""
 
 JsonObject = dict[str, Any]
+GOES_ON = "go on with the tool `resume`"
+SHELL_COMMAND = re.compile(r"`ridgeline (answer|approve|queue|report|resume|start|status|stop)(?: [^`\n]*)?`")
 
 
 class Desk:
@@ -256,7 +261,7 @@ class Desk:
         return {**summary, "key": question.request.key, **self._part(Path(question.page), campaign, arguments.offset)}
 
     def serve_approve(self, arguments: Decide) -> JsonObject:
-        """Approve, reject with a reason, or defer what a campaign waits for. It goes on with `ridgeline resume`."""
+        """Approve, reject with a reason, or defer what a campaign waits for. It goes on with the tool `resume`."""
         from ridgeline.agent.campaign.decisions import Answer, store_decision
         from ridgeline.agent.campaign.decisions import find_question as chosen
 
@@ -274,7 +279,7 @@ class Desk:
             by=f"{plain(arguments.by, limit=200)} (mcp)",
         )
         stored = store_decision(campaign, chosen(campaign, arguments.key), answer)
-        after = "" if stored == "defer" else f"ridgeline resume {campaign}"
+        after = "" if stored == "defer" else GOES_ON
         return {"campaign": campaign.name, "dir": str(campaign), "key": arguments.key, "choice": stored, "next": after}
 
     def serve_answer(self, arguments: AnswerRequest) -> JsonObject:
@@ -303,7 +308,14 @@ class Desk:
         return {"campaign": campaign.name, **part_of(render(campaigns.history(campaign)), arguments.offset)}
 
     def _part(self, page: Path, campaign: Path, offset: int) -> JsonObject:
-        return part_of(self._roots.read_bytes(str(page), campaign).decode(errors="replace"), offset)
+        return part_of(name_tools(self._roots.read_bytes(str(page), campaign).decode(errors="replace")), offset)
+
+
+def name_tools(text: str) -> str:
+    """A page whose words for a shell are those of the tools: how an answer is given, and commands that are tools too."""
+    text = text.replace(HAND_IN, "as `text` of the tool `answer`, with `number` and `by`")
+    text = text.replace(MEASURES_TOO, "the tool `resume` measures")
+    return SHELL_COMMAND.sub(r"the tool `\1`", text)
 
 
 def part_of(text: str, offset: int) -> JsonObject:
@@ -317,12 +329,11 @@ def _after(campaign: Path) -> JsonObject:
     """What an answered campaign wants next. Whatever keeps it from going on, the answer is stored."""
     from ridgeline.agent.campaign.decisions import following
 
-    goes_on = f"ridgeline resume {campaign}"
     try:
         follows = following(campaign)
     except KNOWN as error:
-        return {"next_request": None, "next": goes_on, "problem": one_line(error)}
-    return {"next_request": follows, "next": "read the next request with `answer`" if follows else goes_on}
+        return {"next_request": None, "next": GOES_ON, "problem": one_line(error)}
+    return {"next_request": follows, "next": "read the next request with `answer`" if follows else GOES_ON}
 
 
 def _brief(campaign: Path) -> JsonObject:
@@ -358,7 +369,7 @@ def _describe_decided(campaign: Path, decision: OpenDecision) -> JsonObject:
         "choice": decision.decision.choice,
         "by": decision.decision.by,
         "at": decision.decision.at,
-        "told": describe_unused(str(campaign), decision),
+        "told": name_tools(describe_unused(str(campaign), decision)),
     }
 
 

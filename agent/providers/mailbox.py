@@ -258,14 +258,18 @@ def _repeat_question(number: int, ask: Ask, before: int) -> str:
     )
 
 
+HAND_IN = "into a file; then run `ridgeline answer CAMPAIGN FILE` with this campaign's folder"
+"""How an answer is given from a shell."""
+GOES_ON = "`--resume` measures too"
+
+
 def _how(number: int, ask: Ask, tries: str) -> str:
     kind = "one JSON object" if ask.answer_schema else "your answer as plain text"
     checked = CHECKED[bool(ask.checks), bool(ask.answer_schema)]
     return (
-        f"Write {kind}, and nothing else, into a file; then run `ridgeline answer CAMPAIGN FILE` with this campaign's"
-        f" folder. It checks {checked} and refuses at once what cannot be used: that costs no try, the request stays"
-        f" open. {tries} It names the next question where nothing has to be measured before it (`--resume` measures"
-        f" too). `{number:03d}.request.json` is the same for programs."
+        f"Write {kind}, and nothing else, {HAND_IN}. It checks {checked} and refuses at once what cannot be used: that"
+        f" costs no try, the request stays open. {tries} It names the next question where nothing has to be measured before"
+        f" it ({GOES_ON}). `{number:03d}.request.json` is the same for programs."
         + (NOTHING_LEFT if " propose" not in ask.purpose else "")  # the form of a proposal says so itself
     )
 

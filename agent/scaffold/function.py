@@ -84,7 +84,7 @@ def write(
     """
     if not path.exists():
         raise UserError(f"{path}: no such file or folder; give the function's file, or the folder of its project")
-    root = _find_root(path)
+    root = find_root(path)
     file = _find_definition(path, name)
     text = file.read_text(encoding="utf-8", errors="replace")
     signature = read_signature(file.resolve(), text, name, calls=[*_find_calls(root, file, name)])
@@ -118,7 +118,7 @@ def write(
 # Where the function is, and who calls it.
 
 
-def _find_root(path: Path) -> Path:
+def find_root(path: Path) -> Path:
     """The repository around a path, else the folder: the contract lies there, because it names files below itself."""
     folder = path if path.is_dir() else path.parent
     git = run(("git", "rev-parse", "--show-toplevel"), cwd=folder, timeout_s=GIT_S)

@@ -20,7 +20,7 @@ from tests import builders, text_project
 pytestmark = pytest.mark.slow
 SECRET = "a-secret-of-the-environment"
 READING = {"status", "parse_bench_csv", "queue", "report", "audit", "knowledge", "job"}
-WRITING = {"approve", "answer", "start", "resume", "stop", "bench", "judge", "profile", "isa"}
+WRITING = {"approve", "answer", "init", "check", "start", "resume", "stop", "bench", "judge", "profile", "isa"}
 
 
 @pytest.fixture
@@ -148,6 +148,10 @@ NOT_ALLOWED = [
     ("start", {"contract": ".", "base_url": "http://elsewhere"}),
     ("start", {"contract": ".", "max_rounds": 0}),
     ("start", {"contract": "kernel.txt"}),
+    ("init", {"path": "../x.c", "function": "f"}),
+    ("init", {"path": ".", "function": "--task=x"}),
+    ("init", {"path": ".", "function": "f", "shapes": ["--task=x"]}),
+    ("check", {"contract": "/etc"}),
     ("resume", {"campaign": "../.."}),
     ("bench", {"a": "cmd:touch /tmp/x", "b": "HEAD"}),
     ("bench", {"a": "--raw=/tmp/x", "b": "HEAD"}),

@@ -214,14 +214,14 @@ def test_what_waits_its_evidence_and_a_decision(call, campaign):
     assert (deferred["choice"], deferred["next"]) == ("defer", "")
     assert call("queue")["waiting"][0]["deferred"]["reason"] == "after lunch"
     done = call("approve", campaign=NAME, key=KEY, choice="reject", by="Ada\u202e", reason="tried in June")
-    assert done["next"] == f"ridgeline resume {campaign}"
+    assert done["next"] == "go on with the tool `resume`"
     kept = json.loads((campaign / "approvals" / f"{KEY}.decision.json").read_text())
     assert (kept["choice"], kept["by"], kept["reason"]) == ("reject", "Ada (mcp)", "tried in June")
     late = call("approve", campaign=NAME, key=KEY, choice="approve", by="Eve")
     assert "was decided already: reject by Ada (mcp)" in late
     (decided,) = call("queue")["decided"]
     assert (decided["key"], decided["choice"], decided["by"]) == (KEY, "reject", "Ada (mcp)")
-    assert f"go on with `ridgeline resume {campaign}`" in decided["told"]
+    assert "go on with the tool `resume`" in decided["told"]
     assert call("status", campaign=NAME)["status"] == "decided"
 
 
@@ -235,9 +235,15 @@ def test_the_mailbox_is_read_in_parts_and_answered_once(call, campaign, monkeypa
     while at is not None:
         part = call("answer", campaign=NAME, offset=at)
         text, at = text + part["text"], part["next_offset"]
-    assert text == (campaign / "mailbox" / "001.request.md").read_text()
+    page = (campaign / "mailbox" / "001.request.md").read_text()
+    assert "run `ridgeline answer CAMPAIGN FILE`" in page
+    assert (
+        "Write your answer as plain text, and nothing else, as `text` of the tool `answer`, with `number` and" in text
+    )
+    assert "ridgeline answer" not in text
+    assert "line of the question\n" * 500 in text
     stored = call("answer", campaign=NAME, number=1, text="unroll it", by="an agent")
-    assert (stored["stored"], stored["next"]) == (True, f"ridgeline resume {campaign}")
+    assert (stored["stored"], stored["next"]) == (True, "go on with the tool `resume`")
     assert "request.json: not found" in stored["problem"], "what keeps it from going on is told, the answer is stored"
     kept = json.loads((campaign / "mailbox" / "001.answer.json").read_text())
     assert (kept["text"], kept["author"]) == ("unroll it", "an agent (mcp)")
@@ -311,3 +317,34 @@ def test_a_campaign_outlives_the_server_and_a_long_result_comes_in_parts(tmp_pat
     assert job.running
     job.end()
     assert job.process.wait(60) == -15
+
+
+def test_a_contract_is_made_and_tried_by_tools(call, root, git):
+    (root / "src").mkdir(parents=True)
+    git(root, "init", "-q")
+    (root / "src" / "twice.c").write_text("void twice(int *x, int n) { for (int i = 0; i < n; i++) x[i] *= 2; }\n")
+    assert "the tool `init` writes one of a function (path, function)" in call("start", contract=".")
+    made = wait_for(call, call("init", path="src/twice.c", function="twice", shapes=["n=4096"]))
+    assert (made["exit_code"], made["result"]["timed"], made["result"]["problem"]) == (0, ["n4096"], "")
+    assert made["result"]["contract"] == str(root / "ridgeline.yaml")
+    again = call("init", path="src", function="twice")
+    assert "exists already; edit it, or move it away first" in (
+        again if isinstance(again, str) else wait_for(call, again)
+    )
+    checked = wait_for(call, call("check", contract=".", static=True))
+    assert (checked["exit_code"], checked["result"]["ok"]) == (0, True)
+    assert "path: /etc: no such file or folder in the allowed" in call("init", path="/etc", function="f")
+
+
+def test_a_function_of_a_repository_outside_is_refused(call, root, git):
+    git(root.parent, "init", "-q")
+    root.mkdir()
+    (root / "twice.c").write_text("void twice(int *x, int n) { x[n - 1] = 0; }\n")
+    assert "path: its repository is not in the allowed folders" in call("init", path="twice.c", function="twice")
+
+
+def wait_for(call, said):
+    """The answer of a job once it has ended; an error as its line."""
+    while not isinstance(said, str) and said["state"] == "running":
+        said = call("job", job=said["job"])
+    return said
