@@ -223,9 +223,12 @@ def _write_harness(
         console.say(f"note: {line}")
     for line in written.gaps:
         console.say(f"not understood: {line}; fill the marked place")
+    if written.untracked:
+        files = " ".join(map(quote, written.untracked))
+        console.say(f"not in git, and the build reads it; a checkout has it after `git add -f {files}`")
     if written.problem and not written.gaps:
         console.complain(
-            f"{written.folder}: does not run yet: {written.problem}; correct it there, then `ridgeline check {target}`"
+            f"{written.folder}: does not run yet: {written.problem}; correct it, then `ridgeline check {target}`"
         )
         raise typer.Exit(1)
     if written.gaps:

@@ -67,6 +67,8 @@ class WrittenTask(Value):
     """What could not be understood, one line each."""
     problem: str
     """Why it does not run yet; empty where it does."""
+    untracked: tuple[str, ...] = ()
+    """What a build reads and git does not have, from the root: a checkout lacks it."""
 
 
 def write(
@@ -112,6 +114,7 @@ def write(
         notes=(*signature.notes, *notes, *trial.notes),
         gaps=trial.plan.signature.gaps,
         problem=trial.problem,
+        untracked=() if is_interpreted else native.find_untracked(trial.plan),
     )
 
 

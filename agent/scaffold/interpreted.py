@@ -2,6 +2,7 @@
 
 import math
 import os
+import re
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -108,10 +109,14 @@ def try_out(plan: Plan, python: str) -> Trial:
     survey = run((*test, "--survey"), cwd=plan.root, timeout_s=TEST_S, env=interpreter)
     rows = [line.split(maxsplit=5) for line in survey.output.splitlines()]
     rows = [row for row in rows if row and row[0] in ("OK", "RAISES", "DIFFERS")]
+    at = shutil.which(python) or python
+    whose = f"runs with {at}; another Python: its environment as .venv in {plan.root}, or its python3 first in PATH"
     if not survey.ok:
-        return Trial(plan=plan, problem=(survey.output.strip().splitlines() or ["took too long"])[-1][:300])
+        end = (survey.output.strip().splitlines() or ["took too long"])[-1][:300]
+        return Trial(plan=plan, notes=(whose,), problem=_explain_import(plan, at, survey.output) or end)
     is_interpreted = interpreter and plan.signature.language == "triton"
-    notes = (
+    notes = [whose]
+    notes += (
         [f"{INTERPRETER}: results were seen to be right in Triton's interpreter; nothing is timed without a GPU"]
         if (is_interpreted)
         else []
@@ -148,6 +153,35 @@ def try_out(plan: Plan, python: str) -> Trial:
     notes.append("right is what the original gives")
     problem = "" if tested.ok else (tested.output.strip().splitlines() or ["fails"])[-1][:300]
     return Trial(plan=plan, notes=tuple(notes), problem=problem)
+
+
+def _explain_import(plan: Plan, python: str, output: str) -> str:
+    """Which file of the project does not import, and what to do; empty where a traceback ends in something else."""
+    lines = output.strip().splitlines()
+    error = re.fullmatch(r"(?:ModuleNotFoundError|ImportError): (.*)", lines[-1]) if lines else None
+    if error is None:
+        return ""
+    source, root = plan.signature.file.resolve(), plan.root.resolve()
+    top = source.parent
+    while (top / "__init__.py").exists():
+        top = top.parent
+    package = source.relative_to(top).parts[0]
+    place = ""
+    for name, line in re.findall(r'^ *File "([^"]+)", line (\d+)', output, re.MULTILINE):
+        file = source if Path(name) == plan.home.resolve() / "original.py" else Path(name)
+        is_own = file.is_relative_to(root) and not {"site-packages", plan.folder} & {*file.parts}
+        place = f"{os.path.relpath(file, root)}:{line}" if is_own else place
+    is_package = package != source.name and not place.startswith(f"{os.path.relpath(source, root)}:")
+    subject = f"the package {package} itself does not import" if is_package else f"{source.name} does not import"
+    missing = re.search(r"No module named '([^']+)'", error[1])
+    why = f"{python} has no module {missing[1]}" if missing else f"with {python}: {error[1][:200]}"
+    mend = "install what provides it for that Python, or use another Python"
+    if missing and missing[1].partition(".")[0] == package:
+        mend = (
+            f"build that half in place for this Python (pip install -e, maturin develop) and `git add -f` what it writes"
+            f" into {package}, as a checkout needs it too"
+        )
+    return f"{subject}: {place}: {why}; {mend}"
 
 
 def _say_early(plan: Plan, times: Mapping[str, float]) -> Iterator[str]:

@@ -670,6 +670,22 @@ def _make(plan: Plan, *, everything: bool = False) -> str:
     return loaded.output if "undefined symbol" in loaded.output else ""
 
 
+def find_untracked(plan: Plan) -> tuple[str, ...]:
+    """Files of the project, from the root, that a build of the function reads and git does not have: a checkout lacks them."""
+    source = plan.entry or os.path.relpath(plan.signature.file, plan.root.resolve())
+    names = {source, *plan.extra}
+    for name in sorted(names):
+        listed = run((plan.compiler, *plan.flags, "-w", "-M", name), cwd=plan.root, timeout_s=BUILD_S)
+        rule = listed.output.replace("\\\n", " ").partition(": ")[2] if listed.ok else ""
+        paths = [Path(os.path.realpath(plan.root / word)) for word in shlex.split(rule)]
+        names |= {
+            os.path.relpath(path, plan.root.resolve()) for path in paths if path.is_relative_to(plan.root.resolve())
+        }
+    tracked = run(("git", "--literal-pathspecs", "ls-files", "-z", "--recurse-submodules", "--", *sorted(names)),
+                  cwd=plan.root, timeout_s=BUILD_S, output_bytes=MOST_LISTED)  # fmt: skip
+    return tuple(sorted(names - set(tracked.output.split("\0")))) if tracked.ok else ()
+
+
 def _first_error(text: str) -> str:
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     return next((line for line in lines if re.search(r"error|undefined", line)), lines[-1] if lines else "")[:300]

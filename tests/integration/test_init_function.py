@@ -3,6 +3,7 @@
 import csv
 import json
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -190,6 +191,32 @@ void twice(const int *x, int *y, int n) { assert(n > 0); for (int i = 0; i < n; 
     assert "FLAGS have -O0: what is timed is not optimised" in find_unoptimized(command, root)
 
 
+def test_a_header_that_git_does_not_have_is_to_be_added_before_a_checkout_can_build(
+    cli, make_repository, git, tmp_path
+):
+    text = '#include "config.h"\nvoid scale(int *x, int n) { for (int i = 0; i < n; i++) x[i] *= FACTOR; }\n'
+    root = make_repository({"src/scale.c": text, ".gitignore": "build/\ncompile_commands.json\n"})
+    header = root / "build" / "my config" / "config.h"
+    header.parent.mkdir(parents=True)
+    header.write_text("#define FACTOR 3\n")
+    entry = {
+        "directory": str(root),
+        "file": "src/scale.c",
+        "arguments": ["cc", "-O2", "-Ibuild/my config", "src/scale.c"],
+    }
+    (root / "compile_commands.json").write_text(json.dumps([entry]))
+    done = cli("init", root, "--function", "scale", "--shape", "n=64")
+    assert done.code == 0, done.err
+    line = next(line for line in done.out.splitlines() if line.startswith("not in git, and the build reads it;"))
+    mend = line.split("`")[1]
+    assert mend == "git add -f 'build/my config/config.h'"
+    git(root, *shlex.split(mend)[1:])
+    git(root, "add", "-A")
+    git(root, "commit", "-q", "-m", "harness")
+    git(tmp_path, "clone", "-q", str(root), str(tmp_path / "clone"))
+    assert verdict(tmp_path / "clone").startswith("PASS")
+
+
 def test_the_rounding_of_one_number_out_of_whole_ones_is_not_judged_by_luck(cli, make_repository):
     text = """#include <stdint.h>
 float mix(const uint16_t *a, const uint16_t *b, int n) {
@@ -306,6 +333,37 @@ def test_a_python_function_of_a_package(cli, make_repository, tmp_path, monkeypa
     assert verdict(root).startswith("MISMATCH")
     source.write_text(text.replace("    row = list", "    if a == b:\n        return 0\n    row = list"))
     assert verdict(root).startswith("PASS")
+
+
+@pytest.mark.parametrize(
+    ("files", "said"),
+    [
+        (
+            {"words/__init__.py": "from ._fast import run\n"},
+            "the package words itself does not import: words/__init__.py:1: {python} has no module words._fast; build that"
+            " half in place for this Python",
+        ),
+        (
+            {"words/__init__.py": "import ridgeline_absent.inner\n"},
+            "the package words itself does not import: words/__init__.py:1: {python} has no module ridgeline_absent;"
+            " install what provides it for that Python, or use another Python",
+        ),
+        (
+            {"words/edit.py": "import ridgeline_absent\n" + EDIT["words/edit.py"]},
+            "edit.py does not import: words/edit.py:1: {python} has no module ridgeline_absent;",
+        ),
+    ],
+)
+def test_a_package_that_does_not_import_is_said_with_the_python_that_was_used(
+    cli, make_repository, monkeypatch, files, said
+):
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}:/usr/bin:/bin")
+    python = shutil.which("python3")
+    done = cli("init", make_repository(EDIT | files), "--function", "distance")
+    assert done.code == 1
+    assert said.format(python=python) in done.complaint
+    assert "correct it there" not in done.complaint
+    assert f"note: runs with {python}; another Python: its environment as .venv in " in done.out
 
 
 def test_what_python_callers_pass_is_timed(cli, make_repository, monkeypatch):
