@@ -174,7 +174,7 @@ def _explain_import(plan: Plan, python: str, output: str) -> str:
     is_package = package != source.name and not place.startswith(f"{os.path.relpath(source, root)}:")
     subject = f"the package {package} itself does not import" if is_package else f"{source.name} does not import"
     missing = re.search(r"No module named '([^']+)'", error[1])
-    why = f"{python} has no module {missing[1]}" if missing else f"with {python}: {error[1][:200]}"
+    why = f"{python} has no module {missing[1]}" if missing else f"with {python}: {error[1].rstrip('.')[:200]}"
     mend = "install what provides it for that Python, or use another Python"
     if missing and missing[1].partition(".")[0] == package:
         mend = (

@@ -672,6 +672,8 @@ def _make(plan: Plan, *, everything: bool = False) -> str:
 
 def find_untracked(plan: Plan) -> tuple[str, ...]:
     """Files of the project, from the root, that a build of the function reads and git does not have: a checkout lacks them."""
+    if shutil.which(plan.compiler) is None:
+        return ()
     source = plan.entry or os.path.relpath(plan.signature.file, plan.root.resolve())
     names = {source, *plan.extra}
     for name in sorted(names):
