@@ -211,6 +211,7 @@ def _write_harness(
                 "tested": [shape.label for shape in written.shapes if not shape.timed],
                 "notes": written.notes,
                 "not_understood": written.gaps,
+                "untracked": written.untracked,
                 "problem": written.problem,
             }
         )
