@@ -201,6 +201,8 @@ class Context:
             "benchmark": benchmark_says(briefing, self._reader) if briefing.machine.kind != "cpu" else "",
             "timed values": describe_values(briefing, self._reader),
             "right too at": describe_untimed_sizes(briefing, self._reader),
+            "how exact": describe_exactness(briefing, self._reader),
+            "whose work": describe_own_work(briefing, self._reader),
             "timed function": self._describe_scope(),
             "best version": f"commit {briefing.best_commit[:12]} of round {briefing.best_round}",
             "changed here": ""
@@ -564,6 +566,43 @@ def describe_untimed_sizes(briefing: Briefing, reader: Reader) -> str:
     ranges = ", ".join(f"{name} {low} to {high}" for name, (low, high) in task.drawn.ranges.items())
     drawn = f"{task.drawn.count} sizes drawn anew{f' ({ranges})' if ranges else ''}" if task.drawn.count else ""
     return ", ".join(part for part in (drawn, *untimed) if part)
+
+
+PRECISIONS = {
+    "strict": "to the rounding of that type: no TF32, no fast math, no formula that rounds more (Strassen, one-pass variance)",
+    "relaxed": "formulas that round more are allowed, as far as products in TF32 would err",
+    "tf32": "products in TF32 are allowed",
+    "emulated": "splits into several lower-precision products are allowed",
+}
+
+
+def describe_exactness(briefing: Briefing, reader: Reader) -> str:
+    """How near outputs must come to float64, as a task of the judge says it; empty for tests of a project's own."""
+    task = _read_task(briefing, reader)
+    if task is None:
+        return ""
+    kinds = {output.dtype for output in task.outputs}
+    words = []
+    if kinds & {"float32", "float64"}:
+        words.append(f"floats in any order of sums, {PRECISIONS[task.precision]}")
+    if kinds & {"float16", "bfloat16"}:
+        words.append("half precision summed in fp32 and rounded once")
+    if any("int" in kind or kind == "bool" for kind in kinds):
+        words.append("whole numbers exactly")
+    return "; ".join((*words, "no share of elements may be wrong"))
+
+
+LIBRARIES = {
+    "forbidden": "the kernel's own: results of PyTorch's operators or a vendor's library are refused",
+    "reported": "the kernel's own or a library's, and the report says which",
+    "allowed": "the kernel's own or a library's",
+}
+
+
+def describe_own_work(briefing: Briefing, reader: Reader) -> str:
+    """Whether a library may compute the result, as a task of the judge says it."""
+    task = _read_task(briefing, reader)
+    return LIBRARIES[task.library] if task else ""
 
 
 def _read_task(briefing: Briefing, reader: Reader) -> Task | None:

@@ -4,6 +4,8 @@ import pytest
 
 from ridgeline.agent.planner.context import (
     benchmark_says,
+    describe_exactness,
+    describe_own_work,
     describe_untimed_sizes,
     describe_values,
     fold_bodies,
@@ -194,6 +196,23 @@ def test_declared_values_and_untimed_sizes_are_said_in_words():
     assert describe_values(briefing, folder) == said
     assert describe_untimed_sizes(briefing, folder) == "4 sizes drawn anew (n 1 to 50), odd"
     assert describe_untimed_sizes(brief({}), folder) == ""
+    assert describe_exactness(briefing, folder).startswith(
+        "floats in any order of sums, to the rounding of that type: no TF32"
+    )
+    assert describe_own_work(briefing, folder) == "the kernel's own or a library's, and the report says which"
+    halves = Folder(
+        (),
+        **{
+            "task.yaml": TASK.replace("y, shape: [n], dtype: float32", "y, shape: [n], dtype: float16")
+            + "library: forbidden\n"
+        },
+    )
+    assert (
+        describe_exactness(briefing, halves)
+        == "half precision summed in fp32 and rounded once; no share of elements may be wrong"
+    )
+    assert "are refused" in describe_own_work(briefing, halves)
+    assert describe_exactness(brief({}), folder) == describe_own_work(brief({}), folder) == ""
     assert describe_values(briefing, Folder((), **{"task.yaml": "["})) == ""
 
 
