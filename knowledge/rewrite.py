@@ -19,6 +19,9 @@ SOURCES = {
 }
 _PRAGMA = re.compile(r"#pragma GCC (?:target|optimize)\b.*")
 """Holds for every function behind it, to the end of the file."""
+_ONLY_COMMENTS = re.compile(r"(?:[ \t]|/\*(?:(?!\*/).)*\*/)*")
+_TRAIL = re.compile(r"(?:[ \t]|/\*(?s:(?!\*/).)*\*/)*(?://[^\n]*)?[ \t\r]*(?=\n|\Z)")
+"""Behind a definition to its line's end: blanks and comments, and no code."""
 _FAMILY = re.compile(r"-O\w*$|-(?:march|mtune|mcpu|mprefer-vector-width|std|fopenmp)\b")
 
 
@@ -123,10 +126,19 @@ def _enclose(pragma: str, path: str, text: str, only: frozenset[str]) -> str:
     }
     for start, piece in reversed(list_pieces(path, text, only)):
         if start in functions:
-            line_end = "" if start == 0 or text[start - 1] == "\n" else "\n"
-            around = f"{line_end}#pragma GCC push_options\n{pragma}\n{piece}\n#pragma GCC pop_options"
-            text = text[:start] + around + text[start + len(piece) :]
+            first, behind = _widen_to_lines(text, start, start + len(piece))
+            line_begin = "" if first == 0 or text[first - 1] == "\n" else "\n"
+            line_end = "" if text[behind : behind + 1] in {"", "\n"} else "\n"
+            around = f"{line_begin}#pragma GCC push_options\n{pragma}\n{text[first:behind]}\n#pragma GCC pop_options"
+            text = text[:first] + around + line_end + text[behind:]
     return text
+
+
+def _widen_to_lines(text: str, start: int, end: int) -> tuple[int, int]:
+    """The offsets with the comments that stand on the same lines, before and behind, even where one goes on below."""
+    lead = text[text.rfind("\n", 0, start) + 1 : start]
+    trail = _TRAIL.match(text, end)
+    return start - len(lead) if _ONLY_COMMENTS.fullmatch(lead) else start, trail.end() if trail else end
 
 
 def _apply_edit(edit: AnyEdit, path: str, text: str, target: Mapping[str, int]) -> str:

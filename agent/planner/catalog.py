@@ -4,6 +4,7 @@ import math
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from fnmatch import fnmatch
 from functools import lru_cache
 from itertools import islice
 from typing import get_args
@@ -232,10 +233,28 @@ def find_unmet_requirement(needs: Needs, briefing: Briefing, *, sources: Mapping
     return ""
 
 
+BUILT_IN = "the compiler flags do it already"
+_BUILD_FLAGS = re.compile(r"^FLAGS[ \t]*=(.*)", re.MULTILINE)
+
+
+def read_build_flags(briefing: Briefing, files: Files | None) -> str:
+    """The compiler's options in the read-only `flags.mk` of a harness that Ridgeline wrote; empty where there is none."""
+    if files is None:
+        return ""
+    paths = (path for path in files.paths(briefing.base_commit) if path.rpartition("/")[2] == "flags.mk")
+    texts_of_paths = (files.text(briefing.base_commit, path) or "" for path in paths if _is_protected(path, briefing))
+    return "\n".join(match[1] for text in texts_of_paths for match in _BUILD_FLAGS.finditer(text))
+
+
+def _is_protected(path: str, briefing: Briefing) -> bool:
+    """Whether the contract's globs keep a path from edits."""
+    return any(fnmatch(path, glob) for glob in briefing.contract.protected)
+
+
 def find_exclusion(excludes: Needs, briefing: Briefing, *, sources: Mapping[str, str]) -> str:
     """Why a catalog lever is pointless on this kernel and machine, or nothing."""
     if excludes.flags and re.search(excludes.flags, _flags(briefing, sources)):
-        return "the compiler flags do it already"
+        return BUILT_IN
     if excludes.pattern and _in_code(excludes.pattern, sources):
         return "the sources have it already"
     if excludes.arch and re.match(excludes.arch, briefing.machine.arch):
@@ -271,11 +290,18 @@ def find_bar(candidate: Candidate, rounds: tuple[RoundClosed, ...]) -> str:
         return ""  # it may well help on top of what was faster
     if not candidate.card.retry or latest.judged.verdict.reason not in UNRESOLVED or len(past) >= MAX_TRIES:
         return f"rolled back in round {latest.round}: {latest.judged.verdict.reason}"
-    if not any(closed.accepted and closed.beside >= latest.beside for closed in rounds):
+    if not any(
+        closed.accepted and closed.beside >= latest.beside and _matters_to(candidate, closed) for closed in rounds
+    ):
         return (
             f"rolled back in round {latest.round}: {latest.judged.verdict.reason}; the best version is still the same"
         )
     return ""
+
+
+def _matters_to(candidate: Candidate, accepted: RoundClosed) -> bool:
+    """Whether a lever meets other code since: to a compiler option, code under another option is the same code."""
+    return candidate.card.category != "compiler" or hypothesis_of(accepted).category != "compiler"
 
 
 def list_tried(briefing: Briefing) -> tuple[RoundClosed, ...]:
@@ -393,7 +419,11 @@ class CatalogPlanner:
         levers: list[Candidate] = []
         drops: list[Drop] = []
         scope, tried = find_scope(briefing, self._files), list_tried(briefing)
+        build = read_build_flags(briefing, self._files)
         for card in of_language(self._cards, briefing):
+            if card.excludes.flags and re.search(card.excludes.flags, build):
+                drops.append(Drop(lever=card.id, why=BUILT_IN))
+                continue
             for item in candidates(card, briefing, scope):
                 if isinstance(item, Drop):
                     drops.append(item)

@@ -25,6 +25,9 @@ _IMPORTED = re.compile(r"^\s*(?:from|import)\s+([\w.]+)", re.MULTILINE)
 _ABOVE = re.compile(r"[ \t]*(?://|/\*|\*|#(?!\s*(?:if|else|elif|endif|define|include|pragma)))")
 """A line of a comment, above the definition that it is about."""
 MOST_COMMENT = 12
+_OPTIONS = re.compile(r"[ \t]*#[ \t]*pragma[ \t]+(?:GCC|clang)[ \t]+(?:push_options|target|optimize|attribute)\b")
+"""A line that says how what follows is compiled."""
+_OPTIONS_END = re.compile(r"[ \t]*#[ \t]*pragma[ \t]+(?:GCC[ \t]+pop_options|clang[ \t]+attribute[ \t]+pop)\b")
 _WORD = re.compile(r"[A-Za-z_]\w*")
 
 
@@ -141,7 +144,7 @@ def read_harness(briefing: Briefing, files: Files) -> list[tuple[str, str]]:
 
 @dataclass(frozen=True)
 class NamedLines:
-    """A definition as lines, counted from 1, with the comment above it."""
+    """A definition as lines, counted from 1, with the comment above it and the compiler's options around it."""
 
     name: str
     start: int
@@ -164,11 +167,18 @@ def _to_lines(places: Iterable[Place], texts: Mapping[str, str]) -> dict[str, tu
         start = bisect_right(line_ends, definition.start) + 1
         end = bisect_right(line_ends, max(definition.start, definition.end - 1)) + 1
         least = max(1, start - MOST_COMMENT)
-        while start > least and _ABOVE.match(lines[place.path][start - 2]):
+        while start > least and _belongs_to_next(lines[place.path][start - 2]):
             start -= 1
+        if end < len(lines[place.path]) and _OPTIONS_END.match(lines[place.path][end]):
+            end += 1
         name = min(definition.names, default="")
         spans.setdefault(place.path, []).append(NamedLines(name, start, end))
     return {path: tuple(items) for path, items in spans.items()}
+
+
+def _belongs_to_next(line: str) -> bool:
+    """Whether a line is about the definition below it: a comment, or an option of the compiler that begins there."""
+    return bool(_ABOVE.match(line) or (_OPTIONS.match(line) and not _OPTIONS_END.match(line)))
 
 
 def list_read_only(briefing: Briefing, files: Files, scope: Scope) -> dict[str, tuple[NamedLines, ...]]:

@@ -232,8 +232,10 @@ CHECKED = {
 """By whether the question brought checks, and whether its answer is JSON."""
 
 
-NOTHING_LEFT = (
-    ' Where nothing is left that is worth a round, answer `{"exhausted": "why"}` instead: the campaign then concludes.'
+NOTHING_LEFT = ' Where nothing is left that is worth a round, answer `{"exhausted": "why"}` instead.'
+RESTART = (
+    " Saying that nothing is left ends the campaign, unless a partial restart is left to it: it then goes on without"
+    " some of its earlier rounds and asks once more, and the same answer again ends it."
 )
 
 
@@ -270,7 +272,8 @@ def _how(number: int, ask: Ask, tries: str) -> str:
         f"Write {kind}, and nothing else, {HAND_IN}. It checks {checked} and refuses at once what cannot be used: that"
         f" costs no try, the request stays open. {tries} It names the next question where nothing has to be measured before"
         f" it ({GOES_ON}). `{number:03d}.request.json` is the same for programs."
-        + (NOTHING_LEFT if " propose" not in ask.purpose else "")  # the form of a proposal says so itself
+        + (NOTHING_LEFT if " propose" not in ask.purpose else "")  # the form of a proposal says how
+        + RESTART
     )
 
 

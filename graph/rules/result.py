@@ -275,7 +275,7 @@ def _list_open_points(
     if lineage and final is not None and history.concluded is not None and history.concluded.final_note:
         points.append(OpenPoint(kind="final test", rounds=(), text=history.concluded.final_note))
     if sources is not None and sources.verdict != "clean":
-        text = f"{sources.verdict}: {describe_gap(sources, history)} (Rule 11)"
+        text = f"{sources.verdict}: {describe_gap(sources, history)}; {RULE_11}"
         points.append(OpenPoint(kind="attribution", rounds=(), text=text))
     together: dict[tuple[str, str], OpenPoint] = {}
     for point in points:
@@ -318,6 +318,7 @@ def _describe_missing(finding: Finding) -> str:
 
 # Rule 11 at the end: how much of the headline reaches a real training step.
 
+RULE_11 = "of a gain, only what the kept rounds account for is expected outside this benchmark (Rule 11)"
 KERNEL: frozenset[Bucket] = frozenset({"K1", "K2", "K3", "K4"})
 ROUNDS_MULTIPLIED = "round gains multiplied (sum of log gains)"
 

@@ -140,6 +140,15 @@ def test_retry_needs_another_accepted_round(reason: str, accepted_after: bool, a
     assert ("gcc-o3" in offered) is again
 
 
+def test_an_option_is_not_tried_again_because_another_option_was_kept() -> None:
+    sources = {"kernel.c": "void f(float *x, int n) {\n    x[0] = n;\n}\n", "kernel.flags": "-O2\n"}
+    level = proposed_first(sources)
+    rounds = [make_round(2, "rolled_back", reason="not_better", gain=0.0, hypothesis=level)]
+    target = level.model_copy(update={"id": "gcc-march-native", "lever": "gcc-march-native"})
+    rounds.append(make_round(3, "accepted", hypothesis=target))
+    assert "gcc-o3" not in {lever.id for lever in CatalogPlanner().order(brief(sources, *rounds))[0]}
+
+
 @pytest.mark.parametrize(
     ("features", "flags", "lever"),
     [

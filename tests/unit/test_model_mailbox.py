@@ -67,6 +67,7 @@ def test_the_page_says_all_that_is_needed(tmp_path):
     assert '"kind": "up | down"' in text
     assert "run `ridgeline answer CAMPAIGN FILE` with this campaign's folder" in text
     assert "one of your two tries" in text
+    assert "unless a partial restart is left" in text
     assert text.count('"kind": "up | down"') == 1
     assert "$defs" not in text, "the schema is for programs: it stands in the JSON file"
     assert str(tmp_path) not in text, "the folder may be copied"

@@ -11,11 +11,13 @@ from ridgeline.agent.planner.catalog import CatalogPlanner
 from ridgeline.agent.planner.context import Context
 from ridgeline.agent.planner.conversation import Wrong
 from ridgeline.agent.planner.edits import apply_answer
-from ridgeline.agent.planner.scope import find_scope
+from ridgeline.agent.planner.scope import find_scope, line_spans
 from ridgeline.graph.contract import Profile
 from ridgeline.graph.values import Artifact
 from ridgeline.knowledge import definitions
 from ridgeline.knowledge.definitions import list_functions, reach, read_definitions
+from ridgeline.knowledge.rewrite import apply
+from ridgeline.knowledge.steps import Insert
 from tests.builders import make_contract, make_profiled, make_round, make_target
 from tests.catalog_briefs import brief
 from tests.long_projects import LINES, TIMED, files
@@ -189,6 +191,41 @@ def test_a_pragma_stands_around_the_timed_function_and_ends_behind_it():
     assert text.count("#pragma GCC optimize") == text.count("pop_options") == 3  # with the two that it calls
     assert f'#pragma GCC push_options\n#pragma GCC optimize("O3")\nvoid {TIMED}(' in text
     assert not text.startswith("#pragma")
+
+
+AVX = '#pragma GCC target("avx2,fma")'
+
+
+@pytest.mark.parametrize(
+    ("text", "body"),
+    [
+        ("int g;\nvoid f(int *x)\n{\tx[0] = 1;\n} /* f */\n\nint h;\n", "void f(int *x)\n{\tx[0] = 1;\n} /* f */"),
+        ("void f(void) { } // f\nint h;", "void f(void) { } // f"),
+        ("/* a */ void f(void) { } /* goes\n on */\nint h;", "/* a */ void f(void) { } /* goes\n on */"),
+        ("int g; void f(void) { } int h;\n", "void f(void) { }"),
+    ],
+)
+def test_a_pragma_begins_and_ends_at_whole_lines_with_their_comments(text, body):
+    changed = apply((Insert(where="top", text=AVX),), {"k.c": text}, flags_file=None, only=frozenset({"f"}))
+    assert f"#pragma GCC push_options\n{AVX}\n{body}\n#pragma GCC pop_options\n" in changed["k.c"]
+    added = {"#pragma GCC push_options", AVX, "#pragma GCC pop_options"}
+    rest = "\n".join(line for line in changed["k.c"].splitlines() if line not in added)
+    assert rest.split() == text.split()
+
+
+def test_the_lines_of_a_function_hold_the_options_around_it():
+    lines = ["int g;", "#pragma GCC pop_options", "#pragma GCC push_options", AVX, "// doc", "void f(void)", "{ }"]
+    text = "\n".join([*lines, "#pragma GCC pop_options", "int h;"])
+    (span,) = line_spans({"k.c": text}, ("f",))["k.c"]
+    assert (span.start, span.end) == (3, 8)
+
+
+@pytest.mark.parametrize(("flags", "there"), [("FLAGS = -Isrc -O3 -DNDEBUG", False), ("FLAGS = -O2", True)])
+def test_the_level_that_a_harness_is_built_with_is_no_lever(flags, there):
+    contract = CONTRACT.model_copy(update={"protected": ("harness/**",)})
+    folder = Folder({**PROJECT, "harness/flags.mk": f"# as -O3\nCOMPILER = cc\n{flags}\n"})
+    now = long_brief().model_copy(update={"contract": contract})
+    assert ("gcc-o3" in {lever.id for lever in CatalogPlanner(files=folder).order(now)[0]}) is there
 
 
 def test_a_lever_of_a_round_that_a_restart_masked_is_not_tried_again():
