@@ -93,6 +93,10 @@ def write(
     if signature is None:
         raise UserError(f"--function: {file} does not define {name}; correct the name or the file")
     settings = _parse_values(values, signature)
+    if named := _name_sizes(shapes) | {name for name, _ in signature.unsized if settings.get(name, "").isdigit()}:
+        calls = [*_find_calls(root, file, name)]
+        signature = read_signature(file.resolve(), text, name, calls=calls, sizes=named) or signature
+    _require_sizes(signature, settings)
     if reference is not None:
         return _write_task(signature, reference, shapes)
     folder = f"ridgeline_{signature.slug}"
@@ -205,6 +209,26 @@ def _fix_sizes(settings: Mapping[str, str], signature: Signature) -> dict[str, i
     return {name: int(value) for name, value in fixed.items()}
 
 
+def _name_sizes(shapes: Sequence[str]) -> set[str]:
+    """The names that `--shape` gives numbers to."""
+    return {part.partition("=")[0].strip() for text in shapes for part in text.split(",")}
+
+
+def _require_sizes(signature: Signature, settings: Mapping[str, str]) -> None:
+    """Raises `UserError` where the places in an array hang on numbers that nobody gave: 1 would time next to nothing."""
+    unsized = [(name, array) for name, array in signature.unsized if name not in settings]
+    if not unsized:
+        return
+    names = ", ".join(name for name, _ in unsized)
+    arrays = ", ".join(dict.fromkeys(array for _, array in unsized))
+    example = ",".join(f"{name}=64" for name in (*signature.sizes, *(name for name, _ in unsized)))
+    raise UserError(
+        f"--function: {signature.name}: not understood: {names}: places in {arrays} are computed with them, and no caller"
+        f" says their numbers; as sizes: --shape {example} (repeatable), or as one number: "
+        + " ".join(f"--value {name}=64" for name, _ in unsized)
+    )
+
+
 def _parse_sizes(text: str, signature: Signature, fixed: Mapping[str, int] = MappingProxyType({})) -> dict[str, int]:
     """`n=64,m=3` as numbers, beside those that are `fixed`. Raises `UserError`."""
     sizes = dict(fixed)
@@ -212,7 +236,9 @@ def _parse_sizes(text: str, signature: Signature, fixed: Mapping[str, int] = Map
         size, _, number = part.partition("=")
         if size.strip() not in signature.sizes or not number.strip().isdigit():
             example = ",".join(f"{size}=64" for size in signature.sizes)
-            raise UserError(f"--shape: {part!r} is no size of {signature.name}; write for example {example}")
+            raise UserError(
+                f"--shape: {part!r} is no size of {signature.name}; write for example {example}, of integer arguments"
+            )
         sizes[size.strip()] = int(number)
     filled = fill_strides(sizes, signature)
     if missing := [size for size in signature.sizes if size not in filled]:
@@ -324,6 +350,9 @@ def _propose(
     tables: Sequence[Sequence[int]] = {1: [(size,) for size in LINEAR], 2: PLANE, 3: VOLUME}.get(
         len(free), [(size,) * len(free) for size in (4, 8, 16) if size ** len(free) <= MOST_ELEMENTS]
     )
+    planes = [array.extents for array in signature.arrays]
+    if len(free) == 4 and {*planes} == {tuple(free[:2]), tuple(free[2:])}:  # two images: other sizes for each of them
+        tables = [(*here, *there) for here, there in zip(PLANE, (*PLANE[1:], PLANE[0]), strict=True)]
     timed = [fill_strides({**dict(zip(free, row, strict=True)), **fixed}, signature) for row in tables]
     small = [
         fill_strides({**dict.fromkeys(free, size), **fixed}, signature)

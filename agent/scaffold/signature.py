@@ -4,7 +4,7 @@ import ast
 import copy
 import doctest
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from pathlib import Path
 from typing import Literal
 
@@ -64,6 +64,8 @@ NO_VARIABLE = frozenset({"const", "constexpr", "typedef", "using"})
 """Words of a declaration at file scope whose name no call can find changed."""
 TAGS = frozenset({"struct", "class", "union", "enum"})
 """Words before the name of a type: alone with it they declare the type."""
+HEIGHTS = {"w": "h", "width": "height", "cols": "rows", "columns": "rows"}
+"""The ends of two names that are the sides of one image: `sw` and `sh`, `src_width` and `src_height`."""
 COMPARES = frozenset({"<", "<=", ">", ">=", "!="})
 NUMBER = re.compile(r"-?[\d.]+(?:[eE][-+]?\d+)?[fFuUlL]*|0[xX]\w+")
 
@@ -140,6 +142,9 @@ class Signature(Value):
     """A `__global__` function, or one that Triton compiles: a call needs a launch."""
     sizes: tuple[str, ...] = ()
     """Every size, those that the harness adds too."""
+    unsized: tuple[tuple[str, str], ...] = ()
+    """Integer arguments that places in an array are computed with, each with that array: sizes by their use, unless a
+    person gives their values."""
     called: tuple[CalledShape, ...] = ()
     """Sizes of calls in the project that are plain numbers there."""
     notes: tuple[str, ...] = ()
@@ -176,21 +181,27 @@ def language_of(file: Path, text: str) -> Language | None:
     return language
 
 
-def read_signature(file: Path, text: str, name: str, *, calls: Sequence[CallSite] = ()) -> Signature | None:
+def read_signature(
+    file: Path, text: str, name: str, *, calls: Sequence[CallSite] = (), sizes: Set[str] = frozenset()
+) -> Signature | None:
     """The function of that name, or `name:line` of several; None where the file does not define it.
+
+    `sizes`: integer arguments of a function in C that are sizes because a person says so.
 
     Raises `UserError` for one that no harness can call.
     """
     language = language_of(file, text)
     if language in ("python", "torch", "triton"):
         return _read_python(file, text, name, language, calls)
-    return None if language is None else _read_c(file, text, name, language, calls)
+    return None if language is None else _read_c(file, text, name, language, calls, sizes)
 
 
 # C, C++, CUDA and HIP.
 
 
-def _read_c(file: Path, text: str, name: str, language: Language, calls: Sequence[CallSite]) -> Signature | None:
+def _read_c(
+    file: Path, text: str, name: str, language: Language, calls: Sequence[CallSite], sizes: Set[str]
+) -> Signature | None:
     named, line = split_line(name)
     bare, _, instance = named.partition("<")
     source = CSource(text)
@@ -214,7 +225,7 @@ def _read_c(file: Path, text: str, name: str, language: Language, calls: Sequenc
     if len(functions) > 1 and line is None:
         notes = (*notes, f"{bare_name} is defined in lines {', '.join(map(str, lines))} of {file.name}; the last is read,"
                  f" another with --function {bare_name}:{lines[0]}")  # fmt: skip
-    return _CReading(source, function, types, calls).signature(
+    return _CReading(source, function, types, calls, sizes).signature(
         name=spelled, file=file, language=language, before=before, notes=notes
     )
 
@@ -288,9 +299,14 @@ class _CReading:
     """One function's parameters with what its body says of them."""
 
     def __init__(
-        self, source: CSource, function: CFunction, types: Mapping[str, str], calls: Sequence[CallSite]
+        self,
+        source: CSource,
+        function: CFunction,
+        types: Mapping[str, str],
+        calls: Sequence[CallSite],
+        named_sizes: Set[str],
     ) -> None:
-        self.source, self.function, self.types = source, function, types
+        self.source, self.function, self.types, self.named_sizes = source, function, types, named_sizes
         self.body = [token.text for token in source.tokens[function.begin : function.end]]
         self.words = [self._split(part) for part in self._parts()]
         self.names = [name for _, name in self.words]
@@ -339,6 +355,7 @@ class _CReading:
             else parameter
             for parameter in parameters
         ]
+        shaped = _with_heights(shaped, sizes)
         result = " ".join(self._spell(word) for word in before if word not in QUALIFIERS - {"const"} and _is_type(word))
         kernel = "__global__" in before
         gaps = [f"{parameter.name}: {parameter.why}" for parameter in shaped if parameter.why]
@@ -356,6 +373,7 @@ class _CReading:
             static="static" in before or "local" in before,
             kernel=kernel,
             sizes=tuple(sizes),
+            unsized=tuple(self._find_unsized(parameters)),
             called=tuple(self._called_shapes(parameters)),
             notes=notes,
             gaps=tuple(gaps),
@@ -442,7 +460,8 @@ class _CReading:
         spelled = re.sub(r"\bconst\b", "", parameter.type).strip()
         for field in fields:
             of_field = f"__typeof__((({spelled})0)->{field})"
-            role: Role = "size" if SIZE_NAME.fullmatch(field) else "scalar"
+            is_size = SIZE_NAME.fullmatch(field) or f"{parameter.name}_{field}" in self.named_sizes
+            role: Role = "size" if is_size else "scalar"
             yield Parameter(name=f"{parameter.name}_{field}", type=of_field, element=of_field, role=role, member=field,
                             member_of=parameter.name)  # fmt: skip
 
@@ -530,8 +549,8 @@ class _CReading:
         return value if NUMBER.fullmatch(value) or value in ("true", "false") else ""
 
     def _is_size(self, name: str) -> bool:
-        """By its name, or because the body compares something with it, or counts it down."""
-        if SIZE_NAME.fullmatch(name):
+        """By its name, or because the body compares something with it, counts it down, or clamps places to it."""
+        if SIZE_NAME.fullmatch(name) or name in self.named_sizes:
             return True
         if any(word == name and after in CHANGES for word, after in zip(self.body, self.body[1:], strict=False)):
             return False
@@ -539,7 +558,11 @@ class _CReading:
         bounds = any(
             name in (a, b) and sign in COMPARES and _is_variable(b if a == name else a) for a, sign, b in triples
         )
-        return bounds or any(name in pair and "--" in pair for pair in zip(self.body, self.body[1:], strict=False))
+        return (
+            bounds
+            or name in _find_clamps(self.body)
+            or any(name in pair and "--" in pair for pair in zip(self.body, self.body[1:], strict=False))
+        )
 
     def _only_written(self, name: str) -> bool:
         """Whether every use is an element that a plain `=` sets."""
@@ -568,7 +591,11 @@ class _CReading:
 
     def _subscripts(self, name: str) -> set[str]:
         """Names in the subscripts of an array and of pointers made of it."""
-        names: set[str] = set()
+        return {word for part in self._subscript_parts(name) for word in part}
+
+    def _subscript_parts(self, name: str) -> list[list[str]]:
+        """The words of each subscript of an array and of pointers made of it."""
+        parts: list[list[str]] = []
         aliases = {name}
         for _ in range(2):
             for at, word in enumerate(self.body):
@@ -576,12 +603,45 @@ class _CReading:
                     end = next((i for i in range(at, len(self.body)) if self.body[i] in (";", ",")), len(self.body))
                     if aliases & set(self.body[at + 1 : end]):
                         aliases.add(self.body[at - 1])
-                        names |= set(self.body[at + 1 : end])
+                        parts.append(self.body[at + 1 : end])
         for at, word in enumerate(self.body):
             if word in aliases and self.body[at + 1 : at + 2] in (["["], ["+"]):
                 end = _close(self.body, at + 1) if self.body[at + 1] == "[" else at + 8
-                names |= set(self.body[at + 1 : end])
-        return names
+                parts.append(self.body[at + 1 : end])
+        return parts
+
+    def _find_unsized(self, parameters: Sequence[Parameter]) -> Iterator[tuple[str, str]]:
+        """Integer arguments of unknown value that coordinates of an array are scaled with, each with the first such array."""
+        unknown = [
+            item.name
+            for item in parameters
+            if item.role == "scalar" and item.kind[:1] in ("I", "U") and item.literal is None and not item.member
+            if not re.fullmatch(r"inc\w?", item.name)  # a step of BLAS is one unless somebody says otherwise
+        ]
+        arrays = (
+            {array.name: self._coordinates(array.name) for array in parameters if array.is_array} if unknown else {}
+        )
+        for name in unknown:
+            if array := next((array for array, parts in arrays.items() if _is_scaled(name, parts)), ""):
+                yield name, array
+
+    def _coordinates(self, array: str, depth: int = 4) -> list[list[str]]:
+        """The words of its subscripts, and of what the names in them were computed of."""
+        parts, followed = self._subscript_parts(array), {array}
+        newest = parts
+        for _ in range(depth):
+            names = {word for part in newest for word in part if re.fullmatch(r"[A-Za-z_]\w*", word)} - followed
+            followed |= names
+            newest = [
+                self.body[at + 2 : self._statement_end(at)]
+                for at, word in enumerate(self.body[:-1])
+                if word in names and self.body[at + 1] == "="
+            ]
+            parts = [*parts, *newest]
+        return parts
+
+    def _statement_end(self, at: int) -> int:
+        return next((i for i in range(at, len(self.body)) if self.body[i] == ";"), len(self.body))
 
     def _reach(self, name: str, sizes: Sequence[str], depth: int = 2) -> set[str]:
         """Sizes that a name stands for: itself, or what it is compared with or made of."""
@@ -591,9 +651,18 @@ class _CReading:
         for at, word in enumerate(self.body[:-1]):
             if word == name and self.body[at + 1] in (COMPARES | {"="}):
                 end = next((i for i in range(at, len(self.body)) if self.body[i] in (";", ")", "&&", "||")), at)
-                inner = set(self.body[at + 2 : end])
+                if self.body[at + 1] == "=":
+                    clamps = _find_clamps(self.body[at + 2 : self._statement_end(at)]) & set(sizes)
+                    if clamps:  # whatever it is computed of, it stays below these
+                        reached |= clamps
+                        continue
+                whole = self.body[at + 2 : end]
+                inner = set(_without_divisors(whole))
                 reached |= inner & set(sizes)
-                if depth and self.body[at + 1] == "=":
+                is_ratio = bool(
+                    inner & set(sizes) and (set(whole) - inner) & set(sizes)
+                )  # `y * sh / dh` stays below sh
+                if depth and self.body[at + 1] == "=" and not is_ratio:
                     names = {word_ for word_ in inner - {name} if re.fullmatch(r"[A-Za-z_]\w*", word_)}
                     reached |= {size for word_ in names for size in self._reach(word_, sizes, depth - 1)}
         return reached
@@ -617,6 +686,62 @@ class _CReading:
             if self.source.text(end) == ";" and is_variable:
                 names.append(token.text)
         return sorted(set(names))
+
+
+def _find_clamps(words: Sequence[str]) -> set[str]:
+    """Names whose `name - 1` is an argument of a call, as in `clamp(x, 0, width - 1)`: the last place of a row."""
+    clamps: set[str] = set()
+    for at in range(1, len(words) - 3):
+        is_last = words[at + 1 : at + 3] == ["-", "1"] and re.fullmatch(r"[A-Za-z_]\w*", words[at])
+        starts = words[at - 1] == "," or (words[at - 1] == "(" and re.fullmatch(r"[A-Za-z_]\w*", words[at - 2]))
+        is_whole = (words[at - 1] == "," and words[at + 3] == ")") or (starts and words[at + 3] == ",")
+        if is_last and is_whole and words[at - 2] not in ("if", "while", "for", "return"):
+            clamps.add(words[at])
+    return clamps
+
+
+def _without_divisors(words: Sequence[str]) -> list[str]:
+    """The words without the names that are divided by: a place grows with what stands above the line only."""
+    plain: list[str] = []
+    for word in words:
+        behind = next((earlier for earlier in reversed(plain) if earlier not in ("(", "float", "double")), "")
+        if behind != "/" or word in ("(", "float", "double"):
+            plain.append(word)
+        else:
+            plain.append("1")
+    return plain
+
+
+def _is_scaled(name: str, parts: Sequence[Sequence[str]]) -> bool:
+    """Whether coordinates are multiplied with it, or it is divided by something, as in a ratio of two widths."""
+    for part in parts:
+        plain = " ".join(part)
+        plain = re.sub(r"\( (?:const )?(?:unsigned |signed )?(?:\w*_t|int|long|float|double|unsigned) \) ", "", plain)
+        word = re.escape(name)
+        if re.search(
+            rf"(?:\b[A-Za-z_]\w*|\)) \* {word}\b|\b{word} \* (?:[A-Za-z_]|\()|\b{word} / (?:[A-Za-z_]|\()", plain
+        ):
+            return True
+    return False
+
+
+def _with_heights(parameters: Sequence[Parameter], sizes: Sequence[str]) -> list[Parameter]:
+    """Arrays of images also get the height beside their width, where nothing else says what it is the height of."""
+    reached = {extent for parameter in parameters for extent in parameter.extents}
+    heights = {
+        name: name[: -len(across)] + down
+        for name in sizes
+        for across, down in HEIGHTS.items()
+        if name.endswith(across) and name[: -len(across)] + down in set(sizes) - reached
+    }
+    return [
+        parameter.model_copy(
+            update={"extents": (*parameter.extents, *(heights[name] for name in parameter.extents if name in heights))}
+        )
+        if parameter.is_array and heights
+        else parameter
+        for parameter in parameters
+    ]
 
 
 def _number_of(text: str, constants: Mapping[str, str]) -> int | None:

@@ -439,6 +439,32 @@ int inverse(const int *x, int *y, int n) {
     assert not {"n1", "n7", "n33", "n63"} & {*labels(root)}
 
 
+def test_an_image_whose_sizes_are_seen_nowhere_is_refused_until_a_person_gives_them(cli, make_repository):
+    text = """void nearest(const unsigned *src, int sw, int sh, unsigned *dst, int dw, int dh) {
+    for (int y = 0; y < dh; y++)
+        for (int x = 0; x < dw; x++) { int sx = x * sw / dw; int sy = y * sh / dh; dst[y * dw + x] = src[sy * sw + sx]; }
+}
+"""
+    root = make_repository({"nearest.c": text})
+    refused = cli("init", root, "--function", "nearest")
+    assert refused.code == 2
+    assert "not understood: sw, sh: places in src are computed with them" in refused.complaint
+    assert (
+        "--shape dw=64,dh=64,sw=64,sh=64 (repeatable), or as one number: --value sw=64 --value sh=64"
+        in refused.complaint
+    )
+    assert not (root / "ridgeline_nearest").exists()
+    done = cli("init", root, "--function", "nearest", "--value", "sw=32", "--value", "sh=24", "--shape", "dw=48,dh=40")
+    assert done.code == 0, done.err
+    assert "timed: sw32_sh24_dw48_dh40;" in done.out
+    assert "beyond its arrays" not in done.out
+    assert "arrays are" not in done.out
+    assert (
+        "elements_src(const int64_t *sizes) { return SIZE_sw * SIZE_sh; }"
+        in (root / "ridgeline_nearest" / "problem.h").read_text()
+    )
+
+
 def test_of_shapes_that_are_all_slow_the_least_slow_one_is_timed(cli, make_repository):
     text = """#include <unistd.h>
 void nap(int *y, int n) {

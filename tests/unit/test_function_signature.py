@@ -45,6 +45,34 @@ def test_arrays_have_the_sizes_that_their_subscripts_reach():
     assert signature.gaps == ()
 
 
+NEAREST = """
+void nearest(const unsigned *src, int sw, int sh, unsigned *dst, int dw, int dh) {
+    for (int y = 0; y < dh; y++)
+        for (int x = 0; x < dw; x++) {
+            int sy = y * sh / dh, sx = (int)((float)x * (float)sw / (float)dw);
+            dst[y * dw + x] = src[%s];
+        }
+}
+"""
+
+
+def test_sizes_behind_computed_places_are_seen_or_named():
+    of_src = {"src": ("sw", "sh"), "dst": ("dw", "dh")}
+    clamped = read(NEAREST % "min(sy, sh - 1) * sw + clamp(sx, 0, sw - 1)", "nearest")
+    assert (clamped.sizes, clamped.unsized) == (("sw", "sh", "dw", "dh"), ())
+    assert {array.name: array.extents for array in clamped.arrays} == of_src
+    text = (NEAREST % "sy * sw + sx").replace(", sx =", "; int sx =")
+    plain = read(text, "nearest")
+    assert (plain.sizes, plain.unsized) == (("dw", "dh"), (("sw", "src"), ("sh", "src")))
+    sized = read_signature(Path("/project/source.c"), text, "nearest", sizes={"sw", "sh"})
+    assert sized is not None
+    assert {array.name: array.extents for array in sized.arrays} == of_src
+    offset = read(
+        "void f(const int *x, int *y, int n, int from) { for (int i = 0; i < n; i++) y[i] = x[i + from]; }", "f"
+    )
+    assert offset.unsized == (), "what is only added makes no row longer"
+
+
 def test_rows_are_followed_through_a_pointer():
     text = """void rows(const float *x, float *y, int rows, int cols) {
         for (int r = 0; r < rows; r++) {
