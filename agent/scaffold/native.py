@@ -255,7 +255,7 @@ def _elements_of(array: Parameter, plan: Plan, sizes: str) -> str:
         for extent in array.extents
     ]
     product = " * ".join(factors) or "1"
-    return product + (f" * {plan.slack}" if plan.slack > 1 and array.name != "result" else "")
+    return product + (f" * {plan.slack}" if plan.slack > 1 and array.extents != ("1",) else "")
 
 
 def _kind(array: Parameter) -> str:
@@ -283,6 +283,7 @@ def _fewest_elements(plan: Plan) -> int:
         for shape in plan.shapes
         if shape.timed
         for array in plan.signature.arrays
+        if array.extents != ("1",)  # no place in it is asked for
     ]
     return max(1, min(counts, default=1))
 

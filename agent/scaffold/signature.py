@@ -66,6 +66,8 @@ TAGS = frozenset({"struct", "class", "union", "enum"})
 """Words before the name of a type: alone with it they declare the type."""
 HEIGHTS = {"w": "h", "width": "height", "cols": "rows", "columns": "rows"}
 """The ends of two names that are the sides of one image: `sw` and `sh`, `src_width` and `src_height`."""
+MOST_PASSED = 4
+"""Calls within the file that a pointer is followed through."""
 COMPARES = frozenset({"<", "<=", ">", ">=", "!="})
 NUMBER = re.compile(r"-?[\d.]+(?:[eE][-+]?\d+)?[fFuUlL]*|0[xX]\w+")
 
@@ -356,6 +358,7 @@ class _CReading:
             for parameter in parameters
         ]
         shaped = _with_heights(shaped, sizes)
+        notes = (*notes, *self._say_lengths(parameters, shaped, sizes))
         result = " ".join(self._spell(word) for word in before if word not in QUALIFIERS - {"const"} and _is_type(word))
         kernel = "__global__" in before
         gaps = [f"{parameter.name}: {parameter.why}" for parameter in shaped if parameter.why]
@@ -446,6 +449,8 @@ class _CReading:
         pointer = re.sub(r"\s*\[.*", " *", spelled) if "[" in words else spelled
         pointer = re.sub(r"\b(?:restrict|__restrict__|__restrict)\b", "", pointer).strip()
         is_text = "char" in words and "unsigned" not in words and not self._integers()
+        if kind and not fixed and not is_text and _is_one_value(self.source, self.function, name):
+            fixed = ("1",)
         is_index = kind[:1] in ("I", "U") and ("[", name) in {*zip(self.body, self.body[1:], strict=False)}
         return Parameter(name=name, type=pointer, kind=kind, element=element, role=role, extents=fixed, text=is_text,
                          is_index=is_index)  # fmt: skip
@@ -588,6 +593,22 @@ class _CReading:
         reached = [size for size in sizes if size in used]
         plain = [size for size in sizes if not STRIDE.fullmatch(size) and size not in ("radius", "ksize", "order")]
         return tuple(reached or plain or sizes)
+
+    def _say_lengths(
+        self, parameters: Sequence[Parameter], shaped: Sequence[Parameter], sizes: Sequence[str]
+    ) -> Iterator[str]:
+        """A line with the lengths of arrays that no subscript says."""
+        guessed = [
+            f"{after.name} {' * '.join(after.extents)}"
+            for before, after in zip(parameters, shaped, strict=True)
+            if after.is_array and not before.extents and sizes != ["n"]
+            if not any(self._reach(name, sizes) for name in self._subscripts(after.name))
+        ]
+        if guessed:
+            yield f"lengths guessed, no subscript says them: {', '.join(guessed)}; others: elements_ in problem.h"
+        ones = [array.name for array in shaped if array.extents == ("1",) and not array.by_value]
+        if ones:
+            yield f"taken for a pointer to one, as only *{ones[0]} is used: {', '.join(ones)}; others: elements_ in problem.h"
 
     def _subscripts(self, name: str) -> set[str]:
         """Names in the subscripts of an array and of pointers made of it."""
@@ -742,6 +763,30 @@ def _with_heights(parameters: Sequence[Parameter], sizes: Sequence[str]) -> list
         else parameter
         for parameter in parameters
     ]
+
+
+def _is_one_value(source: CSource, function: CFunction, name: str, depth: int = MOST_PASSED) -> bool:
+    """Whether `name` is used as `*name` alone, here and in the functions of the file that it is passed to."""
+    begin, end = function.begin, function.end
+    places = source.within(name, begin, end)
+    passed: dict[int, bool] = {}
+    for call in source.calls if depth else ():
+        if not begin <= call.at < end or call.name == function.name:
+            continue
+        words = [token.text for token in source.arguments(call)]
+        arguments = split_arguments(" ".join(words))
+        if name not in arguments:
+            continue
+        homes = [other for other in source.functions if other.name == call.name and len(other.parts) == len(arguments)]
+        behind = [part[-1] for other in homes[-1:] for part, argument in zip(other.parts, arguments, strict=True)
+                  if argument == name]  # fmt: skip
+        is_one = bool(behind) and all(_is_one_value(source, homes[-1], other, depth - 1) for other in behind)
+        passed |= {at: is_one for at in source.within(name, call.at, call.end) if source.text(at - 1) in ("(", ",")
+                   and source.text(at + 1) in (")", ",")}  # fmt: skip
+    return bool(places) and all(
+        passed.get(at, source.text(at - 1) == "*" and source.text(at + 1) not in ("[", "++", "--", "->", "."))
+        for at in places
+    )
 
 
 def _number_of(text: str, constants: Mapping[str, str]) -> int | None:

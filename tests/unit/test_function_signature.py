@@ -146,6 +146,33 @@ def test_a_constant_of_an_enum_and_a_type_are_no_globals():
     assert read(text, "tag", "tag.cpp").gaps == ()
 
 
+def test_a_pointer_that_is_only_followed_is_to_one_value_and_guessed_lengths_are_named():
+    text = """
+    static int count_into(unsigned *table, unsigned *most, const unsigned char *p, int size) {
+        while (size--) table[*p++]++;
+        *most = *most < 255 ? *most : 255;
+        return 0;
+    }
+    int count(unsigned *table, unsigned *most, const unsigned char *p, int size, int bins) {
+        if (*most > bins) return 1;
+        return count_into(table, most, p, size);
+    }"""
+    signature = read(text, "count")
+    assert {array.name: array.extents for array in signature.arrays} == {
+        "table": ("size", "bins"),
+        "most": ("1",),
+        "p": ("size", "bins"),
+    }
+    assert signature.notes == (
+        "lengths guessed, no subscript says them: table size * bins, p size * bins; others: elements_ in problem.h",
+        "taken for a pointer to one, as only *most is used: most; others: elements_ in problem.h",
+    )
+    moved = read(text.replace("*most = *most", "*most++ = *most"), "count")
+    assert moved.arrays[1].extents == ("size", "bins"), "the function it is passed to goes on behind it"
+    unknown = read(text.replace("return count_into", "return elsewhere"), "count")
+    assert unknown.arrays[1].extents == ("size", "bins"), "what another file does with it is not known"
+
+
 def test_a_template_in_a_namespace_is_called_by_its_whole_name():
     text = """namespace img { template <typename T, int R = 2>
     void box(const T* src, T* dst, std::size_t n) { for (std::size_t i = 0; i < n; i++) dst[i] = src[i]; } }"""
