@@ -59,6 +59,8 @@ class Room:
     checker: ContractChecker
     timer: ContractTimer
     base: str
+    pairs_shown: list[str]
+    """What the timer told of pairs that began."""
 
     def candidate(self, files: Mapping[str, str]) -> str:
         """A commit with these edits on top of the base."""
@@ -80,6 +82,7 @@ def open_room(repository: Path, campaign: Path, contract: Contract, judge: Judge
     trees = Trees(workspace)
     commands = Commands(contract=contract, trees=trees, judge=judge or judge_of(contract))
     builder = ContractBuilder(commands)
+    pairs_shown: list[str] = []
     return Room(
         workspace=workspace,
         trees=trees,
@@ -87,6 +90,9 @@ def open_room(repository: Path, campaign: Path, contract: Contract, judge: Judge
         commands=commands,
         builder=builder,
         checker=ContractChecker(commands, builder),
-        timer=ContractTimer(commands, builder, artifacts=artifacts, device=StillDevice(), wait_s=120),
+        timer=ContractTimer(
+            commands, builder, artifacts=artifacts, device=StillDevice(), wait_s=120, show_pair=pairs_shown.append
+        ),
         base=base.commit,
+        pairs_shown=pairs_shown,
     )

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol
 from pydantic import Field
 
 from ridgeline.agent.campaign.approvals import find_open_page, question_of
-from ridgeline.agent.campaign.folders import link
+from ridgeline.agent.campaign.folders import link, read_status
 from ridgeline.agent.campaign.notify import find_hook
 from ridgeline.agent.console import defuse, note
 from ridgeline.graph.errors import DiskFull
@@ -227,6 +227,16 @@ class StatusView:
         view = {"status": status, **self._now, "pid": os.getpid(), "updated": time.time(), "problem": problem}
         overwrite(self._folder / "status.json", json.dumps(view).encode())
         WorkClock(self._folder).touch()
+
+
+def show_pair(folder: Path, text: str) -> None:
+    """Add to `status.json` which pair is being timed; gone with the next phase. Silent where no campaign is shown."""
+    now = read_status(folder)
+    if now.get("pid") == os.getpid():
+        with contextlib.suppress(DiskFull):
+            since = datetime.now(UTC).isoformat(timespec="seconds")
+            view = {**now, "pair": f"{text}, since {since}", "updated": time.time()}
+            overwrite(folder / "status.json", json.dumps(view).encode())
 
 
 class NoView(StatusView):

@@ -80,7 +80,7 @@ def status_of(campaign: Path) -> CampaignStatus:
         dir=str(campaign),
         status="decided" if answered else state,
         phase=str(written.get("phase", "")),
-        detail=str(written.get("detail", "")) + _describe_deep_step(campaign, written),
+        detail=str(written.get("detail", "")) + _describe_deep_step(campaign, written) + _describe_pair(written, state),
         round=int(written.get("round") or (rounds[-1].round if rounds else 0)),
         accepted=sum(closed.accepted for closed in rounds),
         rolled_back=sum(not closed.accepted for closed in rounds),
@@ -107,6 +107,13 @@ def _describe_deep_step(campaign: Path, written: dict[str, object]) -> str:
         return ""
     steps = read_steps(folder_of(campaign, int(str(written.get("round") or 0))))
     return f" (step {len(steps)}, {steps[-1].tool}: {steps[-1].outcome})" if steps else " (no step yet)"
+
+
+def _describe_pair(written: dict[str, object], state: Status) -> str:
+    """Which pair of a comparison is being timed, and since when; empty where none is."""
+    if state != "running" or not written.get("pair"):
+        return ""
+    return f" ({written['pair']})"
 
 
 def _moment(written: object) -> str:

@@ -9,11 +9,13 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ridgeline.agent.campaign.approvals import ApprovalFiles
 from ridgeline.agent.campaign.device_host import REMOTE, DeviceHost, find_hosts
+from ridgeline.agent.campaign.progress import show_pair
 from ridgeline.agent.campaign.side_by_side import Lane, LocalLanes, SideBySide, prepare_port
 from ridgeline.agent.campaign.tape import Tape, tape_port
 from ridgeline.agent.console import note
@@ -183,7 +185,8 @@ def connect_devices(
     )
     builder = ContractBuilder(commands)
     device = LocalDevice(contract, wait_s=limits.gpu_max_wait_s, root=place.repository / place.contract_dir, gate=gate)
-    timer = _timer(commands, builder, artifacts=artifacts, device=device, limits=limits)
+    show = partial(show_pair, place.campaign_dir)
+    timer = _timer(commands, builder, artifacts=artifacts, device=device, limits=limits, show=show)
 
     def check_disk(port: Port) -> Port:
         return DiskChecked(port, commands, folder)  # type: ignore[return-value]
@@ -236,7 +239,13 @@ def _patience(limits: Limits) -> HangWatchdog:
 
 
 def _timer(
-    commands: Commands, builder: ContractBuilder, *, artifacts: ArtifactStore, device: LocalDevice, limits: Limits
+    commands: Commands,
+    builder: ContractBuilder,
+    *,
+    artifacts: ArtifactStore,
+    device: LocalDevice,
+    limits: Limits,
+    show: Callable[[str], None],
 ) -> ContractTimer:
     """The timer on the contract's own commands."""
     return ContractTimer(
@@ -246,6 +255,7 @@ def _timer(
         device=device,
         wait_s=limits.gpu_max_wait_s,
         bearing=BusyMachineRule(dropped_limit=limits.dropped_blocks_limit, quiet_s=quiet_s(os.environ)),
+        show_pair=show,
     )
 
 

@@ -290,10 +290,18 @@ class Commands:
 
     def serve_job(self, arguments: AboutJob) -> JsonObject:
         """How a command stands that was still running, and its result once it has ended."""
+        from ridgeline.agent.campaign.folders import is_campaign
+        from ridgeline.agent.campaign.status import status_of
+
         job = self._jobs.find(arguments.job)
         if arguments.end:
             job.end()
-        return job.describe(arguments.offset)
+        about = job.describe(arguments.offset)
+        folder = Path(str(about.get("dir", "")))
+        if about["state"] != "running" or not is_campaign(folder):
+            return about
+        now = status_of(folder).model_dump(mode="json", include={"phase", "round", "detail", "updated"})
+        return {**about, "now": now}
 
     def _contract(self, name: str) -> Path:
         """A contract in an allowed folder, or its folder. Raises UserError where that has none."""

@@ -235,12 +235,16 @@ class ContractTimer:
         wait_s: float = 3600,
         calibrations: Calibrations | None = None,
         bearing: BusyMachineRule = BEARING,
+        show_pair: Callable[[str], None] = lambda _: None,
     ) -> None:
         """`wait_s`: how long to wait for a busy device before `DeviceBusy`, in seconds.
 
         `calibrations`: what this machine measured before; default: the user's own cache.
+
+        `show_pair`: told which pair begins, `pair 3 of 15`; nothing depends on it.
         """
         self._commands = commands
+        self._show_pair = show_pair
         self._builder = builder
         self._artifacts = artifacts
         self._device = device
@@ -436,6 +440,7 @@ class ContractTimer:
         interleaver = self._interleaver()
         timed_pairs: list[TimedPair] = []
         for number in numbers:
+            self._show_pair(f"pair {len(timed_pairs) + 1} of {len(numbers)}")
             result = interleaver.time(question, number)
             if isinstance(result, BenchmarkFailed):
                 return result

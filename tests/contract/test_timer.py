@@ -187,6 +187,7 @@ def test_paired_ratios_favour_the_faster_candidate_whichever_side_it_was(room):
     here = room(files={"paired.sh": PAIRED}, paired_command=PAIRED_COMMAND)
     faster = here.candidate({"kernel.time": "80\n"})
     result = pairs(here, faster, shapes=("small", "large"), count=6)
+    assert here.pairs_shown == [f"pair {number} of 6" for number in range(1, 7)]
     assert isinstance(result, Comparison)
     assert [shape.label for shape in result.shapes] == ["small", "large"]
     for shape in result.shapes:

@@ -10,6 +10,7 @@ import pytest
 pytest.importorskip("mcp")
 
 from ridgeline.agent.campaign.approvals import ApprovalFiles
+from ridgeline.agent.campaign.progress import show_pair
 from ridgeline.agent.errors import UserError
 from ridgeline.agent.mcp import desk
 from ridgeline.agent.mcp.desk import Desk, Roots
@@ -341,6 +342,23 @@ def test_a_function_of_a_repository_outside_is_refused(call, root, git):
     root.mkdir()
     (root / "twice.c").write_text("void twice(int *x, int n) { x[n - 1] = 0; }\n")
     assert "path: its repository is not in the allowed folders" in call("init", path="twice.c", function="twice")
+
+
+def test_which_pair_is_measured_stands_in_status_and_job(root, campaign):
+    roots, silent = Roots([root]), Jobs((sys.executable, "-IS", "-c", "import time; time.sleep(600)"), wait_s=0.0)
+    now = {"status": "running", "phase": "measure", "round": 4, "detail": "unroll", "pid": os.getpid(), "updated": 1.0}
+    (campaign / "status.json").write_text(json.dumps(now))
+    show_pair(campaign, "pair 3 of 15")
+    tools = offers(Desk(roots), Commands(roots, silent), read_only=False)
+    detail = outcome(tools, "status", {"campaign": NAME}).structured_content["detail"]
+    assert detail.startswith("unroll (pair 3 of 15, since 20")
+    job = silent.start(["run"], cwd=root, about={"dir": str(campaign)})["job"]
+    said = outcome(tools, "job", {"job": job}).structured_content
+    assert (said["now"]["phase"], said["now"]["round"], said["now"]["detail"]) == ("measure", 4, detail)
+    silent.close()
+    (campaign / "status.json").write_text(json.dumps({**now, "pid": os.getppid()}))
+    show_pair(campaign, "pair 4 of 15")
+    assert "pair" not in json.loads((campaign / "status.json").read_text()), "of another process: left as it is"
 
 
 def wait_for(call, said):
