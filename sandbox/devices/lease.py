@@ -40,6 +40,12 @@ def telling(say: Callable[[str], None]) -> Iterator[None]:
         _say.remove(say)
 
 
+def tell(text: str) -> None:
+    """One line to whoever is told of waits."""
+    for say in _say:
+        say(text)
+
+
 @contextlib.contextmanager
 def lease(device: str, *, wait_s: float, folder: Path | None = None) -> Iterator[None]:
     """Hold the device for the `with` block. Not re-entrant; released by the kernel when the holder dies.
@@ -107,11 +113,10 @@ def _wait_for_lock(handle: int, device: str, wait_s: float) -> bool:
         stopping.check()
         if waited_s > LONG_S and time.monotonic() - _told_s.get(device, -TOLD_S) >= TOLD_S:
             _told_s[device] = time.monotonic()
-            for say in _say:
-                say(
-                    f"waiting for the {device}: {_describe_holder(handle)} has it;"
-                    f" {waited_s:.0f} s so far, at most {wait_s / 60:g} min"
-                )
+            tell(
+                f"waiting for the {device}: {_describe_holder(handle)} has it;"
+                f" {waited_s:.0f} s so far, at most {wait_s / 60:g} min"
+            )
         time.sleep(STEP_S)
     return True
 

@@ -16,6 +16,7 @@ from types import TracebackType
 from typing import Self
 
 from ridgeline.graph.values import Value
+from ridgeline.sandbox.devices.lease import tell
 from ridgeline.sandbox.devices.tools import Look, Smi, smi_of
 from ridgeline.sandbox.devices.values import Conditions, Kind, Load
 from ridgeline.sandbox.isolation import stopping
@@ -379,6 +380,8 @@ LOOK_S = 1.0
 """One look: 100 of the kernel's steps."""
 LOOKS = 3
 """In a row that must find it at rest: work that comes and goes would come again."""
+SAID_S = 60.0
+"""Between two lines to whoever waits; what is waited for in short pieces adds up."""
 TOTAL_S = 180.0
 """Longest of all waits of one comparison together: a machine that is never quiet must not stop a campaign."""
 
@@ -395,11 +398,14 @@ class Quiet:
         total_s: float = TOTAL_S,
         look: CoreLook | None = None,
         sleep: Callable[[float], None] = stopping.sleep,
+        say: Callable[[str], None] = tell,
     ) -> None:
         """`core` None watches all usable cores. `total_s` 0 never waits."""
         cores: Collection[int] = usable() if core is None else (core,)
         self._cores = len(cores)
-        self._left_s = total_s
+        self._total_s = self._left_s = total_s
+        self._say = say
+        self._said_s = -SAID_S
         self._look = look or (lambda: ticks(cores))
         self._sleep = sleep
 
@@ -417,7 +423,19 @@ class Quiet:
             rest_looks = rest_looks + 1 if busy_s <= RESTED * LOOK_S * self._cores else 0
             if rest_looks == LOOKS:
                 return True
+            self._say_wait(busy_s / (LOOK_S * self._cores))
         return False
+
+    def _say_wait(self, busy: float) -> None:
+        """A line each minute of waiting. `busy`: share of the cores that others used in the last look."""
+        waited_s = self._total_s - self._left_s
+        if busy > RESTED and waited_s - self._said_s >= SAID_S:
+            self._said_s = waited_s
+            self._say(
+                f"blocks of a measurement were left out because the machine was busy: waiting for the timed core to rest,"
+                f" {busy:.0%} of it is in use by other processes; {waited_s:.0f} s so far in this comparison, at most"
+                f" {self._total_s:.0f} s"
+            )
 
 
 # Who keeps the machine busy, for people.

@@ -53,6 +53,13 @@ def test_patience_is_of_all_waits_together():
     assert core.slept_s == 7
 
 
+def test_a_line_each_minute_says_what_is_waited_for_and_how_long():
+    core, lines = Core(0.5), []
+    assert not Quiet(0, total_s=150, look=core.look, sleep=core.sleep, say=lines.append).wait()
+    assert [line.partition("; ")[2].split(" so far")[0] for line in lines] == ["1 s", "61 s", "121 s"]
+    assert "machine was busy: waiting for the timed core to rest, 50% of it is in use" in lines[0]
+
+
 def test_without_counters_nobody_waits_for_what_cannot_be_seen():
     core = Core(0.0)
     assert not Quiet(0, look=lambda: None, sleep=core.sleep).wait()
