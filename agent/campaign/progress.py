@@ -38,7 +38,7 @@ from ridgeline.graph.rules.history import fold_ledger, steer_opened
 from ridgeline.graph.rules.result import Result, compute_result
 from ridgeline.graph.standing import History
 from ridgeline.graph.state import State, writes_first_kernel
-from ridgeline.graph.trial import Drafted, find, find_proposal
+from ridgeline.graph.trial import Drafted, Judged, find, find_proposal
 from ridgeline.graph.values import Cost, Value
 from ridgeline.sandbox.store.campaign_folder import WorkClock
 from ridgeline.sandbox.store.durable import overwrite
@@ -163,6 +163,8 @@ class StatusView:
         self._progress = progress
         self._hook = find_hook(campaign_dir)
         self._line_count = 0
+        self.measured = ""
+        """The verdict of the open round, once it has one; its line in the ledger is yet to come."""
         self._now: dict[str, Any] = {"phase": "start", "round": 0, "detail": ""}
         self._tell()  # a resumed campaign first says what has been, and notifies nobody of it
         self._lines_at_start = self._line_count
@@ -170,6 +172,8 @@ class StatusView:
     def enter_node(self, node: str, state: State) -> None:
         """A node begins."""
         number, detail = _about(state)
+        trial = state.get("trial")
+        self.measured = trial.verdict.sentence if isinstance(trial, Judged) else ""
         if node == "write_baseline" and writes_first_kernel(state["request"]):
             detail = FIRST_KERNEL
         self._now = {"phase": node, "round": number or self._rounds(), "detail": detail}
@@ -192,6 +196,7 @@ class StatusView:
         fresh = [line.body for line in lines[self._line_count :]]
         for body in fresh:
             self._progress.show_closed(body)
+            self.measured = "" if isinstance(body, RoundClosed) else self.measured
         self._line_count = len(lines)
         return fresh
 
@@ -243,7 +248,7 @@ class NoView(StatusView):
     """A campaign that nobody watches."""
 
     def __init__(self) -> None:
-        pass
+        self.measured = ""
 
     def enter_node(self, node: str, state: State) -> None:
         """Nothing is shown."""

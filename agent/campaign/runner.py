@@ -359,6 +359,8 @@ def _run(place: Place, request: Request, ports: Ports, progress: Progress) -> Ou
             ended: Status = "waiting" if isinstance(stop, Waiting) else "interrupted" if person else "stopped"
             live.end(ended, problem=str(stop))
             progress.close()
+            if ended == "waiting" and live.measured:
+                note(f"measured: {live.measured}")  # its round closes when the question about it is answered
             if isinstance(stop, DeviceBusy):
                 add_stop_summary(ports, str(stop))
                 return _report_end(without_device(place, request, ports, str(stop)), progress)

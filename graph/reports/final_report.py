@@ -2,13 +2,20 @@
 
 from collections.abc import Sequence
 
-from ridgeline.graph.evidence import Benchmark, TestResult
+from ridgeline.graph.evidence import Benchmark, BenchmarkFailed, TestResult
 from ridgeline.graph.finding import Finding
 from ridgeline.graph.record import Attribution, Champion, Concluded, RoundClosed
 from ridgeline.graph.reports import figures
 from ridgeline.graph.reports.archive import describe_archive
 from ridgeline.graph.reports.machine import against, noise_lines, nothing_to_gain
-from ridgeline.graph.reports.result import best_so_far, first_screen_markdown, readings, shapes_note, shapes_table
+from ridgeline.graph.reports.result import (
+    best_so_far,
+    describe_money,
+    first_screen_markdown,
+    readings,
+    shapes_note,
+    shapes_table,
+)
 from ridgeline.graph.reports.result import headline as said_of
 from ridgeline.graph.reports.rounds import CANDIDATE_COLUMNS, candidate_rows, is_beside_others
 from ridgeline.graph.reports.text import cell, command, interval, line, minute, table
@@ -323,13 +330,37 @@ def ineffective(history: History) -> str:
 
 
 def next_steps(history: History) -> list[str]:
-    """The three most recent directions that were named and not yet tried, latest first."""
+    """The three most recent directions that were named and not yet tried, latest first.
+
+    A round that was never measured advises against nothing: it is to be measured.
+    """
     tried = {figures.hypothesis(closed).change for closed in history.rounds}
-    directions = [closed.reflection.next_direction for closed in reversed(history.rounds)]
+    busy = _describe_load(history)
+    directions = [
+        closed.reflection.next_direction
+        if _was_measured(closed)
+        else f"measure on a quiet machine what round {closed.round} could not: {figures.hypothesis(closed).change}{busy}"
+        for closed in reversed(history.rounds)
+    ]
     if history.reviews:
         directions += list(history.reviews[-1].directions)
     fresh = dict.fromkeys(direction for direction in directions if direction and direction not in tried)
     return [line(direction, 300) for direction in list(fresh)[:3]]
+
+
+def _was_measured(closed: RoundClosed) -> bool:
+    """False for a round that was stopped before its times, and for one whose times a busy machine took away."""
+    failures = [item for item in figures.evidence(closed.judged) if isinstance(item, BenchmarkFailed)]
+    return closed.judged.verdict.gain is not None or not (
+        closed.judged.verdict.reason == "stopped" or any(item.reason == "unstable" for item in failures)
+    )
+
+
+def _describe_load(history: History) -> str:
+    """That the machine was busy, where calibrations had to leave out blocks; else nothing."""
+    runs = [event.comparison for event in history.calibrations if event.comparison is not None]
+    dropped, timed = sum(run.dropped_blocks for run in runs), sum(run.taken_blocks for run in runs)
+    return f" (the machine was busy: {dropped} of {timed} blocks of its calibration were left out)" if dropped else ""
 
 
 def audit(history: History) -> str:
@@ -430,9 +461,9 @@ def list_wall_time(history: History) -> list[tuple[str, str]]:
 
 
 def costs(history: History) -> str:
-    """One line for each kind of cost; dollars are UNKNOWN when a price was."""
+    """One line for each kind of cost."""
     total: Cost = total_cost(history)
-    dollars = "UNKNOWN (a price was not known)" if total.dollars is None else f"{total.dollars:.4f} USD"
+    dollars = describe_money(total, by_mailbox=history.opened.planner == "mailbox")
     rows = (
         *list_wall_time(history),
         ("Wall time of the rounds", f"{total.wall_seconds / 60:.1f} min"),

@@ -12,6 +12,7 @@ from ridgeline.graph.reports import figures
 from ridgeline.graph.reports.text import cell, clip, code, interval, line, number, percent, quantity, table, times
 from ridgeline.graph.rules.result import FinalTest, KeptRound, OpenPoint, Product, Result, ShapeGain
 from ridgeline.graph.trial import find_proposal
+from ridgeline.graph.values import Cost
 from ridgeline.graph.verdict import ShapeChange, Verdict
 
 MERGE = "Merge"
@@ -30,8 +31,17 @@ def headline(result: Result) -> str:
             f"(final test: {test.pairs} interleaved pairs of fresh processes, {len(test.shapes)} shapes)."
         )
     if result.concluded:
-        return f"No speedup is claimed: {clip(result.no_claim, LONGEST)}."
+        again = f" {say_final_again(result)}" if result.kept else ""
+        return f"No speedup is claimed: {clip(result.no_claim, LONGEST)}.{again}"
     return f"No headline yet: {result.no_claim}. {best_so_far(result).capitalize()}."
+
+
+def say_final_again(result: Result) -> str:
+    """How the comparison of original and best version is repeated alone, in a campaign whose final test gave no number."""
+    busy = "The machine was busy; on a quiet one, " if "(unstable)" in result.no_claim else "In the project's folder, "
+    return (
+        f"{busy}`ridgeline bench commit:{result.base_commit[:12]} commit:{result.best_commit[:12]}` repeats the test."
+    )
 
 
 def best_so_far(result: Result) -> str:
@@ -99,12 +109,20 @@ def notice(result: Result) -> str:
     return "; ".join((*parts, clip(result.stop_reason, 80), *result.merge[:1]))
 
 
+def describe_money(cost: Cost, *, by_mailbox: bool) -> str:
+    """Dollars; where no price was known, whether anything was paid from here."""
+    if cost.dollars is not None:
+        return f"{cost.dollars:.4f} USD"
+    return "none (answers by mailbox)" if by_mailbox else "UNKNOWN (a price was not known)"
+
+
 def cost_line(result: Result) -> str:
     """`12.3 min in rounds, 240 s of commands, card held 152 s, 12000 tokens, 0.1200 USD`."""
     cost = result.cost
     gpu = f", GPU {60 * result.gpu_minutes:.0f} s at most" if result.gpu_minutes else ""
     gpu = f", card held {cost.gpu_seconds:.0f} s" if cost.gpu_seconds else gpu
-    money = "money UNKNOWN (a price was not known)" if cost.dollars is None else f"{cost.dollars:.4f} USD"
+    money = describe_money(cost, by_mailbox=result.by_mailbox)
+    money = f"money {money}" if cost.dollars is None else money
     return f"{cost.wall_seconds / 60:.1f} min in rounds, {cost.command_seconds:.0f} s of commands{gpu}, {cost.tokens} tokens, {money}"
 
 

@@ -127,6 +127,8 @@ class Result(Value):
     attribution: Attribution | None
     """Where the gain comes from, its headline being the final test's, or the product before it. None: no gain."""
     cost: Cost
+    by_mailbox: bool = False
+    """The model's answers came by mailbox: what they cost, only their writer may know."""
     gpu_minutes: float
     """At most; see `ridgeline.graph.rules.cost.device_minutes`."""
     base_commit: str
@@ -158,6 +160,7 @@ def compute_result(history: History) -> Result:
         stop_reason=conclusion.stop_reason if conclusion else "",
         attribution=attribution,
         cost=cost,
+        by_mailbox=opened.planner == "mailbox",
         gpu_minutes=device_minutes(history, cost),
         base_commit=opened.base_commit,
         best_commit=best,

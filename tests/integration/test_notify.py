@@ -141,6 +141,7 @@ def test_a_campaign_tells_each_event_once_and_an_old_one_nothing(tmp_path, scrip
     live = StatusView(tmp_path, made.ports, SilentProgress())
     with pytest.raises(Waiting) as asked:
         drive(Checkpoints(saver=made.saver), made.request, made.ports, live)
+    assert live.measured.startswith("Round 2: ACCEPTED"), "its round is yet to close"
     live.end("waiting", problem=str(asked.value))
     (one,) = ApprovalFiles(tmp_path).waiting()
     decision = Decision(key=one.request.key, choice="approve", by="Ada", at="2026-11-22T09:00:00+00:00")

@@ -5,12 +5,24 @@ import shlex
 
 import pytest
 
-from ridgeline.graph.record import PredictionCheck
+from ridgeline.graph.evidence import BenchmarkFailed
+from ridgeline.graph.record import PredictionCheck, Reflection
 from ridgeline.graph.reports.files import render_all
 from ridgeline.graph.reports.final_report import render_final_report
+from ridgeline.graph.rules.result import compute_result
 from ridgeline.graph.standing import History
 from ridgeline.graph.values import Cost
-from tests.builders import make_contract, make_history, make_hypothesis, make_opened, make_round, make_scaled
+from tests.builders import (
+    make_contract,
+    make_failed,
+    make_history,
+    make_hypothesis,
+    make_judged,
+    make_opened,
+    make_round,
+    make_scaled,
+    make_timed,
+)
 from tests.document_builders import complete, growing, make_concluded, make_measured
 
 HEADINGS = [
@@ -103,6 +115,40 @@ def test_without_a_final_test_no_speedup_is_claimed() -> None:
     assert "No speedup is claimed: the device was lost." in text
     assert "Speedup over the original" not in text
     assert "Full validation" not in text
+
+
+def test_a_final_test_on_a_busy_machine_names_the_command_that_repeats_it() -> None:
+    history = ended(
+        final=None, speedup=None, speedup_lower=None, final_note="the final test failed (unstable): 18 of 80"
+    )
+    result = compute_result(history)
+    again = f"`ridgeline bench commit:{result.base_commit[:12]} commit:{result.best_commit[:12]}` repeats the test."
+    assert f"The machine was busy; on a quiet one, {again}" in render_final_report(history)
+    assert "repeats the test" not in render_final_report(complete())
+
+
+@pytest.mark.parametrize("is_unstable", [False, True])
+def test_a_round_that_was_never_measured_is_to_be_measured_and_advises_no_other_lever(is_unstable: bool) -> None:
+    failure = BenchmarkFailed(commit="c" * 40, reason="unstable", detail="others", seconds=1.0)
+    timed = make_timed(failure) if is_unstable else None
+    trial = make_failed("benchmark_failed" if is_unstable else "stopped", reached=timed)
+    judged = make_judged("rolled_back", trial.reason, gain=None, trial=trial)
+    learnt = Reflection(attribution="none", next_direction="another lever than unroll")
+    history = complete().model_copy(update={"rounds": (make_round(2, judged=judged, reflection=learnt),)})
+    steps = render_final_report(history).partition("## Next Steps\n\n")[2].partition("##")[0]
+    assert "1. measure on a quiet machine what round 2 could not: " in steps
+    assert "another lever" not in steps
+
+
+def test_a_mailbox_campaign_spent_no_money_and_another_without_a_price_says_so() -> None:
+    history = complete()
+    rounds = tuple(closed.model_copy(update={"cost": Cost(dollars=None)}) for closed in history.rounds)
+    history = history.model_copy(update={"rounds": rounds})
+    assert "money UNKNOWN (a price was not known)" in render_final_report(history)
+    opened = history.opened.model_copy(update={"planner": "mailbox"})
+    text = render_final_report(history.model_copy(update={"opened": opened}))
+    assert "money none (answers by mailbox)" in text
+    assert "| Money | none (answers by mailbox) |" in text
 
 
 def test_the_baseline_measured_again_beside_the_best_is_preferred() -> None:
