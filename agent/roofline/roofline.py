@@ -274,7 +274,7 @@ def _plain(dtype: str) -> str:
 
 FRACTION = 0.90
 """Share of the peak that is the absolute target."""
-TILED = ("gemm", "batched_gemm", "gemm_blockscaled", "gemm_w4a16")
+TILED = ("gemm", "batched_gemm", "gemm_blockscaled", "gemm_mxfp4", "gemm_nvfp4", "gemm_w4a16")
 
 
 class CallRequest(Value):
@@ -333,7 +333,7 @@ def place(request: CallRequest) -> CallRoofline:
     at = compute_roof(family.name, call.flops, call.bytes, ceilings)
     peak, copy = (ceilings.flops_gflops, ceilings.copy_gbps) if ceilings else (None, None)
     target, unit = _target(at.bound, specs)
-    notes += _warn_of_cache(call, specs)
+    notes += [*_warn_of_cache(call, specs), *((family.caveat,) if family.caveat else ())]
     if request.gpu is not None and target is None:
         notes.append("target: UNKNOWN, the ceiling that it is a share of is not known")
     achieved, warning = _compare_achieved(request, types, at.bound, family, specs)

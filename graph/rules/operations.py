@@ -174,6 +174,23 @@ def gemm_blockscaled(s: Sizes, t: Types) -> Amount:
     return Amount(flops=plain.flops, bytes=plain.bytes + SCALE_BYTES * scales)
 
 
+def gemm_mxfp4(s: Sizes, t: Types) -> Amount:
+    """2 M N K; (M + N) (K / 2 + ceil(K/32)) + M N w: 4-bit elements, one E8M0 byte for 32 of them along K.
+
+    Source: CUTLASS, blackwell_functionality.md (`mx_float4_t`: E2M1, scale `float_ue8m0_t`, vector size 32). What pads
+    a layout of scales is not counted.
+    """
+    return _gemm_of_4_bits(s, t, block=32, tensor_bytes=0)
+
+
+def gemm_nvfp4(s: Sizes, t: Types) -> Amount:
+    """2 M N K; (M + N) (K / 2 + ceil(K/16)) + 8 + M N w: an E4M3 byte for 16 along K, an FP32 scale a tensor.
+
+    Source: Transformer Engine, nvfp4.rst (x = e2m1 times a block's E4M3 scale times one FP32 scale of the tensor).
+    """
+    return _gemm_of_4_bits(s, t, block=16, tensor_bytes=2 * SCALE_BYTES)
+
+
 def gemm_w4a16(s: Sizes, t: Types) -> Amount:
     """2 M N K; M K r + K N / 2 + ceil(K/GROUP) N r + M N w: 4-bit weights, one scale of the wide type a group.
 
@@ -195,6 +212,149 @@ def matvec(s: Sizes, t: Types) -> Amount:
     """2 M K; (M K + K) r + M w."""
     m, k = s["M"], s["K"]
     return Amount(flops=2.0 * m * k, bytes=(m * k + k) * t.read_bytes + m * t.written_bytes)
+
+
+def _gemm_of_4_bits(s: Sizes, t: Types, *, block: int, tensor_bytes: int) -> Amount:
+    """Work of a product whose operands are 4-bit elements with a byte of scale for `block` of them along K."""
+    m, n, k = s["M"], s["N"], s["K"]
+    operands = (m + n) * (k / 2 + ceil(k / block)) + tensor_bytes
+    return Amount(flops=2.0 * m * n * k, bytes=operands + m * n * t.written_bytes)
+
+
+# Convolution, direct: N images of C channels, H x W, K filters of R x S taps. What lies in the padding costs nothing.
+
+
+class Span(Value):
+    """One dimension of a convolution."""
+
+    outputs: int
+    taps: int
+    """Pairs of an output and a tap of its filter that meet inside the image."""
+    touched: int
+    """Positions of the image that some tap meets."""
+
+
+def span(extent: int, filter_taps: int, *, stride: int, pad: int, dilation: int) -> Span:
+    """Outputs p and taps r meet at p stride - pad + r dilation. Raises ValueError for a filter that does not fit."""
+    outputs = (extent + 2 * pad - dilation * (filter_taps - 1) - 1) // stride + 1
+    if outputs < 1:
+        raise ValueError(f"a filter of {filter_taps} taps, {dilation} apart, is longer than {extent} + 2 x {pad}")
+    taps = touched = 0
+    last_by_phase: dict[int, int] = {}
+    for tap in range(filter_taps):
+        start = tap * dilation - pad
+        low, high = max(0, -(start // stride)), min(outputs - 1, (extent - 1 - start) // stride)
+        if low > high:
+            continue
+        taps += high - low + 1
+        # Positions of one tap are `stride` apart: those that an earlier tap met are not counted again.
+        phase, end = start % stride, start + high * stride
+        begin = max(start + low * stride, last_by_phase.get(phase, -stride) + stride)
+        touched += max(0, (end - begin) // stride + 1)
+        last_by_phase[phase] = max(end, last_by_phase.get(phase, end))
+    return Span(outputs=outputs, taps=taps, touched=touched)
+
+
+def conv2d(s: Sizes, t: Types) -> Amount:
+    """2 N K C/GROUPS TH TW; (N C XH XW + K C/GROUPS R S) r + N K P Q w; T: taps inside the image, X: what they meet.
+
+    P = (H + 2 PAD - DILATION (R - 1) - 1) // STRIDE + 1, Q alike, as torch.nn.Conv2d defines them. Without padding
+    TH = P R; a stride that is longer than the filter leaves rows that no tap meets. PAD is on each side.
+    Raises ValueError where GROUPS divides C or K with a rest, or the filter does not fit.
+    """
+    rows, columns = (_image_span(s, side, side_taps) for side, side_taps in (("H", "R"), ("W", "S")))
+    weights = s["K"] * _channels_of_group(s) * s["R"] * s["S"]
+    taken, made = s["N"] * s["C"] * rows.touched * columns.touched, s["N"] * s["K"] * rows.outputs * columns.outputs
+    flops = 2.0 * s["N"] * s["K"] * _channels_of_group(s) * rows.taps * columns.taps
+    return Amount(flops=flops, bytes=(taken + weights) * t.read_bytes + made * t.written_bytes)
+
+
+def conv2d_depthwise(s: Sizes, t: Types) -> Amount:
+    """conv2d with GROUPS = K = C: 2 N C TH TW; (N C XH XW + C R S) r + N C P Q w, a filter for each channel."""
+    return conv2d({**s, "K": s["C"], "GROUPS": s["C"]}, t)
+
+
+def conv2d_transposed(s: Sizes, t: Types) -> Amount:
+    """2 N C K/GROUPS TH TW; (N C H W + C K/GROUPS R S) r + N K P Q w, P = (H - 1) STRIDE - 2 PAD + R and Q alike.
+
+    The gradient of conv2d by its input: T are the taps of the convolution that makes H x W of P x Q.
+    Raises ValueError as conv2d does, and for a padding that leaves no output.
+    """
+    plain = {"STRIDE": s["STRIDE"], "PAD": s["PAD"], "DILATION": 1}
+    made = {side: (s[side] - 1) * s["STRIDE"] - 2 * s["PAD"] + s[taps] for side, taps in (("H", "R"), ("W", "S"))}
+    if min(made.values()) < 1:
+        raise ValueError(f"PAD={s['PAD']} leaves no output")
+    rows, columns = (_image_span({**s, **plain, **made}, side, taps) for side, taps in (("H", "R"), ("W", "S")))
+    of_group = _channels_of_group({**s, "C": s["K"], "K": s["C"]})
+    flops = 2.0 * s["N"] * s["C"] * of_group * rows.taps * columns.taps
+    taken = s["N"] * s["C"] * s["H"] * s["W"] + s["C"] * of_group * s["R"] * s["S"]
+    return Amount(flops=flops, bytes=taken * t.read_bytes + s["N"] * s["K"] * made["H"] * made["W"] * t.written_bytes)
+
+
+def _image_span(s: Sizes, side: str, side_taps: str) -> Span:
+    """One side of the image of a convolution."""
+    return span(s[side], s[side_taps], stride=s["STRIDE"], pad=s["PAD"], dilation=s["DILATION"])
+
+
+def _channels_of_group(s: Sizes) -> int:
+    """Channels that one filter reads. Raises ValueError for groups that do not divide both kinds of channels."""
+    if s["C"] % s["GROUPS"] or s["K"] % s["GROUPS"]:
+        raise ValueError(f"GROUPS={s['GROUPS']} must divide C={s['C']} and K={s['K']}")
+    return s["C"] // s["GROUPS"]
+
+
+# Layers with a state in place of a cache: B sequences of S tokens, H heads, each with a state that tokens update. Decay is
+# not counted as arithmetic. A chunked form does more: its products within chunks come on top of those with the state.
+
+STATE_BYTES = 4
+"""One element of a state in memory, kept in FP32."""
+
+
+def ssd(s: Sizes, t: Types) -> Amount:
+    """Mamba2: 4 B S H P N; B S (H P + 2 G N + H) r + B S H P w + 4 (STATES B H P N + H), states N x P of G groups.
+
+    A token updates the state (2 P N) and reads it (2 P N); B S (S + 1) (G N + H P) of the masked product (C B') X where
+    that is less and STATES=0. Reads X, B, C, dt and A; STATES: how many times states pass memory, 1 for the last one
+    kept, 2 for the first one read too, as in decoding (S=1). Chunks of Q tokens add (Q + 1) (G N + H P) a token.
+    Source: arXiv 2405.21060, Listing 1, and mamba_ssm's ssd_minimal.py.
+    """
+    tokens, heads, width, state, groups = s["B"] * s["S"], s["H"], s["P"], s["N"], s["G"]
+    recurrent = 4.0 * tokens * heads * width * state
+    masked = 1.0 * tokens * (s["S"] + 1) * (groups * state + heads * width)
+    read_bytes = tokens * (heads * width + 2 * groups * state + heads) * t.read_bytes
+    kept = STATE_BYTES * (s["STATES"] * s["B"] * heads * width * state + heads)
+    flops = recurrent if s["STATES"] else min(recurrent, masked)
+    return Amount(flops=flops, bytes=read_bytes + tokens * heads * width * t.written_bytes + kept)
+
+
+def linear_attention(s: Sizes, t: Types) -> Amount:
+    """4 B S H DK DV; B S H (2 DK + DV) r + B S H DV w + 4 STATES B H DK DV: state S + k v', read by q.
+
+    Or B S (S + 1) H (DK + DV) of the masked product (Q K') V where that is less and STATES=0; STATES as in ssd.
+    """
+    tokens, key, value = s["B"] * s["S"] * s["H"], s["DK"], s["DV"]
+    recurrent, masked = 4.0 * tokens * key * value, 1.0 * tokens * (s["S"] + 1) * (key + value)
+    kept = STATE_BYTES * s["STATES"] * s["B"] * s["H"] * key * value
+    moved = tokens * ((2 * key + value) * t.read_bytes + value * t.written_bytes)
+    return Amount(flops=recurrent if s["STATES"] else min(recurrent, masked), bytes=moved + kept)
+
+
+def gated_delta_rule(s: Sizes, t: Types) -> Amount:
+    """6 B S H DK DV; B S (2 HK DK + H DV + 2 H) r + B S H DV w + 4 STATES B H DK DV: S k, correction, S q.
+
+    A token reads the state by its key, adds the outer product of the key and beta (v - S k), and reads it by its query;
+    2 B S S (HK DK + H DV) of the triangular form where that is less and STATES=0. Decay g and beta are one number a
+    token and head. Source: arXiv 2412.06464; flash-linear-attention, ops/gated_delta_rule/fused_recurrent.py.
+    Raises ValueError where the heads of values are no multiple of those of keys.
+    """
+    tokens, heads, key_heads = s["B"] * s["S"], s["H"], s["HK"]
+    if heads % key_heads:
+        raise ValueError(f"H={heads} heads of values are no multiple of HK={key_heads} heads of keys")
+    keys, values = key_heads * s["DK"], heads * s["DV"]
+    recurrent, masked = 6.0 * tokens * s["DK"] * values, 2.0 * tokens * s["S"] * (keys + values)
+    kept = STATE_BYTES * s["STATES"] * s["B"] * s["DK"] * values
+    moved = tokens * ((2 * keys + values + 2 * heads) * t.read_bytes + values * t.written_bytes)
+    return Amount(flops=recurrent if s["STATES"] else min(recurrent, masked), bytes=moved + kept)
 
 
 # Mixture of experts: T tokens of width D, E experts of inner width F, TOPK of them for each token.
@@ -288,6 +448,79 @@ def dequantization(s: Sizes, t: Types) -> Amount:
     return Amount(flops=float(s["R"] * s["C"]), bytes=s["R"] * s["C"] * (t.read_bytes + t.written_bytes) + scales)
 
 
+def rope_kv_write(s: Sizes, t: Types) -> Amount:
+    """3 T (H + HKV) ROT; T (2 H ROT + 2 HKV D + ROT) r + 2 T HKV D w + 8 T: Q in place, K rotated and V into the cache.
+
+    Six operations turn a pair of elements. Each token reads a row of sines and cosines, its position and its place in
+    the cache (4 bytes each); of Q the ROT elements of a head that turn are read and written, and `w` is the cache's type.
+    Source: vLLM, csrc/pos_encoding_kernels.cu (a row of the table is ROT wide). Raises ValueError for a ROT above D.
+    """
+    tokens, rotary, width = s["T"], s["ROT"], s["D"]
+    if rotary > width:
+        raise ValueError(f"ROT={rotary} is more than the head's width D={width}")
+    cached = 2 * tokens * s["HKV"] * width
+    read_bytes = (tokens * (2 * s["H"] * rotary + rotary) + cached) * t.read_bytes
+    flops = 3.0 * tokens * (s["H"] + s["HKV"]) * rotary
+    return Amount(flops=flops, bytes=read_bytes + cached * t.written_bytes + 2 * INDEX_BYTES * tokens)
+
+
+# Selection and loss on R rows of C classes; indices are 4 bytes wide, as are random numbers.
+
+INDEX_BYTES = 4
+"""A class, a position or a place in a cache."""
+
+
+def topk(s: Sizes, t: Types) -> Amount:
+    """R (C - 1) comparisons; R C r + R K (w + 4): the K best of every row and their positions.
+
+    Fewer comparisons leave an element that no chain of them sets against the K-th. Raises ValueError for K above C.
+    """
+    rows, columns, best = s["R"], s["C"], s["K"]
+    if best > columns:
+        raise ValueError(f"K is {best} of {columns} columns")
+    moved = rows * columns * t.read_bytes + rows * best * (t.written_bytes + INDEX_BYTES)
+    return Amount(flops=float(rows * (columns - 1)), bytes=moved)
+
+
+def sampling(s: Sizes, t: Types) -> Amount:
+    """6 R C: temperature, maximum, subtract, exponential, sum, select; R C r + 8 R: one random number, one token a row.
+
+    Top-k and top-p choose among the same logits and need no byte more. Source: FlashInfer, "Sorting-Free GPU Kernels
+    for LLM Sampling" (selection without a sort; rounds of rejection that read again are above this bound).
+    """
+    return Amount(flops=6.0 * s["R"] * s["C"], bytes=s["R"] * s["C"] * t.read_bytes + 2 * INDEX_BYTES * s["R"])
+
+
+def cross_entropy(s: Sizes, t: Types) -> Amount:
+    """4 R C: maximum, subtract, exponential, sum; R C r + 4 R + R w: logits and a target in, a loss a row out."""
+    moved = s["R"] * s["C"] * t.read_bytes + s["R"] * (INDEX_BYTES + t.written_bytes)
+    return Amount(flops=4.0 * s["R"] * s["C"], bytes=moved)
+
+
+def cross_entropy_fused(s: Sizes, t: Types) -> Amount:
+    """5 R C, as forward and a product; R C (r + w) + 8 R: logits read once, their gradient written, and the loss.
+
+    Holds where a row stays on chip between its sum and its gradient; two passes read the logits twice.
+    Source: Liger-Kernel, ops/cross_entropy.py (gradient in the forward pass, in place of the logits).
+    """
+    elements = s["R"] * s["C"]
+    moved = elements * (t.read_bytes + t.written_bytes) + (INDEX_BYTES + STATISTIC_BYTES) * s["R"]
+    return Amount(flops=5.0 * elements, bytes=moved)
+
+
+def allreduce_rmsnorm(s: Sizes, t: Types) -> Amount:
+    """R C (5 + (RANKS - 1) / RANKS) on each device; R C (2 r + 2 w) + C r: partial sum, residual, sum and norm.
+
+    Each device adds its share of the sum, adds the residual (1) and normalises (4). Links carry 2 (RANKS - 1) / RANKS R C r
+    from each device: source nccl-tests, doc/PERFORMANCE.md, AllReduce. Raises ValueError for fewer than two RANKS.
+    """
+    if s["RANKS"] < 2:
+        raise ValueError("RANKS is 1; an all-reduce needs 2 or more")
+    elements, others = s["R"] * s["C"], s["RANKS"] - 1
+    moved = 2 * elements * (t.read_bytes + t.written_bytes) + s["C"] * t.read_bytes
+    return Amount(flops=elements * (5 + others / s["RANKS"]), bytes=moved)
+
+
 def _norm(s: Sizes, t: Types, *, flops: int, parameters: int) -> Amount:
     """Work of a normalisation by rows: `flops` an element, `parameters` vectors read."""
     elements = s["R"] * s["C"]
@@ -306,7 +539,7 @@ def _norm_backward(s: Sizes, t: Types, *, flops: int, parameters: int, statistic
 
 Units = Literal["matrix", "vector"]
 Formula = Callable[[Sizes, Types], Amount]
-ZERO_ALLOWED = frozenset({"CAUSAL", "ACTIVE", "OPS"})
+ZERO_ALLOWED = frozenset({"CAUSAL", "ACTIVE", "OPS", "PAD", "STATES"})
 
 
 class Family(Value):
@@ -321,6 +554,10 @@ class Family(Value):
     """matrix: the device's matrix units; vector: none of its data flow fits them."""
     out: str = "same"
     """Type of what is written where nobody says: `same` as read (but 16 bits for products of narrow types)."""
+    reads: tuple[str, ...] = ()
+    """Types that it can read; any where empty."""
+    caveat: str = ""
+    """What the two ceilings of a device do not say of it."""
     formula: str
     """First sentence of the function's documentation."""
 
@@ -334,6 +571,11 @@ _HEADS_DEFAULTS: tuple[tuple[str, int | str], ...] = (("HKV", "H"), ("CAUSAL", 0
 _ROWS = ("R", "C")
 _DECODE = ("B", "H", "L", "D", "HKV")
 _GROUPS: tuple[tuple[str, int | str], ...] = (("GROUP", 128),)
+_STATES: tuple[tuple[str, int | str], ...] = (("STATES", 0),)
+_IMAGE = ("N", "C", "H", "W")
+_FILTER: tuple[tuple[str, int | str], ...] = (("S", "R"), ("STRIDE", 1), ("PAD", 0))
+_DIRECT = "the floor is that of a direct convolution; Winograd's and Fourier's algorithms multiply less"
+_LINKS = "links: the all-reduce is bound by the links between devices too, and no ceiling here is theirs"
 
 
 def _family(
@@ -343,11 +585,21 @@ def _family(
     units: Units,
     defaults: tuple[tuple[str, int | str], ...] = (),
     out: str = "same",
+    reads: tuple[str, ...] = (),
+    caveat: str = "",
 ) -> tuple[Family, Formula]:
     """A family and its formula, whose docstring's first line is what people read."""
-    formula_text = (formula.__doc__ or "").strip().splitlines()[0].rstrip(".")
-    name = formula.__name__
-    return Family(name=name, sizes=sizes, defaults=defaults, units=units, out=out, formula=formula_text), formula
+    family = Family(
+        name=formula.__name__,
+        sizes=sizes,
+        defaults=defaults,
+        units=units,
+        out=out,
+        reads=reads,
+        caveat=caveat,
+        formula=(formula.__doc__ or "").strip().splitlines()[0].rstrip("."),
+    )
+    return family, formula
 
 
 _ALL: tuple[tuple[Family, Formula], ...] = (
@@ -355,6 +607,8 @@ _ALL: tuple[tuple[Family, Formula], ...] = (
     _family(batched_gemm, ("B", "M", "N", "K"), units="matrix"),
     _family(grouped_gemm, ("G", "M", "N", "K"), units="matrix"),
     _family(gemm_blockscaled, ("M", "N", "K", "BLOCK"), defaults=(("BLOCK", 128),), units="matrix"),
+    _family(gemm_mxfp4, ("M", "N", "K"), units="matrix", reads=("mxfp4", "fp4")),
+    _family(gemm_nvfp4, ("M", "N", "K"), units="matrix", reads=("nvfp4", "fp4")),
     _family(gemm_w4a16, ("M", "N", "K", "GROUP"), defaults=_GROUPS, units="matrix"),
     _family(gemm_backward, ("M", "N", "K"), units="matrix"),
     _family(matvec, ("M", "K"), units="matrix"),
@@ -363,6 +617,35 @@ _ALL: tuple[tuple[Family, Formula], ...] = (
     _family(attention_decode, _DECODE, defaults=(("HKV", "H"),), units="matrix"),
     _family(attention_paged, (*_DECODE, "PAGE"), defaults=(("HKV", "H"), ("PAGE", 16)), units="matrix"),
     _family(moe, ("T", "D", "F", "E", "TOPK", "ACTIVE"), defaults=(("ACTIVE", 0),), units="matrix"),
+    _family(
+        conv2d,
+        (*_IMAGE, "K", "R", "S", "STRIDE", "PAD", "DILATION", "GROUPS"),
+        defaults=(*_FILTER, ("DILATION", 1), ("GROUPS", 1)),
+        units="matrix",
+        caveat=_DIRECT,
+    ),
+    _family(
+        conv2d_depthwise,
+        (*_IMAGE, "R", "S", "STRIDE", "PAD", "DILATION"),
+        defaults=(*_FILTER, ("DILATION", 1)),
+        units="vector",
+        caveat=_DIRECT,
+    ),
+    _family(
+        conv2d_transposed,
+        (*_IMAGE, "K", "R", "S", "STRIDE", "PAD", "GROUPS"),
+        defaults=(*_FILTER, ("GROUPS", 1)),
+        units="matrix",
+        caveat=_DIRECT,
+    ),
+    _family(ssd, ("B", "S", "H", "P", "N", "G", "STATES"), defaults=(("G", 1), *_STATES), units="matrix"),
+    _family(linear_attention, ("B", "S", "H", "DK", "DV", "STATES"), defaults=_STATES, units="matrix"),
+    _family(
+        gated_delta_rule,
+        ("B", "S", "H", "DK", "DV", "HK", "STATES"),
+        defaults=(("HK", "H"), *_STATES),
+        units="matrix",
+    ),
     _family(layernorm, _ROWS, units="vector"),
     _family(layernorm_backward, _ROWS, units="vector"),
     _family(rmsnorm, _ROWS, units="vector"),
@@ -371,6 +654,12 @@ _ALL: tuple[tuple[Family, Formula], ...] = (
     _family(softmax_backward, _ROWS, units="vector"),
     _family(reduction, _ROWS, units="vector"),
     _family(scan, _ROWS, units="vector"),
+    _family(topk, ("R", "C", "K"), units="vector"),
+    _family(sampling, _ROWS, units="vector"),
+    _family(cross_entropy, _ROWS, units="vector", out="fp32"),
+    _family(cross_entropy_fused, _ROWS, units="vector"),
+    _family(allreduce_rmsnorm, ("R", "C", "RANKS"), units="vector", caveat=_LINKS),
+    _family(rope_kv_write, ("T", "H", "D", "HKV", "ROT"), defaults=(("HKV", "H"), ("ROT", "D")), units="vector"),
     _family(elementwise, ("N", "INPUTS", "OPS"), defaults=(("INPUTS", 1), ("OPS", 1)), units="vector"),
     _family(quantization, ("R", "C", "GROUP"), defaults=_GROUPS, units="vector", out="fp8"),
     _family(dequantization, ("R", "C", "GROUP"), defaults=_GROUPS, units="vector", out="bf16"),
@@ -385,6 +674,14 @@ SAME_NAME: Mapping[str, str] = {
     "flash_attention": "attention",
     "gemm_fp8_blockwise": "gemm_blockscaled",
     "w4a16": "gemm_w4a16",
+    "conv": "conv2d",
+    "depthwise_conv2d": "conv2d_depthwise",
+    "conv_transpose2d": "conv2d_transposed",
+    "mamba2": "ssd",
+    "gated_delta": "gated_delta_rule",
+    "gated_deltanet": "gated_delta_rule",
+    "rope": "rope_kv_write",
+    "fused_cross_entropy": "cross_entropy_fused",
     "sum": "reduction",
     "cumsum": "scan",
     "quantize": "quantization",
@@ -406,10 +703,13 @@ def types(family: Family, dtype: str, out: str | None = None) -> Types:
     """Element types of a call. Raises SizeError for a type that has no known width."""
     try:
         main = canonical(dtype)
-        if out is not None:
-            return Types(main=main, out=canonical(out))
+        written = None if out is None else canonical(out)
     except ValueError as error:
         raise SizeError(str(error)) from error
+    if family.reads and main not in family.reads:
+        raise SizeError(f"{family.name} reads {' or '.join(family.reads)}, not {main}")
+    if written is not None:
+        return Types(main=main, out=written)
     if family.out != "same":
         return Types(main=main, out=family.out)
     narrow = family.units == "matrix" and BITS[main] < 16

@@ -114,6 +114,20 @@ def test_tiles_lower_the_ceiling_and_data_in_a_cache_is_told(cli):
 
 
 @pytest.mark.parametrize(
+    ("op", "shape", "said"),
+    [
+        ("allreduce_rmsnorm", "128,8192,8", "bound by the links between devices too"),
+        ("conv", "8,64,56,56,64,3,PAD=1", "Winograd's and Fourier's algorithms multiply less"),
+    ],
+)
+def test_what_neither_ceiling_says_is_told(cli, op, shape, said):
+    done = cli("roofline", "--op", op, "--shape", shape, "--dtype", "bf16", "--gpu", "H100", "--json")
+    assert said in done.err
+    assert any(said in note for note in done.json["notes"])
+    assert said not in cli(*GEMM, "--gpu", "H100").err
+
+
+@pytest.mark.parametrize(
     ("arguments", "said"),
     [
         (("--op", "gem", "--shape", "1", "--dtype", "bf16"), "--op: unknown operator 'gem'"),

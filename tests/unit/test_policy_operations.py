@@ -1,8 +1,10 @@
 """Operations and bytes of every operator family, each against numbers worked out by hand."""
 
+from itertools import product
+
 import pytest
 
-from ridgeline.graph.rules.operations import FAMILIES, SizeError, Types, amount, canonical, family, sizes, types
+from ridgeline.graph.rules.operations import FAMILIES, SizeError, Types, amount, canonical, family, sizes, span, types
 
 
 def work(op, shape, dtype="bf16", out=None):
@@ -27,6 +29,9 @@ def work(op, shape, dtype="bf16", out=None):
         ("gemm_blockscaled", "2,130,256", "fp8", 2 * 2 * 130 * 256, 2 * 256 + 256 * 130 + 2 * 130 * 2 + 4 * (4 + 4)),
         # weights half a byte, two groups of scales: 2 * N * 2 bytes
         ("gemm_w4a16", "2,3,256", "fp16", 2 * 2 * 3 * 256, 2 * 256 * 2 + 256 * 3 / 2 + 2 * 3 * 2 + 2 * 3 * 2),
+        # K=40 is two blocks of 32 and three of 16: a row is 20 bytes of elements and its scales, 5 rows; 2 x 3 outputs
+        ("gemm_mxfp4", "2,3,40", "mxfp4", 480, 5 * (20 + 2) + 2 * 6),
+        ("gemm_nvfp4", "2,3,40", "nvfp4", 480, 5 * (20 + 3) + 2 * 4 + 2 * 6),
         ("gemm_backward", "2,3,4", "bf16", 96, 2 * (8 + 12 + 6) + 2 * (8 + 12)),
         ("matvec", "3,4", "fp32", 24, 4 * (12 + 4 + 3)),
         # B=1 H=2 S=3 D=4: 9 pairs; Q, K, V, O of 24 elements each
@@ -58,6 +63,42 @@ def work(op, shape, dtype="bf16", out=None):
         ("quantization", "3,200", "bf16", 2400, 3 * 200 * 3 + 4 * 3 * 2),
         ("dequantization", "3,200", "fp8", 600, 3 * 200 * 3 + 24),
         ("copy", "10", "fp32", 0, 80),
+        # a 3 x 3 filter on 5 x 6 without padding: 3 x 4 outputs of nine taps; task conv3x3_c says 18 (h - 2) (w - 2)
+        ("conv2d", "1,1,5,6,1,3", "fp32", 18 * 3 * 4, 4 * (5 * 6 + 9 + 3 * 4)),
+        # padded by one: rows meet 2 + 3 + 3 + 3 + 2 taps, columns 2 + 3 + 3 + 2; 2 images, 4 channels, 6 filters in 2 groups
+        ("conv2d", "2,4,5,4,6,3,PAD=1,GROUPS=2", "bf16", 2 * 2 * 6 * 2 * 13 * 10, 2 * (160 + 6 * 2 * 9 + 2 * 6 * 20)),
+        # 1 x 1 with a stride of two meets rows 0 2 4 and columns 0 2 alone
+        ("conv2d", "1,8,5,4,3,1,1,2", "bf16", 2 * 3 * 8 * 6, 2 * (8 * 6 + 3 * 8 + 3 * 6)),
+        # taps 0 2 4 of a row of seven: outputs 0 1 2, every position met; a column of one
+        ("conv2d", "1,1,7,1,1,3,1,1,0,2", "fp32", 2 * 9, 4 * (7 + 3 + 3)),
+        # every channel with its own filter: 3 channels, 4 x 4, stride 2, padded by one: taps 2 + 3 of a side, all met
+        ("conv2d_depthwise", "1,3,4,4,3,3,2,1", "fp16", 2 * 3 * 5 * 5, 2 * (3 * 16 + 3 * 9 + 3 * 4)),
+        # 2 x 2 becomes 4 x 4: each of the 4 inputs of 3 channels meets four taps of 5 filters
+        ("conv2d_transposed", "1,3,2,2,5,2,2,2", "fp16", 2 * 3 * 5 * 16, 2 * (3 * 4 + 3 * 5 * 4 + 5 * 16)),
+        # padded by one, 2 becomes 3 - 0: (2 - 1) 2 - 2 + 3 = 3; each input loses one of its three taps a side
+        ("conv2d_transposed", "1,1,2,2,1,3,3,2,1", "fp32", 2 * 4 * 4, 4 * (4 + 9 + 9)),
+        # 8 tokens, 2 heads of 4 with 16 states, one group: the recurrence has 4 * 8 * 2 * 64, one masked product less
+        ("ssd", "1,8,2,4,16", "bf16", 8 * 9 * (16 + 8), 2 * 8 * (8 + 32 + 2) + 2 * 8 * 8 + 4 * 2),
+        ("ssd", "1,800,2,4,16", "bf16", 4 * 800 * 2 * 64, 2 * 800 * (8 + 32 + 2) + 2 * 800 * 8 + 4 * 2),
+        # one token decoded: the states of 3 sequences are read and written in FP32
+        ("ssd", "3,1,2,4,16,1,2", "bf16", 4 * 3 * 2 * 64, 2 * 3 * 42 + 2 * 3 * 8 + 4 * 2 + 4 * 2 * 3 * 2 * 64),
+        # 5 tokens: 30 pairs' worth of width 4 + 8 is less than 4 * 5 * 32; with a state kept it is not taken
+        ("linear_attention", "1,5,2,4,8", "bf16", 5 * 6 * 2 * 12, 2 * 10 * (8 + 8) + 2 * 10 * 8),
+        ("linear_attention", "1,5,2,4,8,1", "bf16", 4 * 10 * 32, 2 * 10 * 16 + 2 * 10 * 8 + 4 * 2 * 32),
+        # 4 heads of values on 2 of keys: q and k 2 * 2 * 4, v 4 * 8, g and beta 2 * 4 numbers a token
+        ("gated_delta_rule", "1,3,4,4,8,2", "bf16", 2 * 9 * (8 + 32), 2 * 3 * (16 + 32 + 8) + 2 * 3 * 32),
+        ("gated_delta_rule", "2,1,4,4,8,2,2", "bf16", 6 * 2 * 128, 2 * 2 * 56 + 2 * 2 * 32 + 4 * 2 * 2 * 128),
+        # the best 3 of 100: values of two bytes with positions of four
+        ("topk", "2,100,3", "bf16", 2 * 99, 2 * 200 + 2 * 3 * 6),
+        ("sampling", "2,100", "bf16", 1200, 2 * 200 + 2 * 8),
+        ("cross_entropy", "2,100", "bf16", 800, 2 * 200 + 2 * (4 + 4)),
+        ("cross_entropy_fused", "2,100", "bf16", 1000, 2 * 400 + 2 * (4 + 4)),
+        # each of four devices adds three quarters of an element to its share, the residual, and normalises
+        ("allreduce_rmsnorm", "2,8,4", "bf16", 16 * 5.75, 2 * 4 * 16 + 2 * 8),
+        # 5 tokens, 4 heads and 2 cached ones of width 8: Q in and out, K and V in and out, 8 sines and cosines, 8 bytes
+        ("rope_kv_write", "5,4,8,2", "bf16", 5 * 6 * 4 * 6, 5 * (2 * 2 * 32 + 2 * 2 * 32 + 2 * 8 + 8)),
+        # half of each head turns; the other half of Q stays where it is
+        ("rope_kv_write", "5,4,8,2,4", "bf16", 5 * 6 * 2 * 6, 5 * (2 * 2 * 16 + 2 * 2 * 32 + 2 * 4 + 8)),
         # two tokens, width 4, inner 8, four experts, one each: two experts are hit
         ("moe", "2,4,8,4,1", "bf16", 6 * 2 * 4 * 8 + 2 * 2 * 4 * 4, 2 * (8 + 16 + 3 * 2 * 32) + 2 * 8 + 8 * 2),
         # all tokens on one expert
@@ -73,6 +114,25 @@ def test_every_family_is_worked_out_and_explains_itself():
     covered = {case[0] for case in test_work_of_a_call.pytestmark[0].args[1]}
     assert set(FAMILIES) <= covered
     assert all(found.formula for found in FAMILIES.values())
+
+
+def test_taps_of_a_convolution_are_those_that_counting_them_gives():
+    for extent, filter_taps, stride, pad, dilation in product(range(1, 10), range(1, 5), (1, 2, 3), (0, 1, 2), (1, 2)):
+        outputs = (extent + 2 * pad - dilation * (filter_taps - 1) - 1) // stride + 1
+        if outputs < 1:
+            continue
+        places = [p * stride - pad + r * dilation for p, r in product(range(outputs), range(filter_taps))]
+        inside = [place for place in places if 0 <= place < extent]
+        counted = span(extent, filter_taps, stride=stride, pad=pad, dilation=dilation)
+        assert (counted.outputs, counted.taps, counted.touched) == (outputs, len(inside), len(set(inside)))
+
+
+@pytest.mark.parametrize("op", ["gemm_mxfp4", "gemm_nvfp4"])
+def test_a_product_of_block_formats_is_the_plain_one_where_blocks_are_whole(op):
+    dtype = op.removeprefix("gemm_")
+    assert work(op, "64,128,256", dtype).bytes == work("gemm", "64,128,256", dtype).bytes + (
+        8 if dtype == "nvfp4" else 0
+    )
 
 
 def test_intensity_of_nothing_that_moves_is_none():
@@ -115,6 +175,14 @@ def test_block_formats_carry_their_scales():
         ("attention", "1,1,1,1,1,-1", "bf16", "0 or more"),
         ("gemm", "1,2,3", "fp7", "unknown type 'fp7'"),
         ("attention", "1,2,3,4,2,1,2", "bf16", "needs SKV of at least S"),
+        ("topk", "2,4,5", "bf16", "K is 5 of 4 columns"),
+        ("conv2d", "1,1,2,2,1,3", "bf16", "a filter of 3 taps, 1 apart, is longer than 2"),
+        ("conv2d", "1,4,4,4,6,1,GROUPS=4", "bf16", "GROUPS=4 must divide C=4 and K=6"),
+        ("conv2d_transposed", "1,1,1,1,1,1,PAD=1", "bf16", "PAD=1 leaves no output"),
+        ("gated_delta_rule", "1,1,3,4,4,2", "bf16", "H=3 heads of values are no multiple of HK=2"),
+        ("allreduce_rmsnorm", "2,8,1", "bf16", "an all-reduce needs 2 or more"),
+        ("rope_kv_write", "1,1,8,1,16", "bf16", "ROT=16 is more than the head's width D=8"),
+        ("gemm_nvfp4", "1,2,3", "bf16", "gemm_nvfp4 reads nvfp4 or fp4, not bf16"),
         ("moe", "2,4,8,4,5", "bf16", "TOPK is 5 of 4 experts"),
         ("moe", "2,4,8,4,1,3", "bf16", "1 to 2 experts can be hit"),
     ],
