@@ -231,7 +231,7 @@ def _require_sizes(signature: Signature, settings: Mapping[str, str]) -> None:
 
 def _parse_sizes(text: str, signature: Signature, fixed: Mapping[str, int] = MappingProxyType({})) -> dict[str, int]:
     """`n=64,m=3` as numbers, beside those that are `fixed`. Raises `UserError`."""
-    sizes = dict(fixed)
+    sizes = {**dict.fromkeys(signature.flags, 1), **fixed}
     for part in text.split(","):
         size, _, number = part.partition("=")
         if size.strip() not in signature.sizes or not number.strip().isdigit():
@@ -266,10 +266,10 @@ def _choose_shapes(
 ) -> tuple[tuple[ShapePlan, ...], tuple[str, ...]]:
     """The shapes that were asked for, else proposals, which a person at a terminal may change; where they come from."""
     if shapes:
-        return _with_odd(
-            _as_plans([_parse_sizes(text, signature, fixed) for text in shapes], signature), signature, fixed
-        ), ()
+        wanted = _as_plans([_parse_sizes(text, signature, fixed) for text in shapes], signature)
+        return _with_flags_off(_with_odd(wanted, signature, fixed), signature, fixed), ()
     proposals, whence = _propose(signature, fixed)
+    proposals = _with_flags_off(proposals, signature, fixed)
     if ask is None:
         return proposals, whence
     timed = [shape for shape in proposals if shape.timed]
@@ -278,16 +278,29 @@ def _choose_shapes(
     answer = ask(f"Shapes of {signature.name} to time ({listed})", usual).split()
     if answer == usual.split():
         return proposals, ()
-    return _with_odd(
-        _as_plans([_parse_sizes(text, signature, fixed) for text in answer], signature), signature, fixed
-    ), ()
+    replacing = _as_plans([_parse_sizes(text, signature, fixed) for text in answer], signature)
+    return _with_flags_off(_with_odd(replacing, signature, fixed), signature, fixed), ()
+
+
+def _with_flags_off(
+    plans: tuple[ShapePlan, ...], signature: Signature, fixed: Mapping[str, int]
+) -> tuple[ShapePlan, ...]:
+    """The shapes, and for each flag that was not set by hand the first and the last of them with the flag off, tested."""
+    labels = {shape.label for shape in plans}
+    off = _as_plans(
+        [{**shape.sizes, flag: 0} for flag in signature.flags if flag not in fixed for shape in (plans[0], plans[-1])],
+        signature,
+    )
+    return (*plans, *(shape.model_copy(update={"timed": False}) for shape in off if shape.label not in labels))
 
 
 def _with_odd(timed: tuple[ShapePlan, ...], signature: Signature, fixed: Mapping[str, int]) -> tuple[ShapePlan, ...]:
     """The timed shapes, and odd ones that are tested only: each free size an odd one, or the first shape's where that is less."""
     if signature.language in INTERPRETED or not signature.sizes:
         return timed
-    free = [name for name in signature.sizes if not STRIDE.fullmatch(name)] or list(signature.sizes)
+    fixed = {**dict.fromkeys(signature.flags, 1), **fixed}
+    sizes_alone = [name for name in signature.sizes if name not in signature.flags]
+    free = [name for name in sizes_alone if not STRIDE.fullmatch(name)] or sizes_alone
     first_shape, labels = timed[0].sizes, {shape.label for shape in timed}
     small = [
         fill_strides({**{name: min(size, first_shape[name]) for name in free}, **fixed}, signature) for size in ODD
@@ -342,10 +355,11 @@ def _propose(
         return (*theirs, *usual), (*whence, _say_chosen(usual))
     if not signature.sizes:
         return (ShapePlan(label="only", sizes={}),), ()
-    fixed = {name: SMALL[name.lower()] for name in signature.sizes if name.lower() in SMALL} | dict(given)
-    free = [name for name in signature.sizes if name not in fixed and not STRIDE.fullmatch(name)] or list(
-        signature.sizes
-    )
+    flags = dict.fromkeys(signature.flags, 1)
+    fixed = {name: SMALL[name.lower()] for name in signature.sizes if name.lower() in SMALL} | flags | dict(given)
+    free = [name for name in signature.sizes if name not in fixed and not STRIDE.fullmatch(name)] or [
+        name for name in signature.sizes if name not in flags
+    ]
     fixed = {name: size for name, size in fixed.items() if name not in free}
     tables: Sequence[Sequence[int]] = {1: [(size,) for size in LINEAR], 2: PLANE, 3: VOLUME}.get(
         len(free), [(size,) * len(free) for size in (4, 8, 16) if size ** len(free) <= MOST_ELEMENTS]

@@ -111,6 +111,8 @@ class Parameter(Value):
     """A plain value that the harness draws, or a reference: an array of one, whose element the call passes."""
     by_pointer: bool = False
     """A size that is passed by its address."""
+    is_flag: bool = False
+    """A size in name only: it is asked whether it is 0, and both answers are tested."""
     end_of: str = ""
     """The array behind whose last element it points."""
     literal: str | None = None
@@ -153,6 +155,11 @@ class Signature(Value):
     """What was assumed."""
     gaps: tuple[str, ...] = ()
     """What could not be understood, one line each: the user fills a marked place."""
+
+    @property
+    def flags(self) -> tuple[str, ...]:
+        """Sizes of which only 0 and 1 are meant."""
+        return tuple(parameter.name for parameter in self.parameters if parameter.is_flag)
 
     @property
     def arrays(self) -> tuple[Parameter, ...]:
@@ -345,7 +352,8 @@ class _CReading:
         parameters = [self._parameter(place) for place in range(len(self.words))]
         if any(parameter.is_array and not self._read_fields(parameter.name) for parameter in parameters):
             parameters = [part for parameter in parameters for part in self._with_members(parameter)]
-        sizes = [parameter.name for parameter in parameters if parameter.role == "size"]
+        flags = [parameter.name for parameter in parameters if parameter.is_flag]
+        sizes = [parameter.name for parameter in parameters if parameter.role == "size" and not parameter.is_flag]
         if not any(parameter.is_array for parameter in parameters):  # nothing else could differ between two calls
             parameters = [_draw_by_value(parameter) for parameter in parameters]
         elif not sizes:
@@ -375,7 +383,7 @@ class _CReading:
             parameters=tuple(shaped),
             static="static" in before or "local" in before,
             kernel=kernel,
-            sizes=tuple(sizes),
+            sizes=(*sizes, *flags),
             unsized=tuple(self._find_unsized(parameters)),
             called=tuple(self._called_shapes(parameters)),
             notes=notes,
@@ -429,6 +437,8 @@ class _CReading:
         literal, literal_from = self._literal(place)
         if literal is None and (default := self._default(place)):
             literal, literal_from = default, "its default"
+        if kind[:1] in ("I", "U") and name not in self.named_sizes and self._is_flag(name):
+            return Parameter(name=name, type=spelled, kind=kind, role="size", is_flag=True)
         if kind not in ("F32", "F64") and self._is_size(name):  # a type that only the compiler knows may be a size too
             return Parameter(name=name, type=spelled, kind=kind, role="size")
         return Parameter(name=name, type=spelled, kind=kind, role="scalar", literal=literal, literal_from=literal_from)
@@ -552,6 +562,18 @@ class _CReading:
         words = self._parts()[place]
         value = "".join(words[words.index("=") + 1 :]) if "=" in words else ""
         return value if NUMBER.fullmatch(value) or value in ("true", "false") else ""
+
+    def _is_flag(self, name: str) -> bool:
+        """Whether it is only asked if it is 0: before `?`, behind `!`, alone between the brackets of an `if`."""
+        places = [at for at, word in enumerate(self.body) if word == name]
+        return bool(places) and all(self._is_asked(at) for at in places)
+
+    def _is_asked(self, at: int) -> bool:
+        before, behind = self.body[at - 1 : at], self.body[at + 1 : at + 2]
+        if behind == ["?"]:
+            return before[:1] in (["="], ["("], ["return"], [","])
+        opened = before == ["("] and self.body[at - 2 : at - 1] in (["if"], ["while"])
+        return (opened or before[:1] in (["!"], ["&&"], ["||"])) and behind[:1] in ([")"], ["&&"], ["||"], ["?"], [";"])
 
     def _is_size(self, name: str) -> bool:
         """By its name, or because the body compares something with it, counts it down, or clamps places to it."""

@@ -647,3 +647,22 @@ def test_data_that_another_file_fills_is_named_with_the_place_to_give_it(cli, ma
     done = cli("init", root, "--function", "scale", "--shape", "n=64")
     assert done.code == 1
     assert "name a source that defines factors in EXTRA of ridgeline_scale/flags.mk" in done.complaint
+
+
+CLIP = """
+void clip(const float *src, short *dest, int count, int normalize) {
+    float factor = normalize ? 32768.0f : 1.0f;
+    for (int i = 0; i < count; i++) dest[i] = src[i] * factor >= 32767.0f ? 32767 : 0;
+}
+"""
+
+
+@pytest.mark.parametrize(("words", "off"), [((), 2), (("--value", "normalize=1"), 0)])
+def test_a_number_that_is_only_asked_about_is_no_size_and_both_answers_are_tested(cli, make_repository, words, off):
+    root = make_repository({"clip.c": CLIP})
+    said = cli("init", root, "--function", "clip", "--shape", "count=4096", *words)
+    assert said.code == 0, said.err
+    problem = (root / "ridgeline_clip" / "problem.h").read_text()
+    assert problem.count('_normalize1", ') == 5, problem
+    assert problem.count('_normalize0", "small", 0,') == off
+    assert "elements_dest(const int64_t *sizes) { return SIZE_count; }" in problem
