@@ -2,7 +2,16 @@
 
 import pytest
 
-from ridgeline.graph.rules.define import ARCHS, KNOWN_ARCHS, LANGUAGES, VENDORS, arch_of, parse_instruction, vendor
+from ridgeline.graph.rules.define import (
+    ARCHS,
+    KNOWN_ARCHS,
+    LANGUAGES,
+    VENDORS,
+    arch_of,
+    parse_instruction,
+    read_slug,
+    vendor,
+)
 
 
 @pytest.mark.feature("F003")
@@ -43,6 +52,13 @@ def test_product_to_architecture(product, arch):
         ("flash attention in half", "operators", ("attention",)),
         ("grouped GEMM", "operators", ("grouped_gemm",)),
         ("softmax then rope", "operators", ("softmax", "rope")),
+        ("fuse the all-reduce with RMSNorm", "operators", ("allreduce", "rmsnorm")),
+        ("top-k sampling of tokens", "operators", ("topk", "sampling")),
+        ("conv2d, depthwise", "operators", ("conv",)),
+        ("Mamba2's chunk scan", "operators", ("ssd",)),
+        ("gated DeltaNet, then linear attention", "operators", ("gated_delta_rule", "linear_attention")),
+        ("cross-entropy with its gradient", "operators", ("cross_entropy",)),
+        ("GEMM in NVFP4", "precisions", ("nvfp4",)),
         ("bfloat16 in, fp8 out", "precisions", ("bf16", "fp8")),
         ("", "operators", ()),
         ("reach >500 TFLOPS", "goal", ">500 TFLOPS"),
@@ -52,6 +68,27 @@ def test_product_to_architecture(product, arch):
 )
 def test_reading_an_instruction(text, field, value):
     assert getattr(parse_instruction(text), field) == value
+
+
+@pytest.mark.parametrize(
+    "slug",
+    [
+        "topk_f32",
+        "sampling_bf16",
+        "conv2d_fp16",
+        "ssd_bf16",
+        "gated_delta_rule",
+        "linear_attention",
+        "cross_entropy_bf16",
+        "allreduce_rmsnorm",
+        "rope_kv_write",
+        "gemm_nvfp4",
+    ],
+)
+def test_the_operator_of_a_slug_is_known_and_its_parts_agree_with_the_whole(slug):
+    whole = read_slug(slug).operators
+    assert whole
+    assert set(read_slug(" ".join(whole)).operators) == set(whole)
 
 
 def test_tables_agree():

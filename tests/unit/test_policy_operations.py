@@ -1,10 +1,15 @@
 """Operations and bytes of every operator family, each against numbers worked out by hand."""
 
 from itertools import product
+from pathlib import Path
 
 import pytest
+import yaml
 
+from ridgeline.graph.formula import evaluate
 from ridgeline.graph.rules.operations import FAMILIES, SizeError, Types, amount, canonical, family, sizes, span, types
+
+ROOT = Path(__file__).parents[2]
 
 
 def work(op, shape, dtype="bf16", out=None):
@@ -133,6 +138,22 @@ def test_a_product_of_block_formats_is_the_plain_one_where_blocks_are_whole(op):
     assert work(op, "64,128,256", dtype).bytes == work("gemm", "64,128,256", dtype).bytes + (
         8 if dtype == "nvfp4" else 0
     )
+
+
+@pytest.mark.parametrize(
+    ("task", "dims", "op", "shape"),
+    [
+        ("evals/tasks/conv3x3_c", {"h": 1026, "w": 771}, "conv2d", "1,1,1026,771,1,3"),
+        # targets of eight bytes there, of four here
+        ("tests/adversarial/tasks/cross_entropy", {"rows": 128, "cols": 1000}, "cross_entropy", "128,1000"),
+    ],
+)
+def test_tasks_that_write_their_own_formulas_agree(task, dims, op, shape):
+    declared = yaml.safe_load((ROOT / task / "task.yaml").read_text())
+    index_bytes = 4 * dims.get("rows", 0) if op == "cross_entropy" else 0
+    of_family = work(op, shape, "fp32")
+    assert of_family.flops == evaluate(str(declared["flops"]), dims)
+    assert of_family.bytes == evaluate(str(declared["bytes"]), dims) - index_bytes
 
 
 def test_intensity_of_nothing_that_moves_is_none():
