@@ -54,6 +54,8 @@ SIZE_NAME = re.compile(
     re.IGNORECASE,
 )
 STRIDE = re.compile(r"\w*(?:stride|pitch|step)\w*|ld[abc]?", re.IGNORECASE)
+WINDOWS = frozenset({"radius", "ksize", "order", "taps"})
+"""Sizes of what is moved over an array: no factor of how long that is."""
 ACROSS = re.compile(r"\w*(?:width|cols|columns)\w*|w|nx", re.IGNORECASE)
 """Sizes along a row, which a stride takes the place of."""
 SMALL: Mapping[str, int] = {"channels": 3, "radius": 2, "ksize": 3, "taps": 8, "order": 4, "depth": 4}
@@ -613,7 +615,9 @@ class _CReading:
             }
             used |= {size for size in sizes if re.fullmatch(r"\w*(?:height|rows)\w*|h|ny", size, re.IGNORECASE)}
         reached = [size for size in sizes if size in used]
-        plain = [size for size in sizes if not STRIDE.fullmatch(size) and size not in ("radius", "ksize", "order")]
+        moved = WINDOWS - self._subscripts(parameter.name)  # over the array; what subscripts name is a part of it
+        reached = [size for size in reached if size not in moved] or reached
+        plain = [size for size in sizes if not STRIDE.fullmatch(size) and size not in WINDOWS]
         return tuple(reached or plain or sizes)
 
     def _say_lengths(

@@ -45,6 +45,25 @@ def test_arrays_have_the_sizes_that_their_subscripts_reach():
     assert signature.gaps == ()
 
 
+BOX = """
+void box(const float *in, const float *taps, float *out, int n, int radius) {
+    for (int i = 0; i < n; i++) {
+        float sum = 0;
+        for (int j = -radius; j <= radius; j++)
+            if (i + j >= 0 && i + j < n) sum += in[i + j] * taps[j + radius];
+        out[i] = sum;
+    }
+}
+"""
+
+
+def test_what_moves_over_an_array_is_no_factor_of_its_length():
+    signature = read(BOX, "box")
+    assert {array.name: array.extents for array in signature.arrays} == {
+        "in": ("n",), "taps": ("n", "radius"), "out": ("n",),
+    }  # fmt: skip
+
+
 NEAREST = """
 void nearest(const unsigned *src, int sw, int sh, unsigned *dst, int dw, int dh) {
     for (int y = 0; y < dh; y++)
