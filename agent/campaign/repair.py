@@ -208,7 +208,7 @@ def _write_request(campaign: Path, history: History, tell: Callable[[str], None]
         counts_work=opened.counts_work,
         steerable=opened.stamps_edits or _was_steered(campaign),
         stamps_edits=opened.stamps_edits,
-        drafts_first=opened.drafts_first,
+        drafts_first=opened.drafts_first or opened.limits.candidates < 2,  # one alone has no order to keep
     )
     manifest = Manifest(
         repository=str(root),

@@ -23,8 +23,8 @@ inputs:
 outputs:
 - {name: y, shape: [n]}
 shapes:
-- {label: large, dims: {n: 60000}}
-- {label: small, dims: {n: 20000}, config_class: little}
+- {label: large, dims: {n: 300000}}
+- {label: small, dims: {n: 100000}, config_class: little}
 - {label: tested, dims: {n: 33}, timed: false}
 drawn: {ranges: {n: [1, 500]}, count: 2}
 bytes: 8*n
@@ -38,7 +38,7 @@ void twice(const float *restrict x, float *restrict y, int64_t n) {{
 }}
 """
 HONEST = KERNEL.format("", "")
-SLOW = KERNEL.format("/* slow */ for (volatile int64_t i = 0; i < 200 * n; i++);", "")
+SLOW = KERNEL.format("/* slow */ for (volatile int64_t i = 0; i < 40 * n; i++);", "")
 WRONG = KERNEL.format("/* wrong */", "+ 1e-3f")
 FILES = {"task.yaml": TASK, "reference.py": REFERENCE, "kernel.c": HONEST}
 LONG_S = 300.0
@@ -85,8 +85,8 @@ def test_every_timed_size_has_a_time_in_the_tasks_order(judge, version):
     times = judge.benchmark(folder / "task.yaml", folder, shapes=(), timeout_s=LONG_S)
     assert not isinstance(times, JudgeFailed), times
     assert [(one.label, one.dims, one.config_class) for one in times] == [
-        ("large", {"n": 60000}, "all"),
-        ("small", {"n": 20000}, "little"),
+        ("large", {"n": 300000}, "all"),
+        ("small", {"n": 100000}, "little"),
     ]
     assert all(one.time_ms > 0 for one in times)
 
@@ -220,7 +220,7 @@ def test_a_benchmark_is_what_the_judge_timed(room):
     ]
     assert (
         here.artifacts.get(run.csv)
-        == b"label,n,class,Check,Time (ms)\nlarge,60000,all,PASS,0.01\nsmall,20000,little,PASS,0.01\n"
+        == b"label,n,class,Check,Time (ms)\nlarge,300000,all,PASS,0.01\nsmall,100000,little,PASS,0.01\n"
     )
     assert run.log is None
     wrong = here.candidate({"kernel.c": WRONG})

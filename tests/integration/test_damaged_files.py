@@ -141,7 +141,8 @@ def test_commands_agree_on_damage_and_a_repair_loses_nothing(campaigns, campaign
     assert tell(capsys, "fsck", campaign)[0] == 2
     assert tell(capsys, "fsck", campaign, "--repair") == (0, "")
     assert tell(capsys, "status", campaign) == (0, "")
-    assert list_switches(campaign) == {"counts_work": True, "steerable": True, "stamps_edits": True}
+    switches = {"counts_work": True, "steerable": True, "stamps_edits": True, "drafts_first": True}
+    assert list_switches(campaign) == switches
     assert tell(capsys, "resume", campaign)[0] == 0
     assert (campaign / "ledger.jsonl").read_bytes() == whole_ledger(campaigns)
 

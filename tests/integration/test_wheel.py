@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-MOST_BYTES = 2_100_000
-"""1.86 MB on 2026-11-23 (`make wheels` says it): a third of it is `sandbox`. Research and campaigns would show."""
+MOST_BYTES = 2_200_000
+"""2.13 MB on 2026-11-23 (`make wheels` says it): a third of it is `sandbox`. Research and campaigns would show."""
 FOLDERS = {"agent", "evals", "graph", "knowledge", "prompts", "sandbox"}
 FOREIGN = "raise RuntimeError('a foreign package was imported in place of our own')\n"
 
