@@ -230,6 +230,8 @@ class StatusView:
     def _write(self, status: Status, *, problem: str = "") -> None:
         """Overwrite `status.json` with what is known now."""
         view = {"status": status, **self._now, "pid": os.getpid(), "updated": time.time(), "problem": problem}
+        if self.measured:
+            view["measured"] = self.measured
         overwrite(self._folder / "status.json", json.dumps(view).encode())
         WorkClock(self._folder).touch()
 

@@ -26,6 +26,10 @@ class CampaignStatus(Value):
     detail: str
     """The hypothesis that is being worked on; empty between rounds."""
     round: int
+    """The round that is being worked on; the baseline is round 1."""
+    open_verdict: str
+    """The verdict on `round` while that is decided and not closed; `accepted`, `rolled_back` and `speedup` count the round
+    when it closes. Else empty."""
     accepted: int
     rolled_back: int
     metric: str
@@ -75,13 +79,16 @@ def status_of(campaign: Path) -> CampaignStatus:
     begun = not checked.ok and not ledger.exists()
     state = state_of(written, concluded=history is not None and history.concluded is not None)
     answered = find_unused_decision(campaign) if state not in ("running", "concluded") else None
+    number = int(written.get("round") or (rounds[-1].round if rounds else 0))
+    is_open = state != "concluded" and number not in {closed.round for closed in rounds}
     return CampaignStatus(
         campaign=history.opened.target.campaign if history else campaign.name,
         dir=str(campaign),
         status="decided" if answered else state,
         phase=str(written.get("phase", "")),
         detail=str(written.get("detail", "")) + _describe_deep_step(campaign, written) + _describe_pair(written, state),
-        round=int(written.get("round") or (rounds[-1].round if rounds else 0)),
+        round=number,
+        open_verdict=str(written.get("measured", "")) if is_open else "",
         accepted=sum(closed.accepted for closed in rounds),
         rolled_back=sum(not closed.accepted for closed in rounds),
         metric=history.opened.target.primary_metric if history else "",

@@ -21,7 +21,7 @@ from ridgeline.graph.reports.rounds import CANDIDATE_COLUMNS, candidate_rows, is
 from ridgeline.graph.reports.text import cell, command, interval, line, minute, table
 from ridgeline.graph.rules.audit import describe_settlement
 from ridgeline.graph.rules.champion import find_tried, multiply_gains
-from ridgeline.graph.rules.cost import device_minutes
+from ridgeline.graph.rules.cost import device_minutes, minutes_between
 from ridgeline.graph.rules.early_end import note_silent_test
 from ridgeline.graph.rules.history import accepted_rounds, rolled_back_rounds, total_cost
 from ridgeline.graph.rules.result import (
@@ -165,6 +165,9 @@ def _links(history: History) -> list[str]:
 
 
 # The end of a campaign in tables and lists; shared by the log's last section and the final report.
+
+SHORTEST_IDLE_S = 3.0
+"""A pause that would be shown as 0.0 minutes is none."""
 
 MOST_FINDINGS = 40
 """Rows of the table of what the source audit found."""
@@ -409,34 +412,41 @@ def _closing(attribution: Attribution, result: Result, history: History) -> str:
         f"- Headline: {measured if result.final else unmeasured}",
         f"- Real-training equivalent: {attribution.real:+.2f}%",
         f"- Gap: {attribution.gap:+.2f}% of speed ({attribution.method})",
-        f"- Verdict: {_verdict(attribution, result, history)}",
+        f"- {_describe_verdict(attribution, result, history)}",
     )
     return "\n".join(lines)
 
 
-def _verdict(attribution: Attribution, result: Result, history: History) -> str:
-    """The attribution's verdict in words, with the rounds it concerns."""
-    limit = f"{100 * history.limits.inflation_gap_limit:g}%"
+def _describe_verdict(attribution: Attribution, result: Result, history: History) -> str:
+    """The closing line: what the buckets deny, under the attribution's own name; else whether the whole gain is settled."""
     match attribution.verdict:
-        case "clean" if result.final is None:
-            return "not measured - no final test; by the declared buckets alone no round's gain is the benchmark's own"
-        case "clean" if attribution.gap > 100 * history.limits.inflation_gap_limit:
-            return f"not settled - the gap lies within the final test's own error; {describe_gap(attribution, history)}"
-        case "clean" if result.unsettled:
-            count = len(result.unsettled)
-            points = "1 point is" if count == 1 else f"{count} points are"
-            return f"not settled - gap < {limit} by the declared buckets, and {points} open, named at the top"
         case "clean":
-            return f"clean - gap < {limit}"
+            return f"Whole gain settled: {_describe_settled(attribution, result, history)}"
         case "inflated":
             return (
-                f"inflated - call out residual of {attribution.gap:+.2f}%: {describe_gap(attribution, history)};"
-                " no training step is claimed to have it"
+                f"Attribution verdict: inflated - call out residual of {attribution.gap:+.2f}%:"
+                f" {describe_gap(attribution, history)}; no training step is claimed to have it"
             )
         case "rolled-back":
             last_rejected = [closed.round for closed in history.rounds if not closed.accepted][-1:]
             rounds = ", ".join(f"round-{number}" for number in overfit_in_lineage(history) or last_rejected)
-            return f"rolled-back - see {rounds}" if rounds else "rolled-back"
+            return "Attribution verdict: rolled-back" + (f" - see {rounds}" if rounds else "")
+
+
+def _describe_settled(attribution: Attribution, result: Result, history: History) -> str:
+    """Whether anything is open about a gain that the declared buckets account for."""
+    limit = f"{100 * history.limits.inflation_gap_limit:g}%"
+    if result.final is None:
+        return "not measured - no final test; by the declared buckets alone no round's gain is the benchmark's own"
+    if attribution.gap > 100 * history.limits.inflation_gap_limit:
+        reason = f"the gap lies within the final test's own error; {describe_gap(attribution, history)}"
+    elif result.unsettled:
+        count = len(result.unsettled)
+        points = "1 point is" if count == 1 else f"{count} points are"
+        reason = f"gap < {limit} by the declared buckets, and {points} open, named at the top"
+    else:
+        return f"yes, clean - gap < {limit}"
+    return f"no - {reason} (`attribution.verdict` of the JSON is about the declared buckets alone)"
 
 
 def predictions(history: History) -> str:
@@ -454,10 +464,25 @@ def on_card(history: History, total: Cost) -> tuple[str, str]:
     return "GPU time, at most", f"{60 * device_minutes(history, total):.1f} s"
 
 
-def list_wall_time(history: History) -> list[tuple[str, str]]:
-    """The campaign's wall time, all sessions added; nothing before its end, and of records that did not count it."""
-    worked_s = history.concluded.worked_s if history.concluded else None
-    return [] if worked_s is None else [("Wall time of the campaign", f"{worked_s / 60:.1f} min")]
+def list_wall_time(history: History, rounds_s: float) -> list[tuple[str, str]]:
+    """Wall times by two clocks: by the calendar from the baseline on, and of the processes that worked on the campaign.
+
+    rounds_s: of all rounds, by the calendar. What records did not count, and what only the end tells, has no row. A
+    process works before the baseline too, so what is left of the calendar's time is the least that none was at work.
+    """
+    rounds = f"{rounds_s / 60:.1f} min"
+    end, baseline = history.concluded, history.baseline
+    if end is None or baseline is None:
+        return [("Wall time of the rounds", rounds)]
+    calendar_s = 60 * minutes_between(baseline.opened_at, end.closed_at)
+    rows = [("Wall time from the baseline to the end", f"{calendar_s / 60:.1f} min"), ("Wall time in rounds", rounds)]
+    if end.worked_s is None:
+        return rows
+    idle_s = calendar_s - end.worked_s
+    if idle_s >= SHORTEST_IDLE_S:
+        text = f"at least {idle_s / 60:.1f} min"
+        rows.append(("Wall time with no process at work (waiting for an answer or a resume)", text))
+    return [*rows, ("Processes at work, from the start of the command", f"{end.worked_s / 60:.1f} min")]
 
 
 def costs(history: History) -> str:
@@ -465,8 +490,7 @@ def costs(history: History) -> str:
     total: Cost = total_cost(history)
     dollars = describe_money(total, by_mailbox=history.opened.planner == "mailbox")
     rows = (
-        *list_wall_time(history),
-        ("Wall time of the rounds", f"{total.wall_seconds / 60:.1f} min"),
+        *list_wall_time(history, total.wall_seconds),
         ("Commands", f"{total.command_seconds:.1f} s"),
         on_card(history, total),
         ("Tokens", f"{total.tokens}"),

@@ -80,6 +80,14 @@ def test_status_by_name_by_path_and_by_nothing(cli, campaign, monkeypatch):
     assert found["stop_reason"] == ""
 
 
+@pytest.mark.parametrize(("number", "verdict"), [(4, "Round 4: ACCEPTED - avg +8.0%"), (3, "")])
+def test_the_status_tells_the_verdict_of_a_round_that_is_decided_and_not_closed(cli, campaign, number, verdict):
+    waiting = {"status": "waiting", "phase": "accept", "round": number, "measured": "Round 4: ACCEPTED - avg +8.0%"}
+    (campaign / "status.json").write_text(json.dumps(waiting))
+    found = cli("status", campaign, "--json").json
+    assert (found["open_verdict"], found["accepted"], found["rolled_back"]) == (verdict, 2, 0)
+
+
 def test_the_status_of_a_concluded_campaign_tells_the_final_tests_speedup_and_why_it_ended(cli, tmp_path):
     folder = write_ledger(tmp_path / "toy", complete())
     found = cli("status", folder, "--json").json

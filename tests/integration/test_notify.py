@@ -14,6 +14,7 @@ from ridgeline.agent.campaign.checkpoints import Checkpoints
 from ridgeline.agent.campaign.folders import announce_server, id_of, link
 from ridgeline.agent.campaign.progress import SilentProgress, StatusView
 from ridgeline.agent.campaign.runner import drive
+from ridgeline.agent.campaign.status import status_of
 from ridgeline.agent.errors import UserError, Waiting
 from ridgeline.graph.approval import Decision
 from ridgeline.graph.trial import find_proposal
@@ -143,6 +144,7 @@ def test_a_campaign_tells_each_event_once_and_an_old_one_nothing(tmp_path, scrip
         drive(Checkpoints(saver=made.saver), made.request, made.ports, live)
     assert live.measured.startswith("Round 2: ACCEPTED"), "its round is yet to close"
     live.end("waiting", problem=str(asked.value))
+    assert status_of(tmp_path).open_verdict == live.measured, "other terminals are told too"
     (one,) = ApprovalFiles(tmp_path).waiting()
     decision = Decision(key=one.request.key, choice="approve", by="Ada", at="2026-11-22T09:00:00+00:00")
     ApprovalFiles(tmp_path).decide(decision)

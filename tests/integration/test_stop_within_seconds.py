@@ -110,7 +110,7 @@ def test_a_stop_ends_the_step_under_way_and_the_campaign_concludes(project: Path
     assert concluded["worked_s"] == pytest.approx(
         time.time() - began, abs=12
     )  # less the start and the end of the process
-    assert "Wall time of the campaign" in Path(outcome["report"]).read_text()
+    assert "Processes at work, from the start of the command" in Path(outcome["report"]).read_text()
 
 
 @pytest.mark.slow

@@ -8,7 +8,7 @@ import pytest
 from ridgeline.graph.evidence import BenchmarkFailed
 from ridgeline.graph.record import PredictionCheck, Reflection
 from ridgeline.graph.reports.files import render_all
-from ridgeline.graph.reports.final_report import render_final_report
+from ridgeline.graph.reports.final_report import list_wall_time, render_final_report
 from ridgeline.graph.rules.result import compute_result
 from ridgeline.graph.standing import History
 from ridgeline.graph.values import Cost
@@ -75,7 +75,10 @@ def test_the_audit_table_and_its_closing_lines() -> None:
     for source in ("Structural kernel work", "Bounded weight cache", "Benchmark-only residual", "Total"):
         assert text.count(f"| {source} |") == 1
     assert "- Headline: +20.00% (final test)" in text
-    assert "- Verdict: inflated - call out residual of +9.47%: part of the gain exists only in the benchmark's" in text
+    assert (
+        "- Attribution verdict: inflated - call out residual of +9.47%: part of the gain exists only in the benchmark's"
+        in text
+    )
 
 
 def without_cache(speedup: float, lower: float) -> History:
@@ -91,7 +94,9 @@ def test_clean_is_said_only_where_nothing_is_open() -> None:
     for closed in history.rounds:
         verdict = closed.judged.verdict.model_copy(update={"own_work": "yes"})
         rounds.append(closed.model_copy(update={"judged": closed.judged.model_copy(update={"verdict": verdict})}))
-    assert "- Verdict: clean - gap < 1%" in render_final_report(history.model_copy(update={"rounds": tuple(rounds)}))
+    assert "- Whole gain settled: yes, clean - gap < 1%" in render_final_report(
+        history.model_copy(update={"rounds": tuple(rounds)})
+    )
     assert "**Not settled**" in render_final_report(history)
     assert "clean" not in render_final_report(history)
 
@@ -102,10 +107,14 @@ def test_a_gap_is_called_out() -> None:
     assert "| Benchmark-only residual | - | +5.22% | +0.00% |" in text
     assert "- Gap: +5.22% of speed" in text
     beyond = "the final test measured +5.22% beyond what the kept rounds account for"
-    assert f"- Verdict: inflated - call out residual of +5.22%: {beyond}" in text
+    assert f"- Attribution verdict: inflated - call out residual of +5.22%: {beyond}" in text
     assert f"- attribution: inflated: {beyond}; of a gain, only what the kept rounds account for is" in text
     unsure = render_final_report(without_cache(1.25, 1.19))
-    assert f"- Verdict: not settled - the gap lies within the final test's own error; {beyond}" in unsure
+    assert (
+        f"- Whole gain settled: no - the gap lies within the final test's own error; {beyond} (`attribution.ver"
+        in unsure
+    )
+    assert "Verdict:" not in unsure
 
 
 def test_without_a_final_test_no_speedup_is_claimed() -> None:
@@ -224,3 +233,19 @@ def test_one_command_line_reproduces_the_best_version() -> None:
         ["python", "test.py"],
         ["./bench it", "--csv", "benchmark.csv"],
     ]
+
+
+def test_the_two_clocks_of_a_campaign_that_waited_agree() -> None:
+    history = ended(worked_s=333.9, closed_at="2026-11-21T12:00:00Z")
+    assert history.baseline is not None
+    baseline = history.baseline.model_copy(update={"opened_at": "2026-11-21T11:52:00Z"})
+    waited = history.model_copy(update={"baseline": baseline})
+    assert list_wall_time(waited, 451.9) == [
+        ("Wall time from the baseline to the end", "8.0 min"),
+        ("Wall time in rounds", "7.5 min"),
+        ("Wall time with no process at work (waiting for an answer or a resume)", "at least 2.4 min"),
+        ("Processes at work, from the start of the command", "5.6 min"),
+    ]
+    assert history.concluded is not None
+    in_one_go = waited.model_copy(update={"concluded": history.concluded.model_copy(update={"worked_s": 495.0})})
+    assert "no process" not in str(list_wall_time(in_one_go, 451.9))

@@ -82,7 +82,7 @@ def test_the_gap_of_a_recorded_campaign_is_what_its_final_test_says(name):
         return
     if gap is None:
         assert "- Headline: none: there is no final test" in text
-        assert "- Verdict: not measured" in text
+        assert "- Whole gain settled: not measured" in text
         return
     assert result.attribution.headline == pytest.approx(100 * (result.final.speedup - 1))
     assert result.attribution.gap == pytest.approx(gap, abs=0.001)
