@@ -235,6 +235,8 @@ class PredictionCheck(Value):
     before: float | None
     after: float | None
     outcome: Literal["confirmed", "refuted", "unclear"]
+    speedup: Annotated[float | None, Field(exclude_if=_none)] = None
+    """Measured, where the metric itself was predicted (`check_round` of `rules/lessons.py`); the ledger has counters only."""
 
 
 class RoundClosed(Value):

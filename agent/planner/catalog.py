@@ -652,7 +652,9 @@ def reflection(briefing: Briefing, judged: Judged, *, card: Card | None) -> Refl
     """Attribution from prediction against profile; a lesson only where the round settled something."""
     hypothesis = find_proposal(judged).hypothesis
     traced = find(judged, Traced)
-    checked = predict.check_prediction(hypothesis.prediction, briefing.profile, traced.profile if traced else None)
+    checked = predict.check_metric(judged, briefing.contract.scoring) or predict.check_prediction(
+        hypothesis.prediction, briefing.profile, traced.profile if traced else None
+    )
     verdict = judged.verdict
     clear = verdict.accepted or (verdict.reason == "not_better" and checked.outcome == "refuted")
     return Reflection(
@@ -672,6 +674,8 @@ def _attribution(judged: Judged, checked: PredictionCheck) -> str:
         first_line = (failed.detail.strip().splitlines() or [""])[0][:200]
         return f"Ended before it could be measured ({failed.reason}): {first_line}"
     time = describe_gain(judged.verdict)
+    if checked.speedup is not None:
+        return f"{checked.counter}, predicted {checked.expected}: {checked.outcome}; result {time}."
     if checked.before is None or checked.after is None:
         return f"{checked.counter} was expected {checked.expected} and was not measured here; result {time}."
     ratio = f" ({checked.after / checked.before:.2f}x)" if checked.before else ""

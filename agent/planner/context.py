@@ -109,7 +109,11 @@ class Context:
                 share=0.03,
                 make=lambda tokens: past.describe_outpaced(rounds, tokens=tokens, count=count),
             ),
-            Part(name="recent", share=0.1, make=lambda tokens: past.recent(rounds, tokens=tokens, count=count)),
+            Part(
+                name="recent",
+                share=0.1,
+                make=lambda tokens: past.recent(rounds, self._briefing.contract.scoring, tokens=tokens, count=count),
+            ),
             Part(name="directions", share=0.03, make=self._directions),
             Part(name="tips", share=0.05, make=self._tips),
         )

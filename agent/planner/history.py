@@ -6,6 +6,7 @@ from itertools import groupby
 from ridgeline.agent.planner.checks import NO_DIRECTION, is_same_direction
 from ridgeline.agent.planner.conversation import Count, bound_text, clip_line
 from ridgeline.agent.planner.measurements import changes, foreseen
+from ridgeline.graph.contract import Scoring
 from ridgeline.graph.evidence import BenchmarkFailed
 from ridgeline.graph.record import RoundClosed
 from ridgeline.graph.trial import Failed, Judged, Timed, find, find_proposal
@@ -117,25 +118,25 @@ def _name_categories(failed: Sequence[RoundClosed]) -> list[str]:
     ]
 
 
-def recent(rounds: Sequence[RoundClosed], *, tokens: int, count: Count) -> str:
+def recent(rounds: Sequence[RoundClosed], scoring: Scoring, *, tokens: int, count: Count) -> str:
     """The last rounds in full for the prompt, oldest first."""
     latest = rounds[-LAST:]
     each = tokens // max(1, len(latest))
     newest = len(latest) - 1
     return "\n\n".join(
-        bound_text(describe_round(closed, words=WHOLE if place == newest else WORDS), tokens=each, count=count)
+        bound_text(describe_round(closed, scoring, words=WHOLE if place == newest else WORDS), tokens=each, count=count)
         for place, closed in enumerate(latest)
     )
 
 
-def describe_round(closed: RoundClosed, *, words: int = WORDS) -> str:
+def describe_round(closed: RoundClosed, scoring: Scoring, *, words: int = WORDS) -> str:
     """One round: what was expected, what was seen, what was learnt, each lesson in at most so many characters."""
     about, learnt = hypothesis_of(closed), closed.reflection
     lines = [
         f"round {closed.round} [{about.id}] {about.category}, for {describe_shapes_of(about)}",
         f"claim: {about.claim}",
         f"change: {about.change}",
-        f"predicted: {prediction(about)}; seen: {foreseen(closed)}",
+        f"predicted: {prediction(about)}; seen: {foreseen(closed, scoring)}",
         f"verdict: {closed.judged.verdict.sentence}",
     ]
     if shapes := changes(closed.judged):

@@ -10,7 +10,7 @@ from ridgeline.graph.briefing import ArchivedVersion, Briefing, ShapeNow
 from ridgeline.graph.contract import Contract, Scoring
 from ridgeline.graph.evidence import Benchmark, Comparison, Profiled
 from ridgeline.graph.record import PredictionCheck, RoundClosed, ShapeRoof
-from ridgeline.graph.rules import lessons as predict
+from ridgeline.graph.rules.lessons import GLOBAL, aimed_at, check_metric, check_prediction, check_round, class_speedup
 from ridgeline.graph.rules.score import higher_wins
 from ridgeline.graph.trial import Broken, Built, Drafted, Failed, Judged, Timed, Traced, find, find_proposal
 from ridgeline.graph.values import Engine, FileEdit, Hypothesis
@@ -182,9 +182,9 @@ def speeds(judged: Judged) -> str:
     return f"speedup of {about.target_class}: {foretold}, measured {mine:.3g}x; {score_text}"
 
 
-def foreseen(closed: RoundClosed) -> str:
+def foreseen(closed: RoundClosed, scoring: Scoring) -> str:
     """Predicted against measured counter and speedup of a closed round, in one line."""
-    checked = closed.prediction
+    checked = check_round(closed, scoring)
     counter = f"{checked.counter} {_describe_prediction(checked)}" if checked else ""
     return "; ".join(part for part in (counter, speeds(closed.judged)) if part) or "not measured"
 
@@ -197,6 +197,8 @@ def format_signed_gain(gain: float) -> str:
 def _describe_prediction(checked: PredictionCheck) -> str:
     """A counter before and after, and whether it moved as predicted."""
     before, after = checked.before, checked.after
+    if checked.speedup is not None:
+        return f"measured as the speedup {checked.speedup:.3g}x: {checked.outcome}"
     if before is None or after is None:
         return "not measured"
     return f"{before:.4g} -> {after:.4g}{f' ({after / before:.3g}x)' if before else ''}: {checked.outcome}"
@@ -258,7 +260,6 @@ def _mean(values: list[float]) -> float:
 
 # What a score is made of, and what a gain of some shapes makes of it: computed here, so that nobody has to guess.
 
-GLOBAL = "global"
 ENGINE_PHRASES: dict[Engine, str] = {
     "graph": "replays of a CUDA or HIP graph: what the host does for a launch is not in it",
     "event": "events on the device around the calls: it counts where the host is too slow to launch",
@@ -306,27 +307,6 @@ def of_score(hypothesis: Hypothesis, shapes: Sequence[ShapeNow]) -> str:
         return ""
     score_speedup = speedup ** (len(mine) / len(shapes))
     return f"of {', '.join(mine)}; so the score {_times(score_speedup)} (computed: {len(mine)} of {len(shapes)} shapes)"
-
-
-def class_speedup(judged: Judged) -> float | None:
-    """Measured speedup of the shapes that the hypothesis was for; None where nothing, or no such shape, was timed."""
-    target = find_proposal(judged).hypothesis.target_class
-    gains = [shape.gain for shape in judged.verdict.shapes if aimed_at(target, shape.label, shape.config_class)]
-    if not gains or min(gains) <= -1:
-        return None
-    return exp(fsum(log(1 + gain) for gain in gains) / len(gains))
-
-
-def aimed_at(target_class: str, label: str, config_class: str) -> bool:
-    """Whether a hypothesis is for this shape: it names all, its class, or the shape itself, alone or in a list."""
-    names = (name.strip() for name in target_class.split(","))
-    return target_class in (GLOBAL, config_class) or label in names
-
-
-def is_metric(counter: str, scoring: Scoring) -> bool:
-    """Whether a prediction names what the benchmark measures, and no counter."""
-    names = {name.lower() for name in scoring.primary_metric}
-    return counter.strip().lower() in names | {"score", "time", (scoring.time_ms or "time").lower()}
 
 
 def _metric(scoring: Scoring) -> str:
@@ -472,12 +452,13 @@ def by_class(judged: Judged) -> str:
 def _foreseen(judged: Judged, briefing: Briefing) -> list[str]:
     """Predicted against measured: the counter, then the speedups."""
     forecast, traced = find_proposal(judged).hypothesis.prediction, find(judged, Traced)
-    checked = predict.check_prediction(forecast, briefing.profile, traced.profile if traced else None)
+    checked = check_metric(judged, briefing.contract.scoring) or check_prediction(
+        forecast, briefing.profile, traced.profile if traced else None
+    )
     size = f" to {forecast.ratio:g} of it" if forecast.ratio else ""
-    result = "not measured"
-    if is_metric(forecast.counter, briefing.contract.scoring):
-        mine = class_speedup(judged)
-        result = "not measured" if mine is None else f"measured as the speedup {mine:.3g}x, below"
+    result = _describe_prediction(checked)
+    if checked.speedup is not None:
+        result += ", below"
     elif checked.before is not None and checked.after is not None:
         share = f" ({checked.after / checked.before:.3g}x)" if checked.before else ""
         result = f"measured {checked.before:g} -> {checked.after:g}{share}: {checked.outcome}"

@@ -287,7 +287,7 @@ class Toolbox:
             return f"there is no round {round} to read; {self._list_rounds()}"
         applied = find(closed.judged, Applied)
         diff = self._reader.read_artifact(applied.diff) if applied else None
-        return describe_round(closed) + (f"\n\n{diff}" if diff else "")
+        return describe_round(closed, self._briefing.contract.scoring) + (f"\n\n{diff}" if diff else "")
 
     def _diff_rounds(self, first: int, second: int) -> str:
         """Unified diff of the kernel's files between two rounds."""

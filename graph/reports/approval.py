@@ -10,11 +10,11 @@ from ridgeline.graph.limits import PRESETS, Limits
 from ridgeline.graph.record import Spec
 from ridgeline.graph.reports.readme import describe_constraints
 from ridgeline.graph.reports.rounds import profile_table
-from ridgeline.graph.reports.text import cell, interval, line, quantity, table
+from ridgeline.graph.reports.text import cell, interval, line, quantity, table, times
 from ridgeline.graph.rules.cost import cost_so_far
 from ridgeline.graph.rules.goal import round_limit
 from ridgeline.graph.rules.history import total_cost
-from ridgeline.graph.rules.lessons import check_prediction
+from ridgeline.graph.rules.lessons import check_metric, check_prediction
 from ridgeline.graph.rules.person_edit import begin_edit
 from ridgeline.graph.standing import History
 from ridgeline.graph.target import Target
@@ -123,7 +123,7 @@ def ask_about_change(options: Sequence[Judged], history: History, *, before: Pro
         _measured_section(trial),
         _hypothesis(start.hypothesis),
         _checks_section(trial),
-        Section(heading="Counters", text=_counters(start.hypothesis, before, _profile(trial))),
+        Section(heading="Counters", text=_counters(trial, history.contract.scoring, before)),
         *([_audit(applied)] if applied else []),
         _cost(sum(map(cost_so_far, options), Cost()), history),
     )
@@ -264,11 +264,13 @@ def _cost(now: Cost, history: History) -> Section:
     return Section(heading="Cost", text=table(("", "Tokens", "USD", "Commands s"), rows))
 
 
-def _counters(hypothesis: Hypothesis, before: Profiled | None, after: Profiled | None) -> str:
+def _counters(trial: Judged, scoring: Scoring, before: Profiled | None) -> str:
     """Section of an approval page: counters that the hypothesis predicted, what was observed, and every other counter."""
-    check = check_prediction(hypothesis.prediction, before, after)
-    move = f"{quantity(check.before)} -> {quantity(check.after)}"
-    text = f"Predicted: {cell(hypothesis.prediction.counter)} {hypothesis.prediction.direction}; seen: {move}: {check.outcome}."
+    forecast, after = find_proposal(trial).hypothesis.prediction, _profile(trial)
+    check = check_metric(trial, scoring) or check_prediction(forecast, before, after)
+    counters = f"{quantity(check.before)} -> {quantity(check.after)}"
+    move = f"a speedup of {times(check.speedup)}" if check.speedup is not None else counters
+    text = f"Predicted: {cell(forecast.counter)} {forecast.direction}; seen: {move}: {check.outcome}."
     return f"{text}\n\n{profile_table(before, after)}"
 
 

@@ -26,6 +26,7 @@ from ridgeline.graph.reports.text import cell, clip, code, command, interval, li
 from ridgeline.graph.rules.archive import has_archive
 from ridgeline.graph.rules.escalation import diagnose
 from ridgeline.graph.rules.history import latest_question
+from ridgeline.graph.rules.lessons import check_round
 from ridgeline.graph.standing import History
 from ridgeline.graph.trial import Drafted, Judged, Proposed, find, find_proposal
 from ridgeline.graph.values import Bottleneck, Hypothesis, LookUp
@@ -394,7 +395,10 @@ def tip_entry(closed: RoundClosed, opened: Opened) -> str:
     if reflection.lesson is None:
         return ""
     hypothesis, target = figures.hypothesis(closed), opened.target
-    check, bound = closed.prediction, hypothesis.real_gain_bound if hypothesis.bucket == "W1" else None
+    check, bound = (
+        check_round(closed, opened.contract.scoring),
+        hypothesis.real_gain_bound if hypothesis.bucket == "W1" else None,
+    )
     overfit = closed.judged.verdict.reason == "overfit" or hypothesis.bucket in ("W2", "W3")
     return render(
         "tip.v1.md",

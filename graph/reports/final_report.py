@@ -24,6 +24,7 @@ from ridgeline.graph.rules.champion import find_tried, multiply_gains
 from ridgeline.graph.rules.cost import device_minutes, minutes_between
 from ridgeline.graph.rules.early_end import note_silent_test
 from ridgeline.graph.rules.history import accepted_rounds, rolled_back_rounds, total_cost
+from ridgeline.graph.rules.lessons import check_round
 from ridgeline.graph.rules.result import (
     Result,
     attribution_rows,
@@ -453,7 +454,8 @@ def predictions(history: History) -> str:
     """How often what was predicted was seen."""
     counted = {"confirmed": 0, "refuted": 0, "unclear": 0}
     for closed in history.rounds:
-        counted[closed.prediction.outcome if closed.prediction else "unclear"] += 1
+        check = check_round(closed, history.contract.scoring)
+        counted[check.outcome if check else "unclear"] += 1
     return ", ".join(f"{count} {outcome}" for outcome, count in counted.items())
 
 

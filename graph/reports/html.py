@@ -22,6 +22,7 @@ from ridgeline.graph.reports.plots import roofline_plot, trend_plot
 from ridgeline.graph.reports.text import cell, interval, line, minute, number, quantity, table, times
 from ridgeline.graph.rules.cost import device_minutes
 from ridgeline.graph.rules.history import accepted_rounds, total_cost
+from ridgeline.graph.rules.lessons import check_round
 from ridgeline.graph.rules.result import Claim, claim_speedup, compute_result
 from ridgeline.graph.standing import History
 from ridgeline.graph.values import Cost, Value
@@ -197,7 +198,8 @@ def describe_predictions(history: History, rounds: Sequence[RoundClosed] | None 
     header = ("Round", "Counter", "Predicted", "Before", "After", "Outcome", "Speedup said", "Gain measured")
     rows = []
     for closed in history.rounds if rounds is None else rounds:
-        prediction, check, verdict = figures.hypothesis(closed).prediction, closed.prediction, closed.judged.verdict
+        prediction, verdict = figures.hypothesis(closed).prediction, closed.judged.verdict
+        check = check_round(closed, history.contract.scoring)
         size = f" to {prediction.ratio:g}x" if prediction.ratio is not None else ""
         rows.append(
             (

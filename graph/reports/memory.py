@@ -11,6 +11,7 @@ from ridgeline.graph.reports.text import clip
 from ridgeline.graph.reports.transfer import transfer_check
 from ridgeline.graph.rules.history import best_profile, masked_versions
 from ridgeline.graph.rules.isa_targets import measure_progress
+from ridgeline.graph.rules.lessons import check_round
 from ridgeline.graph.standing import History
 from ridgeline.graph.trial import Drafted, Proposed, find, find_proposal
 from ridgeline.graph.values import Bottleneck, Hypothesis, LookUp
@@ -137,7 +138,7 @@ def round_memory(history: History, closed: RoundClosed) -> str:
             figures.profile(closed), closed.bottleneck, closed.bottleneck_evidence, hypothesis.evidence
         ),
         "correctness": {"rel_err": test.rel_err if (test := figures.test(closed)) else None, "status": _status(closed)},
-        "isa_metric_progress": _progress(closed) + _goals(history, figures.profile(closed), closed.bottleneck),
+        "isa_metric_progress": _progress(closed, history) + _goals(history, figures.profile(closed), closed.bottleneck),
         "search_log": [_search_entry(search) for search in find_proposal(closed.judged).searches],
         "pitfalls_and_fixes": pitfalls(closed) + restart_notes(history, closed.round - 1),
         "references": [_reference(source, hypothesis) for source in hypothesis.sources],
@@ -309,9 +310,9 @@ def _gate(closed: RoundClosed) -> Entry:
     return {"result": late, "failure_reason": clip(f"{reason}: {closed.judged.verdict.sentence}", WORDS)}
 
 
-def _progress(closed: RoundClosed) -> list[Json]:
+def _progress(closed: RoundClosed, history: History) -> list[Json]:
     """The predicted counter against what was measured; empty without a prediction."""
-    check = closed.prediction
+    check = check_round(closed, history.contract.scoring)
     if check is None:
         return []
     target = f"{check.expected} from {check.before:g}" if check.before is not None else check.expected

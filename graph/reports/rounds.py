@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from pathlib import PurePosixPath
 
+from ridgeline.graph.contract import Scoring
 from ridgeline.graph.evidence import Benchmark, BenchmarkFailed, Profiled
 from ridgeline.graph.record import BaselineClosed, FirstKernel, RoundClosed
 from ridgeline.graph.reports import figures
@@ -19,12 +20,14 @@ from ridgeline.graph.reports.text import (
     percent,
     quantity,
     table,
+    times,
 )
 from ridgeline.graph.reports.transfer import transfer_check
 from ridgeline.graph.rules.early_end import note_silent_test
 from ridgeline.graph.rules.headroom import Headroom, compute_headroom, describe_device
 from ridgeline.graph.rules.history import best_profile
 from ridgeline.graph.rules.isa_targets import measure_progress
+from ridgeline.graph.rules.lessons import check_round
 from ridgeline.graph.rules.result import compute_product
 from ridgeline.graph.rules.roofline import bound_of
 from ridgeline.graph.rules.tuning import describe_settings
@@ -180,7 +183,7 @@ def summary(history: History, closed: RoundClosed) -> str:
         gain=interval(verdict.gain, verdict.lower, verdict.upper),
         notes=[line(note) for note in verdict.notes],
         attribution=line(reflection.attribution) or "none was given",
-        prediction=prediction(closed),
+        prediction=prediction(closed, history.contract.scoring),
         profile=profile_table(best_profile(figures.until(history, closed.round)), figures.profile(closed)),
         next_direction=line(reflection.next_direction) or "none was named; the next round chooses afresh",
         root_cause=line(reflection.root_cause) or "not established",
@@ -350,11 +353,16 @@ def _describe_stamps(closed: RoundClosed) -> str:
     return f"Written {start.written_at}; {edited}"
 
 
-def prediction(closed: RoundClosed) -> str:
+def prediction(closed: RoundClosed, scoring: Scoring) -> str:
     """Section of a round's summary: the prediction against what was observed."""
-    check = closed.prediction
+    check = check_round(closed, scoring)
     if check is None:
         return "not checked: no trace of this candidate"
+    if check.speedup is not None:
+        return (
+            f"{check.outcome}: {code(check.counter, 80)} was predicted {check.expected}, "
+            f"measured as the speedup {times(check.speedup)}"
+        )
     return (
         f"{check.outcome}: {code(check.counter, 80)} was predicted {check.expected}, "
         f"measured {quantity(check.before)} -> {quantity(check.after)}"
@@ -395,7 +403,7 @@ def iteration_report(history: History, closed: RoundClosed) -> str:
         status="not reached" if test is None else test.kind,
         detail=line(test.detail, 300) if test else "",
         correctness=contract.correctness.kind,
-        prediction=prediction(closed),
+        prediction=prediction(closed, history.contract.scoring),
         goals=_goals_table(history, closed),
     )
 

@@ -2,20 +2,90 @@
 
 import re
 from collections.abc import Iterator, Sequence
-from math import log
+from math import exp, fsum, log
 from typing import Literal
 
+from ridgeline.graph.contract import Scoring
 from ridgeline.graph.evidence import Profiled
 from ridgeline.graph.record import PredictionCheck, RoundClosed
+from ridgeline.graph.rules.score import higher_wins
 from ridgeline.graph.trial import Judged, find_proposal
 from ridgeline.graph.values import Hypothesis, Prediction
+
+TOLERANCE = 0.02
+"""Relative: a value that moved by less stood still."""
 
 HALF = 0.5
 """A change in the predicted direction counts as the predicted one from half of its size, on a log scale."""
 
 
+GLOBAL = "global"
+"""The target of a hypothesis that is for every shape."""
+
+
+def check_round(closed: RoundClosed, scoring: Scoring) -> PredictionCheck | None:
+    """What came of a closed round's prediction, for every page that tells it; None where nothing was predicted or seen."""
+    if find_proposal(closed.judged).author:  # a person's edit: the prediction was of another change
+        return closed.prediction
+    return check_metric(closed.judged, scoring) or closed.prediction
+
+
+def check_metric(judged: Judged, scoring: Scoring) -> PredictionCheck | None:
+    """A prediction of the metric itself against the verdict's paired times; None where it is of a counter.
+
+    Where the gain has bounds, they must say the same as the gain; else it is unclear.
+    """
+    forecast, verdict = find_proposal(judged).hypothesis.prediction, judged.verdict
+    if not is_metric(forecast.counter, scoring):
+        return None
+    speedup = class_speedup(judged)
+    factors = [] if speedup is None else [speedup]
+    if speedup is not None and find_proposal(judged).hypothesis.target_class == GLOBAL:
+        factors += [1 + bound for bound in (verdict.lower, verdict.upper) if bound is not None and bound > -1]
+    is_rate = forecast.counter.strip().lower() == "score" or (
+        forecast.counter.strip().lower() not in _names_of_time(scoring) and higher_wins(scoring)
+    )
+    outcomes = {_compare_prediction(forecast, 1.0, factor if is_rate else 1 / factor, TOLERANCE) for factor in factors}
+    return PredictionCheck(
+        counter=forecast.counter,
+        expected=forecast.direction,
+        before=None,
+        after=None,
+        outcome=outcomes.pop() if len(outcomes) == 1 else "unclear",
+        speedup=speedup,
+    )
+
+
+def class_speedup(judged: Judged) -> float | None:
+    """Measured speedup of the shapes that the hypothesis was for; None where nothing, or no such shape, was timed."""
+    target, verdict = find_proposal(judged).hypothesis.target_class, judged.verdict
+    if target == GLOBAL:
+        return 1 + verdict.gain if verdict.gain is not None and verdict.gain > -1 else None
+    gains = [shape.gain for shape in verdict.shapes if aimed_at(target, shape.label, shape.config_class)]
+    if not gains or min(gains) <= -1:
+        return None
+    return exp(fsum(log(1 + gain) for gain in gains) / len(gains))
+
+
+def aimed_at(target_class: str, label: str, config_class: str) -> bool:
+    """Whether a hypothesis is for this shape: it names all, its class, or the shape itself, alone or in a list."""
+    names = (name.strip() for name in target_class.split(","))
+    return target_class in (GLOBAL, config_class) or label in names
+
+
+def is_metric(counter: str, scoring: Scoring) -> bool:
+    """Whether a prediction names what the benchmark measures, and no counter."""
+    names = {name.lower() for name in scoring.primary_metric}
+    return counter.strip().lower() in names | {"score"} | _names_of_time(scoring)
+
+
+def _names_of_time(scoring: Scoring) -> set[str]:
+    """By which a prediction means the time of one call."""
+    return {"time", (scoring.time_ms or "time").lower()}
+
+
 def check_prediction(
-    prediction: Prediction, before: Profiled | None, after: Profiled | None, *, tolerance: float = 0.02
+    prediction: Prediction, before: Profiled | None, after: Profiled | None, *, tolerance: float = TOLERANCE
 ) -> PredictionCheck:
     """Whether a round's predicted counter was confirmed, refuted, or unclear.
 

@@ -2,6 +2,7 @@
 
 import pytest
 
+from ridgeline.agent.planner.catalog import reflection
 from ridgeline.agent.planner.measurements import (
     by_shape,
     changes,
@@ -13,11 +14,15 @@ from ridgeline.agent.planner.measurements import (
 )
 from ridgeline.graph.briefing import ShapeNow, Terms
 from ridgeline.graph.record import PredictionCheck, ShapeRoof
+from ridgeline.graph.reports.final_report import predictions
+from ridgeline.graph.reports.rounds import prediction
 from ridgeline.graph.values import Cost, Prediction
 from ridgeline.graph.verdict import ShapeChange
 from tests.builders import (
     make_comparison,
+    make_contract,
     make_failed,
+    make_history,
     make_hypothesis,
     make_judged,
     make_limits,
@@ -159,6 +164,22 @@ def test_a_predicted_speedup_meets_the_measured_one(speedup, gain, lower, said):
 def test_a_closed_round_says_what_came_of_its_prediction():
     check = PredictionCheck(counter="d1_misses", expected="down", before=4e6, after=1e6, outcome="confirmed")
     closed = make_round(2, prediction=check)
-    assert foreseen(closed).startswith("d1_misses 4e+06 -> 1e+06 (0.25x): confirmed; speedup: ")
+    assert foreseen(closed, make_contract().scoring).startswith(
+        "d1_misses 4e+06 -> 1e+06 (0.25x): confirmed; speedup: "
+    )
     unseen = closed.model_copy(update={"prediction": check.model_copy(update={"after": None})})
-    assert foreseen(unseen).startswith("d1_misses not measured; ")
+    assert foreseen(unseen, make_contract().scoring).startswith("d1_misses not measured; ")
+
+
+def test_question_report_and_lesson_tell_one_outcome_of_a_prediction_of_the_time():
+    asked = make_hypothesis(prediction=Prediction(counter="time", direction="down", ratio=0.08))
+    verdict = make_verdict(gain=17.7, lower=17.1, upper=18.3)
+    judged = make_judged(trial=make_traced(hypothesis=asked), verdict=verdict)
+    recorded = PredictionCheck(counter="time", expected="down", before=None, after=None, outcome="unclear")
+    closed, scoring = make_round(2, judged=judged, prediction=recorded), make_contract().scoring
+    assert foreseen(closed, scoring).startswith("time measured as the speedup 18.7x: confirmed; speedup: ")
+    assert prediction(closed, scoring) == "confirmed: `time` was predicted down, measured as the speedup 18.700x"
+    assert predictions(make_history(closed)) == "1 confirmed, 0 refuted, 0 unclear"
+    assert (
+        "time, predicted down: confirmed; result" in reflection(brief(naive("matmul_c")), judged, card=None).attribution
+    )

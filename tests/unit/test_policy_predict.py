@@ -2,9 +2,17 @@
 
 import pytest
 
-from ridgeline.graph.rules.lessons import check_prediction
+from ridgeline.graph.rules.lessons import check_metric, check_prediction, check_round
 from ridgeline.graph.values import Prediction
-from tests.builders import make_profiled
+from tests.builders import (
+    make_contract,
+    make_hypothesis,
+    make_judged,
+    make_profiled,
+    make_round,
+    make_traced,
+    make_verdict,
+)
 
 
 @pytest.mark.parametrize(
@@ -67,3 +75,37 @@ def test_profiles_that_cannot_be_compared_are_unclear(other):
 def test_tolerance_is_an_argument():
     profiles = make_profiled({"n": 100}), make_profiled({"n": 95})
     assert check_prediction(Prediction(counter="n", direction="down"), *profiles, tolerance=0.1).outcome == "unclear"
+
+
+@pytest.mark.parametrize(
+    ("counter", "direction", "ratio", "gain", "outcome"),
+    [
+        ("Time (ms)", "down", 0.08, (17.7, 17.1, 18.3), "confirmed"),
+        ("Time (ms)", "down", 0.08, (0.05, 0.03, 0.07), "unclear"),
+        ("Time (ms)", "down", 0.5, (-0.1, -0.12, -0.08), "refuted"),
+        ("time", "down", None, (0.03, -0.01, 0.07), "unclear"),  # the bounds do not agree
+        ("score", "up", None, (0.1, 0.08, None), "confirmed"),
+        ("TFLOPS", "up", 2.0, (1.1, 0.9, 1.3), "confirmed"),
+        ("TFLOPS", "up", 2.0, (None, None, None), "unclear"),  # it was not timed
+    ],
+)
+def test_a_prediction_of_the_metric_itself_is_checked_by_the_paired_times(counter, direction, ratio, gain, outcome):
+    scoring = make_contract().scoring.model_copy(update={"primary_metric": ("TFLOPS",), "time_ms": "Time (ms)"})
+    asked = make_hypothesis(prediction=Prediction(counter=counter, direction=direction, ratio=ratio))
+    numbers = dict(zip(("gain", "lower", "upper"), gain, strict=True))
+    accepted = gain[0] is not None and gain[0] > 0
+    verdict = make_verdict("accepted" if accepted else "rolled_back", "faster" if accepted else "not_better", **numbers)
+    judged = make_judged(trial=make_traced(hypothesis=asked), verdict=verdict)
+    checked = check_round(make_round(2, judged=judged, prediction=None), scoring)
+    assert checked == check_metric(judged, scoring)
+    assert checked is not None
+    assert checked.outcome == outcome
+    assert checked.speedup == (None if gain[0] is None else 1 + gain[0])
+
+
+def test_a_counter_is_checked_by_the_recorded_profiles():
+    asked = make_hypothesis(prediction=Prediction(counter="n", direction="down"))
+    judged = make_judged(trial=make_traced(hypothesis=asked))
+    recorded = check_prediction(asked.prediction, make_profiled({"n": 100}), make_profiled({"n": 50}))
+    assert check_metric(judged, make_contract().scoring) is None
+    assert check_round(make_round(2, judged=judged, prediction=recorded), make_contract().scoring) is recorded
