@@ -20,6 +20,7 @@ from ridgeline.sandbox.profiles.isa.triton import (
     CompileRequest,
     LaunchEntry,
     entries,
+    is_jit,
     split_words,
 )
 from ridgeline.sandbox.profiles.isa.values import KNOWN, NotCompiled, Refusal, Target, UnknownTarget, target_of
@@ -42,13 +43,11 @@ def outlines(path: Path) -> tuple[Outline, ...]:
         module = ast.parse(path.read_text(encoding="utf-8", errors="replace"))
     except (SyntaxError, ValueError):
         return ()
-    return tuple(_outline(node) for node in module.body if isinstance(node, ast.FunctionDef) and any(_jits(node)))
-
-
-def _jits(function: ast.FunctionDef) -> Iterator[bool]:
-    for decorator in function.decorator_list:
-        called = decorator.func if isinstance(decorator, ast.Call) else decorator
-        yield ast.unparse(called).rpartition(".")[2] == "jit"
+    return tuple(
+        _outline(node)
+        for node in module.body
+        if isinstance(node, ast.FunctionDef) and any(map(is_jit, node.decorator_list))
+    )
 
 
 def _outline(function: ast.FunctionDef) -> Outline:

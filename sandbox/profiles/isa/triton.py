@@ -4,6 +4,7 @@ Two processes: one runs the kernel's file, which is hostile until proven otherwi
 compiles that IR and never sees the file. So registers and spills are the compiler's words, not the candidate's.
 """
 
+import ast
 import base64
 import re
 import tomllib
@@ -267,3 +268,9 @@ def _call(text: str) -> Call:
     if match is None:
         raise NotCompiled(FILE_NAME, f"call: {text!r} is no call, for example run(fp16[4096,4096], 8)")
     return Call(name=match[1], arguments=split_words(match[2]))
+
+
+def is_jit(decorator: ast.expr) -> bool:
+    """Whether a decorator is `jit` of Triton or Gluon, with options or without."""
+    called = decorator.func if isinstance(decorator, ast.Call) else decorator
+    return ast.unparse(called).rpartition(".")[2] == "jit"

@@ -25,7 +25,7 @@ from ridgeline.sandbox.isolation.environment import select_variables
 from ridgeline.sandbox.profiles.isa import tools
 from ridgeline.sandbox.profiles.isa.report import TIMEOUT_S, inspect
 from ridgeline.sandbox.profiles.isa.tools import is_compiled
-from ridgeline.sandbox.profiles.isa.triton import FILE_NAME, CompileRequest, read_request
+from ridgeline.sandbox.profiles.isa.triton import FILE_NAME, CompileRequest, is_jit, read_request
 from ridgeline.sandbox.profiles.isa.values import (
     CompilerMissing,
     Kind,
@@ -190,14 +190,8 @@ def _list_kernels(file: str, text: str) -> Iterator[str]:
         return
     with contextlib.suppress(SyntaxError, ValueError):
         for node in ast.walk(ast.parse(text)):
-            if isinstance(node, ast.FunctionDef) and any(_is_jit(decorator) for decorator in node.decorator_list):
+            if isinstance(node, ast.FunctionDef) and any(is_jit(decorator) for decorator in node.decorator_list):
                 yield node.name
-
-
-def _is_jit(decorator: ast.expr) -> bool:
-    """Whether it is `jit` of Triton or Gluon, with options or without."""
-    called = decorator.func if isinstance(decorator, ast.Call) else decorator
-    return ast.unparse(called).rpartition(".")[2] == "jit"
 
 
 def _inspect(path: Path, contract: Contract, tree: Path, target: Target) -> Report | str:
