@@ -130,6 +130,18 @@ def _costliest(report: str, defined: frozenset[str]) -> tuple[str, ...]:
     return (max(costs, key=lambda name: (costs[name], name)),) if costs else ()
 
 
+WRITTEN = ("call.h", "problem.h")
+"""Of a harness that `ridgeline init` wrote: how the function is called, and its sizes, arrays and values."""
+
+
+def read_written(briefing: Briefing, files: Files) -> dict[str, str]:
+    """These files, by path, where the benchmark's command names something below their folder."""
+    words = [word for word in briefing.contract.quick_command if "/" in word]
+    paths = [path for path in files.paths(briefing.base_commit) if path.rpartition("/")[2] in WRITTEN]
+    near = [path for path in paths if any(word.startswith(path.rpartition("/")[0] + "/") for word in words)]
+    return {path: text for path in near if (text := files.text(briefing.base_commit, path)) is not None}
+
+
 def read_harness(briefing: Briefing, files: Files) -> list[tuple[str, str]]:
     """Read-only sources of test and benchmark: those that a command names, then those named like them."""
     contract, editable = briefing.contract, {edit.path for edit in briefing.sources}
@@ -204,7 +216,11 @@ def list_read_only(briefing: Briefing, files: Files, scope: Scope) -> dict[str, 
         if not place.definition.names & entries
     ]
     places = (*types, *(Place(path, definition, 0) for path, definition in calls), *helpers)
-    return _to_lines(places, {**included, **harness})
+    written = read_written(briefing, files)
+    whole = {path: (NamedLines(name="", start=1, end=len(text.splitlines())),) for path, text in written.items()}
+    return whole | {
+        path: spans for path, spans in _to_lines(places, {**included, **harness}).items() if path not in whole
+    }
 
 
 def _calling(path: str, text: str, name: str) -> list[Definition]:

@@ -106,6 +106,22 @@ def test_the_page_shows_the_kernel_its_types_its_test_and_its_benchmark():
     assert f"timed function: {TIMED}, named by the test and the benchmark" in parts["target"]
 
 
+def test_the_harness_that_init_wrote_comes_first_whatever_else_is_named_like_one():
+    built = "ridgeline_it/build/bench"
+    contract = CONTRACT.model_copy(update={"quick_command": (built, "--csv", "{csv}", "--shapes", "{shapes}")})
+    written = {
+        "ridgeline_it/call.h": f"void ridgeline_call(void) {{ {TIMED}(0); }}\n",
+        "ridgeline_it/problem.h": "#define SIZE_k 1\n",
+    }
+    others = {f"tests/test_{number}.c": "int main(void) { return 0; }\n" for number in range(200)}
+    problem = page(
+        long_brief(contract=contract), Folder({**PROJECT, **others, **written, "other/call.h": "int other;\n"})
+    )["problem"]
+    assert [line.split()[1] for line in problem.splitlines() if line.startswith("==>")][:2] == list(written)
+    assert "#define SIZE_k 1" in problem
+    assert "other/call.h (read-only)" not in problem
+
+
 @pytest.mark.parametrize(
     ("because", "fields", "report"),
     [
