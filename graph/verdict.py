@@ -52,7 +52,7 @@ replaced: proven, and a person chose another measured change of the same questio
 outpaced: timed side by side with another candidate of its round, which was faster.
 core_regression: a shape lost more than its threshold, which the sentence names: a core shape core_shape_regress_limit,
 in preset evidence any shape shape_guard with confidence, a protected one noise.
-isa_regression: more spills or lost occupancy, which undoes only what was not proven (`rules.objections`)."""
+isa_regression: more spills or lost occupancy, which undoes only what was not proven (`rules.acceptance`)."""
 Reason = AcceptReason | UnmeasuredReason | MeasuredReason
 
 

@@ -550,7 +550,7 @@ def _derive_name(start_request: StartRequest, request: Request, repository: Path
 
 def _documented_specs(contract: Contract, root: Path) -> tuple[Spec, ...]:
     """What documents say of the GPU that the contract runs on; nothing of a processor, whose ceilings are measured."""
-    from ridgeline.agent.roofline.roofline import of_machine
+    from ridgeline.agent.analysis.roofline import of_machine
     from ridgeline.sandbox.devices.values import device_kind
 
     if device_kind(contract) == "cpu":

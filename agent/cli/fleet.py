@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ridgeline.agent import console
-from ridgeline.agent.errors import UserError, UserErrors
+from ridgeline.agent.errors import UserError
 
 if TYPE_CHECKING:
-    from ridgeline.agent.fleet.plan import FleetFile, Line
+    from ridgeline.agent.fleet.plan import Line
 
 HEADER = ("CAMPAIGN", "STATE", "SPEEDUP", "AT LEAST", "ROUNDS", "KEPT", "MINUTES", "USD", "MACHINE")
 FleetArgument = Annotated[
@@ -46,7 +46,7 @@ def run(
     Exit code 1 while not all have concluded.
     """
     from ridgeline.agent.attempts import read_object
-    from ridgeline.agent.fleet.plan import Line
+    from ridgeline.agent.fleet.plan import Line, read_fleet
     from ridgeline.agent.fleet.ray_engine import drive_in_child
     from ridgeline.agent.fleet.run import JOINING_S
 
@@ -87,6 +87,7 @@ def drive(
 
 
 def _drive(file: Path, out: Path, address: str | None, max_parallel: int | None) -> "tuple[Line, ...]":
+    from ridgeline.agent.fleet.plan import read_fleet
     from ridgeline.agent.fleet.ray_engine import RayEngine
     from ridgeline.agent.fleet.run import JOINING_S, Fleet
 
@@ -116,30 +117,6 @@ def table(out: Annotated[Path, typer.Argument(help="Folder of a fleet.")], as_js
     _print_table(standing.lines, as_json=as_json)
     if not as_json:
         console.say(standing.describe())
-
-
-def read_fleet(file: Path) -> "FleetFile":
-    """The file, checked. Raises UserError with a line for each problem."""
-    from pydantic import ValidationError
-
-    from ridgeline.agent.fleet.plan import FleetFile
-    from ridgeline.sandbox.store.yaml_file import NotReadable, document, explain_errors, unknown_keys
-
-    if not file.is_file():
-        raise UserError(f"{file}: no such file; write one (docs/fleet.md)")
-    try:
-        fields = document(file, empty="write `campaigns:` (docs/fleet.md)")
-    except NotReadable as error:
-        raise UserError(str(error)) from None
-    problems = list(unknown_keys(fields, FleetFile))
-    try:
-        fleet = FleetFile.model_validate(fields)
-    except ValidationError as error:
-        named = {line.split(":")[0] for line in problems}
-        problems += [line for line in explain_errors(error) if line.split(":")[0] not in named]
-    if problems:
-        raise UserErrors([f"{file.name}: {line}" for line in problems])
-    return fleet
 
 
 def _print_table(lines: "tuple[Line, ...]", *, as_json: bool) -> None:

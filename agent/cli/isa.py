@@ -10,7 +10,7 @@ from ridgeline.agent import console
 from ridgeline.agent.errors import UserError
 
 if TYPE_CHECKING:
-    from ridgeline.agent.isa.report import HotspotPlacement, Section
+    from ridgeline.agent.analysis.isa_report import HotspotPlacement, Section
     from ridgeline.sandbox.profiles.isa.report import Inspected, Inspection
     from ridgeline.sandbox.profiles.isa.values import Refusal
 
@@ -66,8 +66,8 @@ def isa(
 ) -> None:
     """Registers, spills, instructions and waves of a kernel for any GPU, compiled ahead of time on any machine."""
     options = {**locals(), "include": tuple(include or ()), "define": tuple(define or ())}
-    from ridgeline.agent.isa.report import hotspots, sections
-    from ridgeline.agent.isa.request import InspectionRequest, inspect_kernels
+    from ridgeline.agent.analysis.isa_report import hotspots, sections
+    from ridgeline.agent.analysis.isa_request import InspectionRequest, inspect_kernels
 
     request = InspectionRequest.model_validate({name: options[name] for name in InspectionRequest.model_fields})
     spots = hotspots(trace) if trace is not None else ()
@@ -138,7 +138,7 @@ def _print_sections(kernels: "Sequence[Section]", *, with_listing: bool) -> None
 
 def _print_section(section: "Section", *, with_listing: bool) -> None:
     """One kernel: its numbers for each target, hot loops, findings, then instructions."""
-    from ridgeline.agent.isa.report import header, hot_loop, launches, rows
+    from ridgeline.agent.analysis.isa_report import header, hot_loop, launches, rows
     from ridgeline.sandbox.profiles.readers.names import display
 
     reports = [inspection.report for inspection in section.inspections]
@@ -164,7 +164,7 @@ def _print_section(section: "Section", *, with_listing: bool) -> None:
 
 def _print_instructions(inspection: "Inspection", placed: "HotspotPlacement | None", *, with_listing: bool) -> None:
     """Prints a kernel's machine instructions for one target: all, or those that the trace calls hot."""
-    from ridgeline.agent.isa.report import listing
+    from ridgeline.agent.analysis.isa_report import listing
 
     if inspection.code is None or inspection.report.shape is None:
         return
@@ -178,7 +178,7 @@ def _print_instructions(inspection: "Inspection", placed: "HotspotPlacement | No
 
 def _write_page(path: Path, kernels: "Sequence[Section]") -> None:
     """Write the page. Raises UserError where the file cannot be written."""
-    from ridgeline.agent.isa.report import page
+    from ridgeline.agent.analysis.isa_report import page
 
     text = page(kernels)
     try:

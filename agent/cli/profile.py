@@ -9,8 +9,8 @@ from ridgeline.agent import console
 from ridgeline.agent.errors import UserError
 
 if TYPE_CHECKING:
-    from ridgeline.agent.profiles.document import JudgedKernel, KernelChange
-    from ridgeline.agent.profiles.run import ProcessorProfile
+    from ridgeline.agent.analysis.profile_document import JudgedKernel, KernelChange
+    from ridgeline.agent.analysis.profile_run import ProcessorProfile
     from ridgeline.graph.kernel_profile import Recording
     from ridgeline.sandbox.profiles.profilers.gpu import Only
 
@@ -59,12 +59,12 @@ def parse(
     as_json: Json = False,
 ) -> None:
     """Read recordings, rank their kernels and say what bounds them. Several paths are one run seen several ways."""
-    from ridgeline.agent.profiles import document
+    from ridgeline.agent.analysis import profile_document
 
-    recordings = document.recordings(paths)
-    kernels = document.kernels(recordings, kernel, least_bytes=least_bytes, gpu=gpu)
+    recordings = profile_document.recordings(paths)
+    kernels = profile_document.kernels(recordings, kernel, least_bytes=least_bytes, gpu=gpu)
     if html is not None:
-        from ridgeline.agent.profiles.report import render
+        from ridgeline.agent.analysis.profile_report import render
 
         _write(html, render(", ".join(path.name or str(path) for path in paths), recordings, kernels))
     _print_recordings(recordings, kernels, as_json=as_json)
@@ -73,11 +73,11 @@ def parse(
 @app.command()
 def diff(a: PathA, b: PathB, kernel: Kernel = None, as_json: Json = False) -> None:
     """What changed from A to B: time with its resolution, registers, occupancy, traffic, stalls."""
-    from ridgeline.agent.profiles import document
-    from ridgeline.agent.profiles.document import difference
-    from ridgeline.agent.profiles.report import plain
+    from ridgeline.agent.analysis import profile_document
+    from ridgeline.agent.analysis.profile_document import difference
+    from ridgeline.agent.analysis.profile_report import plain
 
-    sides = [document.kernels(document.recordings([path]), kernel, every=True) for path in (a, b)]
+    sides = [profile_document.kernels(profile_document.recordings([path]), kernel, every=True) for path in (a, b)]
     differences = difference(sides[0], sides[1], one_each=kernel is not None)
     if as_json:
         console.emit(differences)
@@ -104,8 +104,8 @@ def run(
     as_json: Json = False,
 ) -> None:
     """Run the contract's profile command, else its benchmark, under the best profiler that this machine permits."""
-    from ridgeline.agent.profiles import document, report
-    from ridgeline.agent.profiles.run import is_on_processor, record, record_on_processor
+    from ridgeline.agent.analysis import profile_document, profile_report
+    from ridgeline.agent.analysis.profile_run import is_on_processor, record, record_on_processor
 
     flags: dict[Only, bool] = {"asm": asm_only, "att": att_only, "pmc": pmc_only}
     chosen = [name for name, wanted in flags.items() if wanted]
@@ -120,14 +120,14 @@ def run(
         return
     outcome = record(contract, kernel=kernel, out=out, progress=console.note, only=only)
     for note in outcome.notes:
-        console.note(report.plain(note, 400))
+        console.note(profile_report.plain(note, 400))
     if only == "asm":
         _print_assembly(outcome.assembly, contract, as_json=as_json)
         return
-    recordings = (*document.recordings(outcome.paths), *outcome.recordings)
+    recordings = (*profile_document.recordings(outcome.paths), *outcome.recordings)
     if not recordings:
         raise UserError(f"{contract}: nothing was recorded; `ridgeline doctor` names what is missing here", exit_code=5)
-    _print_recordings(recordings, document.kernels(recordings, None), as_json=as_json)
+    _print_recordings(recordings, profile_document.kernels(recordings, None), as_json=as_json)
     for path in outcome.paths:
         console.note(f"kept: {path}")
 
@@ -148,7 +148,7 @@ def _print_processor(measured: "ProcessorProfile", *, as_json: bool) -> None:
     if as_json:
         console.emit(measured)
         return
-    from ridgeline.agent.profiles.report import number, plain
+    from ridgeline.agent.analysis.profile_report import number, plain
 
     usage, profiled = measured.usage, measured.profiled
     console.say(
@@ -170,28 +170,28 @@ def _print_recordings(
     recordings: "tuple[Recording, ...]", kernels: "tuple[JudgedKernel, ...]", *, as_json: bool
 ) -> None:
     """A table of kernels for each recording, then what bounds them, then warnings."""
-    from ridgeline.agent.profiles import report
-    from ridgeline.agent.profiles.document import document
+    from ridgeline.agent.analysis import profile_report
+    from ridgeline.agent.analysis.profile_document import document
 
     if as_json:
         console.emit(document(recordings, kernels))
         return
     for recording in recordings:
-        console.say(report.headline(recording))
+        console.say(profile_report.headline(recording))
         if recording.kernels:
-            console.table(report.HEADER, report.rows(recording))
-        if (left := len(recording.kernels) - report.KERNELS) > 0:
+            console.table(profile_report.HEADER, profile_report.rows(recording))
+        if (left := len(recording.kernels) - profile_report.KERNELS) > 0:
             console.say(f"and {left} more kernels")
         console.say()
-    for line in report.verdicts(kernels):
+    for line in profile_report.verdicts(kernels):
         console.say(line)
     for warning in dict.fromkeys(warning for recording in recordings for warning in recording.warnings):
-        console.note(f"warning: {report.plain(warning, 400)}")
+        console.note(f"warning: {profile_report.plain(warning, 400)}")
 
 
 def _print_difference(pair: "KernelChange") -> None:
     """One kernel in both versions: time, bound, and the numbers that moved."""
-    from ridgeline.agent.profiles.report import number, plain
+    from ridgeline.agent.analysis.profile_report import number, plain
 
     time = pair.time
     console.say(plain(pair.a, 100) if pair.a == pair.b else f"{plain(pair.a, 80)} -> {plain(pair.b, 80)}")

@@ -12,8 +12,8 @@ from ridgeline.agent.errors import UserError
 from ridgeline.agent.knowledge_folders import require_readable
 
 if TYPE_CHECKING:
-    from ridgeline.agent.roofline.picture import Picture, ShapeStands
-    from ridgeline.agent.roofline.roofline import CallRequest, CallRoofline, ContractRoofline, MeasuredShape
+    from ridgeline.agent.analysis.roofline import CallRequest, CallRoofline, ContractRoofline, MeasuredShape
+    from ridgeline.agent.analysis.roofline_picture import Picture, ShapeStands
 
 Target = Annotated[
     str | None, typer.Argument(metavar="[CONTRACT|CAMPAIGN]", help="A ridgeline.yaml or its folder, or a campaign.")
@@ -75,7 +75,7 @@ def roofline(
 
 def _make_request(op: str, flags: dict[str, str | int | None], wikis: list[Path] | None) -> "CallRequest":
     """The options as a request. Raises UserError where shape or dtype is missing."""
-    from ridgeline.agent.roofline.roofline import CallRequest
+    from ridgeline.agent.analysis.roofline import CallRequest
 
     for name in ("--shape", "--dtype"):
         if flags[name] is None:
@@ -86,7 +86,7 @@ def _make_request(op: str, flags: dict[str, str | int | None], wikis: list[Path]
 
 def _print_operation(request: "CallRequest", *, as_json: bool) -> None:
     """Where an operator of these sizes stands on the roofline."""
-    from ridgeline.agent.roofline.roofline import place
+    from ridgeline.agent.analysis.roofline import place
 
     placed = place(request)
     if as_json:
@@ -100,7 +100,7 @@ def _print_operation(request: "CallRequest", *, as_json: bool) -> None:
 def _print_measured(target: str, plot: Path | None, *, as_json: bool) -> None:
     """A campaign where the word names one, else a contract."""
     if plot is not None:
-        from ridgeline.agent.roofline.picture import check
+        from ridgeline.agent.analysis.roofline_picture import check
 
         check(plot)
     try:
@@ -111,7 +111,7 @@ def _print_measured(target: str, plot: Path | None, *, as_json: bool) -> None:
         else:
             raise
     if folder is not None:
-        from ridgeline.agent.roofline.picture import stands
+        from ridgeline.agent.analysis.roofline_picture import stands
 
         standing, picture = stands(folder, folders.history(folder))
         if as_json:
@@ -123,7 +123,7 @@ def _print_measured(target: str, plot: Path | None, *, as_json: bool) -> None:
     else:
         picture = _measure_contract(Path(target), as_json=as_json)
     if plot is not None:
-        from ridgeline.agent.roofline.picture import draw
+        from ridgeline.agent.analysis.roofline_picture import draw
 
         draw(plot, picture)
         console.note(f"drawn: {plot}")
@@ -136,9 +136,9 @@ def _is_contract(path: Path) -> bool:
 
 def _measure_contract(path: Path, *, as_json: bool) -> "Picture":
     """Measure ceilings and shapes of a contract, print them, and give what is drawn."""
+    from ridgeline.agent.analysis.roofline import measure
     from ridgeline.agent.campaign import settings
     from ridgeline.agent.contract_file import load
-    from ridgeline.agent.roofline.roofline import measure
 
     loaded = load(path)
     layers = (settings.from_contract(loaded.contract, loaded.path.name), settings.from_environment(os.environ))

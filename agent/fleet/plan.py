@@ -1,4 +1,4 @@
-"""What a fleet is asked to do, and which campaign begins next: pure functions over what waits, runs and is free.
+"""What a fleet file asks for, and which campaign begins next: pure functions over what waits, runs and is free.
 
 Priority first; among equals the group with the least running, then the least machine time so far; in a group what may
 take longest, so that no long one is left alone at the end; then the file's order.
@@ -7,12 +7,15 @@ A campaign that fits nowhere now lets others pass it, but for at most PATIENCE o
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated, Literal, Self
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, ValidationError, field_validator, model_validator
 
+from ridgeline.agent.errors import UserError, UserErrors
 from ridgeline.graph.values import Value
+from ridgeline.sandbox.store.yaml_file import NotReadable, document, explain_errors, unknown_keys
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}\Z")
 PATIENCE = 20
@@ -86,6 +89,25 @@ class FleetFile(Value):
             share = self.budget_usd / len(self.campaigns)
             settings["budget_usd"] = f"{min(share, float(settings.get('budget_usd', share))):.4f}"
         return settings
+
+
+def read_fleet(file: Path) -> FleetFile:
+    """The campaigns of a fleet file, checked. Raises UserError with a line for each problem."""
+    if not file.is_file():
+        raise UserError(f"{file}: no such file; write one (docs/fleet.md)")
+    try:
+        fields = document(file, empty="write `campaigns:` (docs/fleet.md)")
+    except NotReadable as error:
+        raise UserError(str(error)) from None
+    problems = list(unknown_keys(fields, FleetFile))
+    try:
+        fleet = FleetFile.model_validate(fields)
+    except ValidationError as error:
+        named = {line.split(":")[0] for line in problems}
+        problems += [line for line in explain_errors(error) if line.split(":")[0] not in named]
+    if problems:
+        raise UserErrors([f"{file.name}: {line}" for line in problems])
+    return fleet
 
 
 def _to_text(value: object) -> str:

@@ -3,10 +3,10 @@
 import math
 from collections.abc import Callable, Iterator
 
+from ridgeline.agent.analysis.roofline import confirm_ceilings, measure_device, verdict
 from ridgeline.agent.campaign.wiring import throwaway_ports, unusable
 from ridgeline.agent.contract_file import LoadedContract
 from ridgeline.agent.errors import UserError, UserErrors
-from ridgeline.agent.roofline.roofline import confirm_ceilings, measure_device, verdict
 from ridgeline.agent.scaffold.native import find_unoptimized
 from ridgeline.graph.evidence import Benchmark, BenchmarkFailed, Comparison, Exit, TestResult
 from ridgeline.graph.limits import Limits

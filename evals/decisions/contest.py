@@ -15,10 +15,10 @@ from typing import Any, Never
 from jinja2 import UndefinedError
 from pydantic import ValidationError
 
+from ridgeline.agent.analysis.isa_request import InspectionRequest, inspect_kernels
 from ridgeline.agent.campaign.tape import PROTOCOLS, Tape, tape_port
 from ridgeline.agent.contract_file import load
 from ridgeline.agent.errors import UserError
-from ridgeline.agent.isa.request import InspectionRequest, inspect_kernels
 from ridgeline.agent.planner.checks import Checks
 from ridgeline.agent.planner.conversation import Wrong
 from ridgeline.agent.planner.edits import apply_answer

@@ -1,7 +1,7 @@
 """Goals for machine code and counters, by kind of device, and how far a version is: told every round, deciding nothing.
 
 A gain that was measured stands whatever a goal says; new spills and lost occupancy are objections of their own
-(`objections.py`). Numbers are those of the documents' healthy ranges; where they give none, the original is the mark.
+(`acceptance.py`). Numbers are those of the documents' healthy ranges; where they give none, the original is the mark.
 """
 
 from typing import Literal

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ridgeline.agent.isa import request
+from ridgeline.agent.analysis import isa_request
 from ridgeline.sandbox.profiles.isa.report import inspect, read_assembled
 from ridgeline.sandbox.profiles.isa.tools import Place
 from ridgeline.sandbox.profiles.isa.triton import Call, CompileRequest, compiler
@@ -61,7 +61,7 @@ STRAIGHT = "flip_kernel"
 
 @pytest.mark.parametrize(("task", "kernel"), SHIPPED)
 def test_the_shipped_tasks_as_their_compilers_see_them(task, kernel, tmp_path):
-    wanted = request.resolve_targets(request.InspectionRequest(file=TASKS / task, kernel=kernel, timeout=300.0))
+    wanted = isa_request.resolve_targets(isa_request.InspectionRequest(file=TASKS / task, kernel=kernel, timeout=300.0))
     names = ("gfx942", "gfx950", "sm_90")
     assembled = assemble(wanted, [target_of(name) for name in names], place(tmp_path, 300.0))
     for raw in assembled:

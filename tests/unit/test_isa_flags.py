@@ -4,8 +4,8 @@ import json
 
 import pytest
 
+from ridgeline.agent.analysis.isa_request import InspectionRequest, compiler_flags
 from ridgeline.agent.errors import UserError
-from ridgeline.agent.isa.request import InspectionRequest, compiler_flags
 
 
 @pytest.fixture

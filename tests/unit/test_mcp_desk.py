@@ -14,8 +14,7 @@ from ridgeline.agent.campaign.progress import show_pair
 from ridgeline.agent.errors import UserError
 from ridgeline.agent.mcp import desk
 from ridgeline.agent.mcp.desk import Desk, Roots
-from ridgeline.agent.mcp.jobs import MOST_JOBS, Jobs
-from ridgeline.agent.mcp.server import Commands, offers, outcome
+from ridgeline.agent.mcp.server import MOST_JOBS, Commands, Jobs, offers, outcome
 from ridgeline.agent.providers.base import Ask, Message
 from ridgeline.agent.providers.mailbox import Mailbox
 from ridgeline.graph.approval import ApprovalRequest

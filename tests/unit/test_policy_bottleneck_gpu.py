@@ -4,10 +4,10 @@ import pytest
 
 from ridgeline.graph.contract import Scoring
 from ridgeline.graph.evidence import Origin
+from ridgeline.graph.rules.acceptance import check_resources
 from ridgeline.graph.rules.bottleneck import classify_bottleneck
 from ridgeline.graph.rules.gates import note_missing_counters
 from ridgeline.graph.rules.lessons import check_prediction
-from ridgeline.graph.rules.objections import check_resources
 from ridgeline.graph.rules.outcome import Outcome
 from ridgeline.graph.values import Prediction
 from tests.builders import make_limits, make_profiled

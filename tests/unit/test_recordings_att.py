@@ -2,7 +2,7 @@
 
 import pytest
 
-from ridgeline.agent.profiles.document import trace_row
+from ridgeline.agent.analysis.profile_document import trace_row
 from ridgeline.sandbox.profiles.readers import att
 from ridgeline.sandbox.profiles.readers.files import RecordingError
 from tests.att_folders import CYCLES, KERNEL, ROWS, WAITED, change, make_trace, write

@@ -2,8 +2,8 @@
 
 import pytest
 
+from ridgeline.agent.analysis.roofline import documented_specs, of_machine, peaks, products
 from ridgeline.agent.planner.tools import of_other_dtype
-from ridgeline.agent.roofline.roofline import documented_specs, of_machine, peaks, products
 from ridgeline.graph.rules.roofline import peak_of
 from tests.builders import make_contract, make_machine
 

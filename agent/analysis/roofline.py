@@ -4,11 +4,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ridgeline.agent.analysis.roofline_picture import Picture, series
 from ridgeline.agent.campaign.wiring import measuring, unusable
 from ridgeline.agent.contract_file import LoadedContract
 from ridgeline.agent.errors import UserError
 from ridgeline.agent.knowledge_folders import roots
-from ridgeline.agent.roofline.picture import Picture, series
 from ridgeline.graph.contract import Contract
 from ridgeline.graph.evidence import BenchmarkFailed, Ceilings, Machine, Row
 from ridgeline.graph.limits import Limits

@@ -261,7 +261,7 @@ def _bandwidths(recordings: Sequence[Recording], gpu: str | None) -> dict[str, N
 
     Raises `UserError` for a `gpu` that the knowledge base does not know.
     """
-    from ridgeline.agent.roofline.roofline import products
+    from ridgeline.agent.analysis.roofline import products
 
     devices = {recording.device or "" for recording in recordings if recording.vendor == "amd" or gpu is not None}
     if not devices:

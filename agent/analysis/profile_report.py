@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator, Sequence
 
-from ridgeline.agent.profiles.document import JudgedKernel
+from ridgeline.agent.analysis.profile_document import JudgedKernel
 from ridgeline.graph.kernel_profile import Hotspot, KernelCalls, KernelProfile, Recording, StallShare
 
 HEADER = (

@@ -1,1 +1,0 @@
-"""`ridgeline isa`: what is asked, and how the answer is shown."""

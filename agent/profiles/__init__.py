@@ -1,1 +1,0 @@
-"""`ridgeline profile`: recordings read, merged, classified and shown; and the profilers that make them, run."""
