@@ -92,6 +92,7 @@ def load(path: Path) -> LoadedContract:
         *_absent_processors(contract),
         *_find_unfit_engine(contract),
         *_find_unrun_empty_group(contract, file.parent),
+        *_find_unskewed_groups(contract),
     ]
     if problems:
         raise UserErrors([f"{file.name}: {line}" for line in problems])
@@ -289,6 +290,12 @@ def _find_unrun_empty_group(contract: Contract, root: Path) -> Iterator[str]:
     folders = {path, *(parent.as_posix() for parent in PurePosixPath(path).parents if parent.name)}
     if not any(word.partition("::")[0].removeprefix("./").rstrip("/") in folders for word in runs):
         yield f"empty_group_test: neither test_command nor full_test_command runs {path}; name it in one of them"
+
+
+def _find_unskewed_groups(contract: Contract) -> Iterator[str]:
+    """A line where a grouped operator has no skewed size: the baseline would refuse it after minutes of tests."""
+    if is_grouped(contract) and not contract.skew_shapes:
+        yield f"skew_shapes: {contract.target_op} works on groups; name at least one size with groups of unequal length"
 
 
 def _explain_untested_groups(contract: Contract) -> Iterator[str]:

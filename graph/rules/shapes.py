@@ -1,5 +1,6 @@
 """Which shapes a round measures, which it guards, and how they fall into configuration classes."""
 
+import re
 from collections.abc import Sequence
 
 from ridgeline.graph.contract import Contract
@@ -12,6 +13,9 @@ SPREAD_ROWS = 2
 
 LISTED = 40
 """Labels that a message lists."""
+
+GROUPED_PRODUCT = re.compile(r"moe|expert|group(ed)?[_-]?(gemm|gmm|mm|matmul)|(gemm|gmm|matmul)[_-]?group", re.IGNORECASE)
+"""In the name of an operator whose groups are of unequal length in use."""
 
 
 class ShapeMissing(ValueError):
@@ -70,8 +74,8 @@ def core_shapes(contract: Contract, active: Sequence[str]) -> tuple[str, ...]:
 
 
 def is_grouped(contract: Contract) -> bool:
-    """Whether the operator works on groups of tokens, whose sizes are skewed in training."""
-    return any(word in contract.target_op for word in ("group", "moe"))
+    """Whether the operator is a product of groups of tokens, whose sizes are skewed in training; a group norm is none."""
+    return bool(GROUPED_PRODUCT.search(contract.target_op))
 
 
 def _find_skewed(passing: Sequence[Row], contract: Contract) -> frozenset[str]:

@@ -46,6 +46,7 @@ from ridgeline.sandbox.judge.session import Session
 from ridgeline.sandbox.judge.task_file import load_task, select_sizes
 from ridgeline.sandbox.judge.timing import LongRunAnswers, TimingRefused
 from ridgeline.sandbox.judge.worker import WorkerMode
+from ridgeline.sandbox.store.durable import cache_folder
 
 IDLE_S = 1.0
 """Without a question for so long, the card is given back."""
@@ -205,7 +206,8 @@ class DeviceSetting:
         if not self.reference.on_tensors:
             raise Unjudgeable("its reference computes with NumPy")
         self.memory = sessions.open_memory(place)
-        self.compiled = sessions.CompiledCode(task=task, chance=self.chance, _packed=learned.packed)
+        files = sessions.PackFolder(folder=cache_folder("compiled"), place=_describe_compilers(task, place))
+        self.compiled = sessions.CompiledCode(task=task, chance=self.chance, files=files, _packed=learned.packed)
 
     def find_defects(self, folder: Path) -> tuple[LintFinding, ...]:
         """Holes of the task that its reference shows, with few items of an axis along which they are independent.
@@ -245,6 +247,14 @@ class DeviceSetting:
                 surroundings=surroundings,
                 device=self,
             )
+
+
+def _describe_compilers(task: Task, place: str) -> str:
+    """All but a version's sources that decides what it compiles: the task, the card, and the PyTorch that compiles."""
+    torch = import_module("torch")
+    card = torch.cuda.get_device_properties(0) if place == "cuda" else None
+    name = [card.name, card.major, card.minor] if card else []
+    return json.dumps([task.model_dump_json(), place, name, sys.version, torch.__version__])
 
 
 class Holder:

@@ -34,6 +34,8 @@ from ridgeline.sandbox.judge.provenance import (
 torch: Any = import_module("torch")
 Tensor = Any
 Tensors = Mapping[str, Any]
+STRETCH_ELEMENTS = 1 << 26
+"""Looked up at once in a short table."""
 SORTED_ARRAYS = 4
 """Arrays in float64 as large as all that a call has which sorting its values takes beside them."""
 
@@ -115,10 +117,8 @@ class DeviceRightOutput(RightOutput):
 
     def share_of_inputs(self, values: Floats) -> float:
         """How many of these values, in float32, are those of inputs."""
-        few = np.unique(values)
-        numbers = torch.as_tensor(few, device=self.values.device).float()
-        matches = [array.float().reshape(-1) for array in self.inputs.values()]
-        there = torch.cat([array[torch.isin(array, numbers)].unique() for array in matches])
+        numbers = torch.as_tensor(np.unique(values), device=self.values.device).float()
+        there = torch.cat([_find_members(array.reshape(-1), numbers) for array in self.inputs.values()])
         return float(np.mean(np.isin(values, _to_numpy(there))))
 
     def levels(self, name: str | None = None) -> Tensor:
@@ -204,6 +204,16 @@ def _share(flags: Tensor) -> float:
 def _norm(values: Tensor, where: Tensor) -> float:
     """L2, of the elements there; infinite or no number as NumPy has it."""
     return float(torch.linalg.vector_norm(values[where]))
+
+
+def _find_members(array: Tensor, numbers: Tensor) -> Tensor:
+    """Which of some float32 numbers, sorted, a line of values has. In stretches: `torch.isin` makes a table of all pairs."""
+    there = [numbers[:0]]
+    for stretch in array.split(STRETCH_ELEMENTS) if len(numbers) else ():
+        single = stretch.float()
+        at = torch.searchsorted(numbers, single).clamp_(max=len(numbers) - 1)
+        there.append(single[numbers[at] == single].unique())
+    return torch.cat(there)
 
 
 def _is_in(values: Tensor, array: Tensor) -> Tensor:

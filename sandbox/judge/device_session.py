@@ -5,9 +5,12 @@ else. What is right, what the other side answered and what inputs were before ne
 allocations of the card, on a processor memory of the machine; all else is the same. Needs PyTorch.
 """
 
+import hashlib
+import json
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
@@ -28,6 +31,7 @@ from ridgeline.sandbox.judge.session import BrokenWorker, SealedCall, Session
 from ridgeline.sandbox.judge.shared_buffers import PLACEMENTS, BufferSpec, GuardBand, buffer_specs, guard_bands
 from ridgeline.sandbox.judge.shared_buffers import _lay_out as lay_out
 from ridgeline.sandbox.judge.worker import Device, LoadRequest, WorkerLost
+from ridgeline.sandbox.store.durable import write_whole
 
 torch: Any = import_module("torch")
 Tensor = Any
@@ -455,7 +459,45 @@ def array_bytes(task: Task, dims: Mapping[str, int]) -> int:
 #
 # A process that compiles its kernels anew takes seconds, and one that finds what another left could read there what
 # that one saw. So one process makes ordinary calls of every declared size, what it compiled is packed, and every later
-# process of the version starts with that and nothing else.
+# process of the version starts with that and nothing else. Later commands start with the same pack: a folder of this
+# user's keeps it, where no candidate can write.
+
+MOST_PACKS = 64
+"""Kept in the folder; the oldest go."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PackFolder:
+    """What versions had compiled in earlier commands, a file each, named by all that decides what is compiled."""
+
+    folder: Path | None
+    """None where this user has no place for it: nothing is kept then."""
+    place: str
+    """The task, and where its versions run."""
+
+    def read(self, version: str) -> bytes:
+        """The pack; nothing where there is none."""
+        path = self._path(version)
+        try:
+            return path.read_bytes() if path else b""
+        except OSError:
+            return b""
+
+    def write(self, version: str, packed: bytes) -> None:
+        """Keep it. A file system that cannot take it is no error: it is only made again next time."""
+        path = self._path(version)
+        if path is None or not packed:
+            return
+        with suppress(WorldError, OSError):
+            write_whole(path, packed, synced=False)
+            packs = sorted(path.parent.glob("*.pack"), key=lambda each: each.stat().st_mtime, reverse=True)
+            for old in packs[MOST_PACKS:]:
+                old.unlink(missing_ok=True)
+
+    def _path(self, version: str) -> Path | None:
+        if self.folder is None:
+            return None
+        return self.folder / f"{hashlib.sha256(json.dumps([self.place, version]).encode()).hexdigest()}.pack"
 
 
 @dataclass(kw_only=True)
@@ -464,6 +506,7 @@ class CompiledCode:
 
     task: Task
     chance: Chance
+    files: PackFolder = field(default_factory=lambda: PackFolder(folder=None, place=""))
     _packed: dict[str, bytes] = field(default_factory=dict)
 
     def opener(self, version: str, opened: Callable[[], DeviceSession]) -> Callable[[], DeviceSession]:
@@ -474,7 +517,8 @@ class CompiledCode:
 
         def open_warm() -> DeviceSession:
             if version not in self._packed:
-                self._packed[version] = self._compile(opened)
+                self._packed[version] = self.files.read(version) or self._compile(opened)
+                self.files.write(version, self._packed[version])
             session = opened()
             session.compiled = self._packed[version]
             return session

@@ -15,7 +15,9 @@ from ridgeline.sandbox.judge import device_numerics, device_timing, device_value
 from ridgeline.sandbox.judge.device_judge import DeviceCallJudge, DeviceTests  # noqa: E402
 from ridgeline.sandbox.judge.device_reference import DeviceReference  # noqa: E402
 from ridgeline.sandbox.judge.device_session import (  # noqa: E402
+    MOST_PACKS,
     CompiledCode,
+    PackFolder,
     DeviceSession,
     SizeTooLarge,
     open_memory,
@@ -125,6 +127,34 @@ def test_an_honest_kernel_is_right_and_as_fast_as_itself(bench: DeviceCallJudge,
     calls = DevicePairs(bench=bench).run({"a": opened, "b": opened}, TASK.timed, 3)
     assert not isinstance(calls, TimingRefused)
     assert len(calls) == 12
+
+
+def test_a_later_command_starts_with_what_an_earlier_one_compiled(
+    bench: DeviceCallJudge, opener: Opener, tmp_path: Path
+) -> None:
+    kept = PackFolder(folder=tmp_path / "compiled", place="here")
+    leaves = "import os, pathlib\npathlib.Path(os.environ['XDG_CACHE_HOME'], 'made').write_text('by the first')\n"
+    reads = "import os, pathlib\nassert pathlib.Path(os.environ['XDG_CACHE_HOME'], 'made').read_text() == 'by the first'\n"
+
+    CompiledCode(task=TASK, chance=bench.chance, files=kept).opener("v", opener(leaves + HONEST))().close()
+    (pack,) = kept.folder.glob("*.pack")
+    later = CompiledCode(task=TASK, chance=bench.chance, files=kept).opener("v", opener(reads + HONEST))
+
+    assert not kept.read("w")
+    assert DeviceTests(bench=bench).check(later).answer == "yes"
+    pack.unlink()
+    fresh = CompiledCode(task=TASK, chance=bench.chance, files=kept).opener("v", opener(reads + HONEST))
+    assert DeviceTests(bench=bench).check(fresh).answer == "no"
+
+
+def test_only_so_many_packs_are_kept(tmp_path: Path) -> None:
+    kept = PackFolder(folder=tmp_path, place="here")
+    for number in range(MOST_PACKS + 3):
+        kept.write(str(number), b"bytes")
+    assert len(list(tmp_path.iterdir())) == MOST_PACKS
+    PackFolder(folder=tmp_path / "file" / "below", place="").write("v", b"")
+    (tmp_path / "file").write_text("no folder")
+    PackFolder(folder=tmp_path / "file" / "below", place="").write("v", b"bytes")
 
 
 WRONG = {

@@ -142,3 +142,11 @@ def test_tensors_of_a_size_that_is_bound_anew_are_forgotten(slot: int) -> None:
     launches.forget_tensors(0)
     launches._look("kernel", (large[:7],))
     assert [size for _, size, _ in launches.samples] == ([4096, 7] if slot == 0 else [4096])
+
+
+def test_members_are_looked_up_in_stretches(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(device_provenance, "STRETCH_ELEMENTS", 7)
+    array = torch.tensor([1.0, 2.0, float("nan"), 5.0, 2.0, -3.0, 8.0, 9.0, 5.0], dtype=torch.float64)
+    numbers = torch.tensor([-3.0, 5.0, 9.0, 100.0])
+    assert device_provenance._find_members(array, numbers).unique().tolist() == [-3.0, 5.0, 9.0]
+    assert not device_provenance._find_members(array, numbers[:0]).numel()

@@ -54,6 +54,11 @@ def test_the_test_with_an_empty_group_is_looked_for(tmp_path, named, said):
     assert said in problem(path)
 
 
+@pytest.mark.feature("F021")
+def test_a_grouped_operator_without_a_skewed_size_is_refused_before_anything_runs(tmp_path):
+    assert "skew_shapes: grouped_gemm_f32 works on groups" in problem(project(tmp_path, target_op="grouped_gemm_f32"))
+
+
 @pytest.mark.feature("F051")
 def test_a_grouped_operator_without_a_test_of_an_empty_group_is_warned_about(tmp_path):
     (told,) = load(project(tmp_path, **GROUPED)).warnings

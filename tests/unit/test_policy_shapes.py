@@ -2,7 +2,7 @@
 
 import pytest
 
-from ridgeline.graph.rules.shapes import NoShapes, SkewMissing, choose_representative, core_shapes, list_classes
+from ridgeline.graph.rules.shapes import NoShapes, SkewMissing, choose_representative, core_shapes, is_grouped, list_classes
 from tests.builders import METRIC, make_contract, make_row
 
 NO_WORK = {"work": {}}
@@ -55,6 +55,13 @@ def test_a_grouped_operator_needs_a_skewed_shape(op):
         choose_representative(SEVEN, make_contract(target_op=op))
     chosen = choose_representative(SEVEN, make_contract(target_op=op, skew_shapes=("s2", "s3")))
     assert chosen == ("s4", "s1", "s7", "s2", "s6", "s3", "s5")
+
+
+@pytest.mark.feature("F021")
+@pytest.mark.parametrize("op", ["groupnorm_bf16", "per_token_group_quant", "grouped_query_attention", "conv2d_groups"])
+def test_groups_of_channels_or_heads_need_no_skewed_shape(op):
+    assert not is_grouped(make_contract(target_op=op))
+    assert choose_representative(SEVEN, make_contract(target_op=op))
 
 
 @pytest.mark.feature("F021")
