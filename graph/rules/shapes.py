@@ -14,7 +14,9 @@ SPREAD_ROWS = 2
 LISTED = 40
 """Labels that a message lists."""
 
-GROUPED_PRODUCT = re.compile(r"moe|expert|group(ed)?[_-]?(gemm|gmm|mm|matmul)|(gemm|gmm|matmul)[_-]?group", re.IGNORECASE)
+GROUPED_PRODUCT = re.compile(
+    r"moe|expert|group(ed)?[_-]?(gemm|gmm|mm|matmul)|(gemm|gmm|matmul)[_-]?group", re.IGNORECASE
+)
 """In the name of an operator whose groups are of unequal length in use."""
 
 

@@ -17,8 +17,8 @@ from ridgeline.sandbox.judge.device_reference import DeviceReference  # noqa: E4
 from ridgeline.sandbox.judge.device_session import (  # noqa: E402
     MOST_PACKS,
     CompiledCode,
-    PackFolder,
     DeviceSession,
+    PackFolder,
     SizeTooLarge,
     open_memory,
     plan_memory,
@@ -134,7 +134,9 @@ def test_a_later_command_starts_with_what_an_earlier_one_compiled(
 ) -> None:
     kept = PackFolder(folder=tmp_path / "compiled", place="here")
     leaves = "import os, pathlib\npathlib.Path(os.environ['XDG_CACHE_HOME'], 'made').write_text('by the first')\n"
-    reads = "import os, pathlib\nassert pathlib.Path(os.environ['XDG_CACHE_HOME'], 'made').read_text() == 'by the first'\n"
+    reads = (
+        "import os, pathlib\nassert pathlib.Path(os.environ['XDG_CACHE_HOME'], 'made').read_text() == 'by the first'\n"
+    )
 
     CompiledCode(task=TASK, chance=bench.chance, files=kept).opener("v", opener(leaves + HONEST))().close()
     (pack,) = kept.folder.glob("*.pack")

@@ -2,7 +2,14 @@
 
 import pytest
 
-from ridgeline.graph.rules.shapes import NoShapes, SkewMissing, choose_representative, core_shapes, is_grouped, list_classes
+from ridgeline.graph.rules.shapes import (
+    NoShapes,
+    SkewMissing,
+    choose_representative,
+    core_shapes,
+    is_grouped,
+    list_classes,
+)
 from tests.builders import METRIC, make_contract, make_row
 
 NO_WORK = {"work": {}}
