@@ -89,7 +89,7 @@ def _read_champion(campaign: Path, target: Target, machine: Machine, root: Path)
         raise UserError("its ledger gives it a name that no campaign has")
     assert claim is not None
     assert claim.lower is not None
-    files = tuple(_list_changed(campaign, history))
+    files = tuple(list_changed(campaign, history))
     originals = _read_originals(root, files)
     edits = tuple(edit for edit in files if originals.get(edit.path) != edit.text)
     if not edits:
@@ -136,7 +136,7 @@ def _is_proven(claim: Claim | None) -> bool:
     )
 
 
-def _list_changed(campaign: Path, history: History) -> Iterator[FileEdit]:
+def list_changed(campaign: Path, history: History) -> Iterator[FileEdit]:
     """The kernel's files that the best version has otherwise than its original. Raises ArtifactLost, UserError."""
     assert history.baseline is not None
     before = {file.name: file.sha256 for file in history.baseline.snapshot}

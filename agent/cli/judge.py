@@ -1,6 +1,8 @@
 """`judge`: a task's candidate, judged in a process that never runs its code."""
 
 import sys
+import time
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NoReturn
 
@@ -9,6 +11,7 @@ import typer
 from ridgeline.agent import console
 
 if TYPE_CHECKING:
+    from ridgeline.agent.bench.baselines import SideBySide
     from ridgeline.graph.judgment import JudgeFailed, Judgment
     from ridgeline.sandbox.judge.options import Options
 
@@ -40,6 +43,7 @@ def register(app: typer.Typer) -> None:
     group.command(name="test")(check)
     group.command(name="bench")(bench)
     group.command(name="pair")(pair)
+    group.command(name="baselines")(baselines)
     group.command(name="profile")(profile)
     group.command(name="replay")(replay)
     group.command(name="lint")(lint)
@@ -125,6 +129,73 @@ def pair(
     if isinstance(timings, JudgeFailed):
         _refuse(timings)
     write_pairs(csv, timings)
+
+
+def baselines(
+    task: TaskFile,
+    candidate: Annotated[
+        Path | None,
+        typer.Option(help="The champion: a folder with the task's sources, or a campaign's; default: the task's own."),
+    ] = None,
+    start: Annotated[Path | None, typer.Option(help="Folder with the original; default: the task's own.")] = None,
+    program: Annotated[
+        Path | None,
+        typer.Option(
+            "--torch", help="PyTorch as one would write it: a file with reference(inputs...); default: the task's."
+        ),
+    ] = None,
+    rival: Annotated[Path | None, typer.Option(help="Folder with somebody's kernel as the task's sources.")] = None,
+    rival_name: Annotated[str, typer.Option(help="Whose it is.")] = "",
+    rival_source: Annotated[str, typer.Option(help="Where it is read, with its commit.")] = "",
+    only: Annotated[
+        str, typer.Option(help="Of start, eager, compile, max_autotune, rival, by commas; default: all.")
+    ] = "",
+    pairs: Annotated[int, typer.Option(min=2, help="Fresh process pairs of each before the first look.")] = 4,
+    most_pairs: Annotated[int, typer.Option(min=2, help="Undecided after so many stays undecided.")] = 12,
+    blocks: Annotated[int, typer.Option(min=1, help="A B B A blocks per size and pair.")] = 8,
+    max_minutes: Annotated[float | None, typer.Option(min=0.1, help="Begin no pair after this many minutes.")] = None,
+    device: Device = "auto",
+    as_json: Json = False,
+) -> None:
+    """Time a champion against its start, PyTorch (eager, torch.compile, max-autotune) and a rival, in one run.
+
+    Every timed call is judged; each speedup comes with its lower bound at 99 %. What is refused says why.
+    """
+    from ridgeline.agent.bench.baselines import BaselineRequest, measure_baselines, read_names
+    from ridgeline.agent.verification import require_device
+    from ridgeline.sandbox.judge.options import Options
+
+    require_device(device)
+    request = BaselineRequest(
+        task_file=task, ours=candidate, start=start, program=program, rival=rival, only=read_names(only)
+    )
+    if max_minutes is not None:
+        request = replace(request, until=time.monotonic() + 60 * max_minutes)
+    options = Options.model_validate(
+        {"pairs": pairs, "most_pairs": max(pairs, most_pairs), "blocks": blocks, "device": device}
+    )
+    answer = measure_baselines(request, options, console.note)
+    answer = answer.model_copy(update={"rival": rival_name, "rival_source": rival_source})
+    if as_json:
+        console.emit(answer)
+    else:
+        _print_baselines(answer)
+
+
+def _print_baselines(answer: "SideBySide") -> None:
+    """A line for each size and side, the gains with their bounds, and notes."""
+    from ridgeline.agent.bench.baselines import mean_us
+
+    sides = [*dict.fromkeys(who for shape in answer.shapes for who in shape.times_us)]
+    rows = [[shape.label, *(f"{shape.times_us[who]:.4g}" for who in sides)] for shape in answer.shapes]
+    means = [mean_us(answer.shapes, who) for who in sides]
+    rows.append(["geometric mean", *(f"{mean:.4g}" if mean else "-" for mean in means)])
+    console.table(["us of a call", *sides], rows)
+    for who, speedup in answer.speedup.items():
+        least = f"at least {answer.lower[who]:.3f}x" if who in answer.lower else "no bound"
+        console.say(f"over {who}: {speedup:.3f}x, {least}")
+    for note in answer.notes:
+        console.say(note)
 
 
 def profile(

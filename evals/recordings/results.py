@@ -2,12 +2,13 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from html import escape
-from math import exp, log, log10
+from math import log10
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Literal
 
-from pydantic import Field, ValidationError
+from pydantic import ValidationError
 
+from ridgeline.agent.bench.baselines import TORCH, ShapeTimes, SideBySide, Who, mean_all, mean_us
 from ridgeline.agent.errors import UserError
 from ridgeline.evals.recordings.recording import CARD, Folder, read_card
 from ridgeline.graph.record import ShapeRoof
@@ -20,52 +21,24 @@ from ridgeline.graph.rules.roofline import bound_of, compute_shape_roofs
 from ridgeline.graph.standing import History
 from ridgeline.graph.values import Value
 
-Who = Literal["start", "eager", "compile", "max_autotune", "rival", "ours"]
-WHO: tuple[Who, ...] = ("start", "eager", "compile", "max_autotune", "rival", "ours")
-TORCH: tuple[Who, ...] = ("eager", "compile", "max_autotune")
+WHO: tuple[Who, ...] = ("start", *TORCH, "rival", "ours")
 NOT_MEASURED = "not measured"
-Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
-class ShapeTimes(Value):
-    """One size: microseconds of a call, all of one run on one card; whoever was not timed is left out."""
-
-    label: str
-    times_us: Mapping[Who, Positive] = {}
-    floor_us: Positive | None = None
-
-
-class Rivals(Value):
+class Rivals(SideBySide):
     """A file of `evals/rivals`: what was timed side by side with others, and what repeats it. Its stem names the row."""
 
     schema_version: Literal[1]
     campaign: str = ""
     """Folder in `evals/campaigns` whose champion `ours` is; empty for a row without a recorded campaign."""
-    task: str = ""
-    device: str = ""
-    types: str = ""
-    """Input, accumulation and output, as the task says."""
-    engine: str = ""
-    """What took the times: event, graph or profiler."""
-    date: str = ""
     command: str = ""
     """The one command that repeats the row."""
-    rival: str = ""
-    """Whose kernel `rival` is."""
-    rival_source: str = ""
-    """Where it is read, with its commit."""
-    shapes: tuple[ShapeTimes, ...] = ()
-    speedup: Mapping[Who, Positive] = {}
-    """Their time over ours from interleaved pairs, over all shapes."""
-    lower: Mapping[Who, Positive] = {}
-    """Its lower bound at 99 %."""
     bound: Literal["compute", "memory", ""] = ""
     floor_source: str = ""
     rounds: int | None = None
     tokens: int | None = None
     device_seconds: float | None = None
     wall_minutes: float | None = None
-    notes: tuple[str, ...] = ()
 
 
 class ResultRow(Value):
@@ -94,23 +67,18 @@ class ResultRow(Value):
 
     def time_us(self, who: Who) -> float | None:
         """Geometric mean over the shapes; None unless every one was timed."""
-        return _mean([shape.times_us.get(who) for shape in self.shapes])
+        return mean_us(self.shapes, who)
 
     @property
     def floor_us(self) -> float | None:
         """Geometric mean over the shapes; None unless every one has a floor."""
-        return _mean([shape.floor_us for shape in self.shapes])
+        return mean_all([shape.floor_us for shape in self.shapes])
 
     @property
     def best_of_torch(self) -> Who | None:
         """Who of eager, compile and max-autotune was fastest; None where none was timed."""
         timed = [(time, who) for who in TORCH if (time := self.time_us(who)) is not None]
         return min(timed)[1] if timed else None
-
-
-def _mean(numbers: Sequence[float | None]) -> float | None:
-    known = [number for number in numbers if number is not None]
-    return exp(sum(log(number) for number in known) / len(known)) if known and len(known) == len(numbers) else None
 
 
 # Reading.
@@ -146,8 +114,8 @@ def read_rows(campaigns: Path, rivals: Path) -> tuple[ResultRow, ...]:
 
 def _row_of_file(name: str, file: Rivals) -> ResultRow:
     floors, ours = (
-        _mean([shape.floor_us for shape in file.shapes]),
-        _mean([s.times_us.get("ours") for s in file.shapes]),
+        mean_all([shape.floor_us for shape in file.shapes]),
+        mean_all([s.times_us.get("ours") for s in file.shapes]),
     )
     return ResultRow(
         name=name,
@@ -178,8 +146,17 @@ def _row_of_campaign(path: Path, file: Rivals) -> ResultRow:
     claim = claim_speedup(result)
     headroom = compute_best_headroom(history)
     roofs = {} if isinstance(headroom, str) else _floors(history)
-    shapes = file.shapes or tuple(_shapes_of(history, result, roofs))
-    floors, ours = _mean([shape.floor_us for shape in shapes]), _mean([shape.times_us.get("ours") for shape in shapes])
+    shapes = file.shapes or tuple(_shapes_of(history, result))
+    shapes = tuple(
+        shape.model_copy(update={"floor_us": roofs[shape.label].floor_us})
+        if shape.floor_us is None and shape.label in roofs
+        else shape
+        for shape in shapes
+    )
+    floors, ours = (
+        mean_all([shape.floor_us for shape in shapes]),
+        mean_all([shape.times_us.get("ours") for shape in shapes]),
+    )
     notes = [*file.notes]
     if result.final is None:
         notes.append(f"no speedup is claimed: {result.no_claim}")
@@ -226,21 +203,16 @@ def _floors(history: History) -> dict[str, ShapeRoof]:
     return {roof.label: roof for roof in roofs}
 
 
-def _shapes_of(history: History, result: Result, roofs: Mapping[str, ShapeRoof]) -> Iterator[ShapeTimes]:
+def _shapes_of(history: History, result: Result) -> Iterator[ShapeTimes]:
     """Both versions as the final test timed them side by side; without one, the original's benchmark alone."""
-
-    def floor(label: str) -> float | None:
-        return roofs[label].floor_us if label in roofs else None
-
     if result.final is not None:
         for shape in result.final.shapes:
-            times: dict[Who, float] = {"start": shape.original_us, "ours": shape.best_us}
-            yield ShapeTimes(label=shape.label, times_us=times, floor_us=floor(shape.label))
+            yield ShapeTimes(label=shape.label, times_us={"start": shape.original_us, "ours": shape.best_us})
         return
     scoring = history.opened.contract.scoring
     for row in history.baseline.quick.rows if history.baseline else ():
         if start_us := time_us((row,), scoring):
-            yield ShapeTimes(label=row.label, times_us={"start": start_us}, floor_us=floor(row.label))
+            yield ShapeTimes(label=row.label, times_us={"start": start_us})
 
 
 # Telling.

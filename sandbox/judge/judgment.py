@@ -243,7 +243,7 @@ class CandidateJudgment:
         pairs.calls += alike.calls
         if isinstance(runs, TimingRefused):
             return replace(runs, side="a")
-        noise = estimate_noise([_to_comparison(runs, "old", "old", self.task.shapes)]) if runs else None
+        noise = estimate_noise([to_comparison(runs, "old", "old", self.task.shapes)]) if runs else None
         timed: list[list[TimedCall]] = []
         gain: Gain | None = None
         while gain is None or len(timed) < options.most_pairs:
@@ -252,7 +252,7 @@ class CandidateJudgment:
                 return more
             timed += more
             gain = Gain(
-                estimate=estimate_gain([_to_comparison(timed, "old", "new", self.task.shapes)], noise, options.limits),
+                estimate=estimate_gain([to_comparison(timed, "old", "new", self.task.shapes)], noise, options.limits),
                 limits=options.limits,
                 calibration_pairs=len(runs),
             )
@@ -340,7 +340,7 @@ class Gain:
                 return answer_unverified(f"undecided: {summary}")
 
 
-def _to_comparison(
+def to_comparison(
     pairs: Sequence[Sequence[TimedCall]], best: str, candidate: str, sizes: Sequence[Shape] = ()
 ) -> Comparison:
     """The calls of these process pairs as the statistics take them: a is `best`. Kept nowhere: `raw` only names it."""

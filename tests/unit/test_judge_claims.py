@@ -11,7 +11,7 @@ from ridgeline.graph.judgment import TimedCall
 from ridgeline.graph.stats.intervals import student_quantile
 from ridgeline.graph.stats.noise import estimate_noise
 from ridgeline.graph.stats.sequential import estimate_gain
-from ridgeline.sandbox.judge.judgment import CandidateJudgment, Gain, _to_comparison
+from ridgeline.sandbox.judge.judgment import CandidateJudgment, Gain, to_comparison
 from ridgeline.sandbox.judge.options import Options, answer_yes
 from ridgeline.sandbox.judge.provenance import Work
 from ridgeline.sandbox.judge.timing import CLAIM_TAIL, STANDARD_ERRORS, TimedPairs, claim_holds, measure_claims
@@ -36,8 +36,8 @@ def calls(log_ratio: float) -> list[TimedCall]:
 def gain(*log_ratios: float, calibration: tuple[float, ...] = (0.004, -0.004, 0.003, -0.003)) -> Gain:
     """What process pairs with these gains say, after pairs of identical versions with those."""
     limits = Options().limits
-    noise = estimate_noise([_to_comparison([calls(one) for one in calibration], "old", "old")]) if calibration else None
-    pairs = _to_comparison([calls(one) for one in log_ratios], "old", "new")
+    noise = estimate_noise([to_comparison([calls(one) for one in calibration], "old", "old")]) if calibration else None
+    pairs = to_comparison([calls(one) for one in log_ratios], "old", "new")
     return Gain(estimate=estimate_gain([pairs], noise, limits), limits=limits, calibration_pairs=len(calibration))
 
 
@@ -132,7 +132,7 @@ def test_a_size_that_lost_is_named():
     def both(log_ratio: float, other: float) -> list[TimedCall]:
         return [*calls(log_ratio), *(replace(call, label="t") for call in calls(other))]
 
-    noise = estimate_noise([_to_comparison([both(one, -one) for one in (0.002, -0.002, 0.001)], "old", "old")])
-    pairs = _to_comparison([both(0.5, -0.3)] * 6, "old", "new")
+    noise = estimate_noise([to_comparison([both(one, -one) for one in (0.002, -0.002, 0.001)], "old", "old")])
+    pairs = to_comparison([both(0.5, -0.3)] * 6, "old", "new")
     found = Gain(estimate=estimate_gain([pairs], noise, Options().limits), limits=Options().limits, calibration_pairs=3)
     assert (found.answer.answer, found.answer.evidence[1:]) == ("no", ("t is slower",))

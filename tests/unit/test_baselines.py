@@ -1,0 +1,98 @@
+"""A champion beside PyTorch's versions: who is timed, what each side is, and what is refused before anything runs."""
+
+import ast
+from dataclasses import replace
+from hashlib import sha256
+from pathlib import Path
+
+import pytest
+import yaml
+
+from ridgeline.agent.bench.baselines import BaselineRequest, mean_us, measure_baselines, open_sides, read_names
+from ridgeline.agent.campaign import folders
+from ridgeline.agent.errors import UserError
+from ridgeline.graph.rules.history import lineage
+from ridgeline.sandbox.judge.options import Options
+from ridgeline.sandbox.judge.task_file import load_task
+
+EVALS = Path(__file__).parents[2] / "evals"
+GEMM = EVALS / "tasks/gemm_gelu_triton/task.yaml"
+CAMPAIGN = EVALS / "campaigns/gemm_gelu_h100"
+TASK = {
+    "task": 1,
+    "name": "row_softmax",
+    "language": "python",
+    "source": ["kernel.py"],
+    "entry": "run",
+    "inputs": [{"name": "x", "shape": ["rows", "cols"]}],
+    "outputs": [{"name": "y", "shape": ["rows", "cols"]}],
+    "shapes": [{"label": "a", "dims": {"rows": 64, "cols": 100}}],
+}
+KERNEL = "import torch\n\n\ndef run(x, y):\n    torch.softmax(x, dim=1, out=y)\n"
+REFERENCE = "import torch\n\n\ndef reference(x):\n    return torch.softmax(x, dim=1)\n"
+
+
+@pytest.fixture
+def request_of(tmp_path: Path) -> BaselineRequest:
+    (tmp_path / "task.yaml").write_text(yaml.safe_dump(TASK))
+    (tmp_path / "kernel.py").write_text(KERNEL)
+    (tmp_path / "reference.py").write_text(REFERENCE)
+    return BaselineRequest(task_file=tmp_path / "task.yaml", ours=None)
+
+
+def test_sides_of_a_recorded_campaign_are_its_champion_its_start_and_three_of_pytorch() -> None:
+    task, folder = load_task(GEMM)
+    champion = lineage(folders.history(CAMPAIGN))[-1].snapshot[0]
+    with open_sides(BaselineRequest(task_file=GEMM, ours=CAMPAIGN), task, folder) as (task_file, ours, sides):
+        derived = load_task(task_file).task
+        assert derived.convention == "return"
+        assert [side.who for side, _ in sides] == ["start", "eager", "compile", "max_autotune"]
+        assert sha256((ours / "kernel.py").read_bytes()).hexdigest() == champion.sha256
+        entries = {side.who: (place / derived.source[0]).read_text() for side, place in sides}
+        for text in entries.values():
+            assert {"call", "read"} <= {node.name for node in ast.parse(text).body if isinstance(node, ast.FunctionDef)}
+        places = {side.who: place for side, place in sides}
+        assert (places["start"] / "kernel.py").read_bytes() == (folder / "kernel.py").read_bytes()
+        assert (places["eager"] / "ridgeline_program.py").read_text() == (folder / "reference.py").read_text()
+    assert "torch.compile" not in entries["start"] + entries["eager"]
+    assert "dynamic=False)" in entries["compile"]
+    assert 'mode="max-autotune-no-cudagraphs"' in entries["max_autotune"]
+
+
+def test_what_has_no_version_in_pytorch_is_refused_with_its_field(request_of: BaselineRequest) -> None:
+    folder = request_of.task_file.parent
+
+    def refusal(request: BaselineRequest = request_of, **fields: object) -> str:
+        request.task_file.write_text(yaml.safe_dump({**TASK, **fields}))
+        with pytest.raises(UserError) as error:
+            measure_baselines(request, Options(device="cpu"), print)
+        return str(error.value)
+
+    (folder / "kernel.c").write_text("void run(const float *x, float *y) {}")
+    assert ": language: c and PyTorch" in refusal(language="c", source=["kernel.c"])
+    inputs = [{**TASK["inputs"][0], "constness": "mutated"}]  # type: ignore[index, dict-item]
+    assert ": inputs.x: is changed by the kernel" in refusal(inputs=inputs)
+    assert refusal(replace(request_of, rival=folder / "theirs")).endswith("theirs: no such folder; correct the path")
+    (folder / "empty").mkdir()
+    assert "empty: has no kernel.py" in refusal(replace(request_of, rival=folder / "empty"))
+    (folder / "reference.py").write_text("import numpy\n\n\ndef reference(x):\n    return numpy.exp(x)\n")
+    assert "give a file with `reference(x)` as --torch" in refusal()
+    assert "there are start, eager, compile, max_autotune, rival" in str(
+        pytest.raises(UserError, read_names, "torch").value
+    )
+
+
+def test_eager_pytorch_and_a_rival_are_timed_beside_the_champion(request_of: BaselineRequest) -> None:
+    pytest.importorskip("torch")
+    rival = request_of.task_file.parent / "rival"
+    rival.mkdir()
+    (rival / "kernel.py").write_text(KERNEL.replace("dim=1, out=y)", "dim=1, out=y).mul_(1.5)"))
+    request = replace(request_of, rival=rival, only=read_names("eager,rival"))
+    options = Options(device="cpu", pairs=2, most_pairs=2, blocks=1, calibration_pairs=2)
+    answer = measure_baselines(request, options, print)
+    assert (answer.task, answer.types, answer.engine) == ("row_softmax", "fp32", "wall")
+    assert {*answer.speedup} == {"eager"}, "a rival that is wrong has no time"
+    assert mean_us(answer.shapes, "eager")
+    assert mean_us(answer.shapes, "rival") is None
+    assert answer.notes[0].endswith("reference.py writes it")
+    assert answer.notes[1].startswith("rival is not measured: rival was refused:")
