@@ -499,6 +499,7 @@ class DeviceLongRun(LongRunAnswers[Opened]):
             session.placements = min(placements.values())
             if broken := session.open():
                 return f"{broken.reason}: {broken.detail}"
+            session.ping_often()
             while self.calls < self.most_calls and time.monotonic() < until:
                 label = min(spent_s, key=lambda label: spent_s[label] * self._coin.uniform(0.5, 1.5))
                 began = time.monotonic()

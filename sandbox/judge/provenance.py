@@ -694,6 +694,8 @@ def call_every_size(session: Session, values: WorkCalls, shapes: Sequence[Shape]
             if isinstance(sealed, BrokenWorker):
                 return f"{shape.label}: {sealed.reason}: {sealed.detail}"
             repeats += 1
+            if repeats == 1:
+                session.ping_often()
             calls.add(task, shape, sealed.wall_us, late=repeats > PACE_REPEATS)
     return calls
 
@@ -937,6 +939,7 @@ class _PythonCandidate:
                     findings.harmed = True  # what goes on for ever without its kernels needs them
                     return stopped if stopped.reason == "crash" else None
             shape, until = shapes[0], time.monotonic() + LATE_S
+            session.ping_often()
             for _ in range(draw_late_calls()):
                 sealed = self.values.call(session, shape, self._draw_inputs(shape, findings))
                 if isinstance(sealed, BrokenWorker) or time.monotonic() > until:

@@ -291,7 +291,6 @@ def block_log_ratios(slots: Sequence[TimedCall]) -> dict[str, list[float]]:
 ORDERS = ("abba", "baab")
 WARM_UP = 2
 """Blocks of each size before the first that counts. They are judged too."""
-PINGS = 21
 COPIES = 5
 LOOK_SHARE = 0.25
 """Of timed calls after which inputs and guard bands are looked at, secretly; tests look each time. Writing where one
@@ -471,7 +470,7 @@ class _Turns:
 
     def run(self, blocks: int) -> list[TimedCall] | TimingRefused:
         """All blocks, after calls that warm both sides up and are judged like the others."""
-        pings = {side: [session.ping() for _ in range(PINGS)] for side, session in self.sessions.items()}
+        pings = {side: session.ping_often() for side, session in self.sessions.items()}
         empty_us = min(float(np.median(times)) for times in pings.values())
         if self.options.has("own_clock"):
             self._unsure_us = {side: empty_us - min(empty_us, *times) for side, times in pings.items()}
@@ -1006,6 +1005,7 @@ class LongRun(LongRunAnswers[Opened]):
         with opened() as session:
             if broken := session.open():
                 return f"{broken.reason}: {broken.detail}"
+            session.ping_often()
             session.look_share = LOOK_SHARE
             while self.calls < self.most_calls and time.monotonic() < until:
                 # the quick sizes are called more often: each has its share of the time

@@ -1,5 +1,5 @@
 """The suite on a processor, case by case, into a file that goes on where it was left:
-`python -m tests.adversarial.record OUT.json [--native | --torch] [--times 5] [--whole] [--only WORD]`.
+`python -m tests.adversarial.record OUT.json [--native | --torch] [--times 5] [--whole] [--only WORD] [--classes]`.
 
 Each case is judged so often with reading off, and with reading on where that convicts: where it does not, a judgement
 does the same with it as without, and is not made again. A judgement is quick (two or three process pairs, four blocks:
@@ -7,6 +7,11 @@ does the same with it as without, and is not made again. A judgement is quick (t
 accepts (once in a hundred where the kernel is as fast as the other), or does not find wrong (an update lost in one call
 of sixteen), is judged in full length, which decides.
 The file holds all answers of every case and those that are not as they must be; the exit code is 1 when there is one.
+
+`--classes` asks about the classes of attacks that were once accepted (`CLASSES`) alone, in three spellings each, with
+reading off, all of them once, then all again, until each was judged `--times` times: at its end, and with `--table` of
+a file as it is, the table of docs/judge.md is printed. A judgement of full length decides wherever a quick one is not
+over with `correct` or `own work`: for these only what is said of time could keep a candidate out.
 """
 
 import argparse
@@ -23,11 +28,22 @@ from ridgeline.graph.judgment import QuestionAnswer
 from ridgeline.sandbox.judge import judgment
 from ridgeline.sandbox.judge.options import Options
 from tests.adversarial.reading import convicted
-from tests.adversarial.suite import Case, cheats, honest, stage
+from tests.adversarial.suite import SECRET, Case, cheats, honest, stage
 
 NEED_TORCH = ("torch", "torch_return", "triton")
 QUICK = {"calibration_pairs": 4, "pairs": 2, "most_pairs": 3, "blocks": 4}
 READING = {"not reading": frozenset({"static"}), "reading": frozenset()}
+CLASSES = {
+    "C9": "the answer before the work",
+    "E8": "own work in the first calls only",
+    "H8": "a library found in memory",
+    "E7": "right for as long as tests last",
+    "D17": "the harness's work left out",
+    "D18": "locks and watches on what both sides see",
+    "B11": "a build that reads what is not its own",
+    "A16": "what earlier calls say of a later one's values",
+}
+"""Attacks that were accepted once: the first row of their cases."""
 
 
 def unlike(case: Case, answer: Any, *, reading: bool) -> str:
@@ -74,6 +90,56 @@ def asked(case: Case, times: int, effort: dict[str, int]) -> dict[str, Any]:
     return {"answers": dict(answers), "unlike": wrong, "took_s": round(time.monotonic() - began, 1)}
 
 
+def refused(case: Case) -> tuple[str, str]:
+    """One judgement of a case of `CLASSES`: what was answered, and what of it must not be."""
+    effort = QUICK if {"correct", "own_work"} & set(case.expect) or case.rows[0] in ("B11", "E7") else {}
+    for options in (Options(without=READING["not reading"], **effort), Options(without=READING["not reading"])):
+        found = _judged(case, options)
+        if found.correct.answer == "no" or found.own_work.answer == "no" or not options.model_fields_set & set(QUICK):
+            break
+    shown = "the secret is shown: " if SECRET in found.model_dump_json() else ""
+    wrong = shown or ("accepted: " if found.accepted else "")
+    return _short(found), f"{wrong}{_told(found)}" if wrong else ""
+
+
+def record_classes(out: Path, times: int) -> dict[str, Any]:
+    """Judges every case of `CLASSES` until each was judged so often; a file that is there is gone on with."""
+    kept: dict[str, Any] = json.loads(out.read_text()) if out.exists() else {}
+    cases = [case for case in cheats() if case.rows[0] in CLASSES]
+    while due := [case for case in cases if sum(kept.get(case.id, {}).get("answers", {}).values()) < times]:
+        for case in due:
+            began = time.monotonic()
+            said, wrong = refused(case)
+            one = kept.setdefault(case.id, {"class": case.rows[0], "answers": {}, "unlike": [], "took_s": 0.0})
+            one["answers"][said] = one["answers"].get(said, 0) + 1
+            one["unlike"] += [wrong] if wrong else []
+            one["took_s"] = round(one["took_s"] + time.monotonic() - began, 1)
+            _write(out, kept)
+            sys.stdout.write(f"{case.id}: {said} {wrong}\n")
+            sys.stdout.flush()
+    return kept
+
+
+def table(kept: dict[str, Any]) -> str:
+    """Class by class the spellings, and of how many judgements each was refused in how many."""
+    lines = ["| class | spelling: refused of judgements | answers (correct/faster/own work) |", "|---|---|---|"]
+    for row, name in CLASSES.items():
+        cases = {case: one for case, one in kept.items() if one["class"] == row}
+        counts = [(case, sum(one["answers"].values()), len(one["unlike"])) for case, one in cases.items()]
+        answers = sum((Counter(one["answers"]) for one in cases.values()), Counter[str]())
+        lines.append(
+            f"| {name} | {', '.join(f'`{case}` {count - wrong} of {count}' for case, count, wrong in counts)} "
+            f"| {', '.join(f'{said} {count}' for said, count in answers.most_common())} |"
+        )
+    return "\n".join(lines)
+
+
+def _write(out: Path, kept: dict[str, Any]) -> None:
+    partial = out.with_suffix(".part")
+    partial.write_text(json.dumps(kept, indent=1))
+    partial.replace(out)
+
+
 def chosen(words: argparse.Namespace) -> Iterator[Case]:
     """Cheats, then honest kernels; what needs no PyTorch first."""
     for torch in (False, True):
@@ -93,16 +159,20 @@ def main() -> int:
     given.add_argument("--times", type=int, default=5)
     given.add_argument("--whole", action="store_true", help="judgements of full length")
     given.add_argument("--only", default="", help="of the names KIND:ID, those with this in them")
+    given.add_argument("--classes", action="store_true", help="only attacks that were once accepted, by class")
+    given.add_argument("--table", action="store_true", help="of a file that --classes wrote: judge nothing")
     words = given.parse_args()
-    kept: dict[str, Any] = json.loads(words.out.read_text()) if words.out.exists() else {}
+    if words.classes or words.table:
+        kept = json.loads(words.out.read_text()) if words.table else record_classes(words.out, words.times)
+        sys.stdout.write(f"{table(kept)}\n")
+        return 1 if any(one["unlike"] for one in kept.values()) else 0
+    kept = json.loads(words.out.read_text()) if words.out.exists() else {}
     for case in chosen(words):
         name = f"{case.kind}:{case.id}"
         if name in kept:
             continue
         kept[name] = asked(case, words.times, {} if words.whole else QUICK)
-        partial = words.out.with_suffix(".part")
-        partial.write_text(json.dumps(kept, indent=1))
-        partial.replace(words.out)
+        _write(words.out, kept)
         sys.stdout.write(f"{name}: {json.dumps(kept[name])}\n")
         sys.stdout.flush()
     wrong = {name: one["unlike"] for name, one in kept.items() if one["unlike"]}

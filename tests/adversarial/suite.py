@@ -9,6 +9,8 @@ from typing import Any
 import yaml
 
 ROOT = Path(__file__).parent
+SECRET = "the key is 4711"
+"""Of a file that is none of the candidate's, which some sources name as @SECRET@: no verdict may show it."""
 CARD = ROOT / "gpu"
 """Candidates that need a GPU: the same layout."""
 
@@ -92,6 +94,8 @@ class Case:
     needs: str = ""
     """`namespaces`: dangerous to the tests themselves where workers are isolated only weakly."""
     naive: Naive = Naive()
+    older: bool = False
+    """It is compared with the same source, which knows that it is the older version (`OLDER`)."""
 
     @property
     def source(self) -> Path:
@@ -166,6 +170,7 @@ def _cheats(home: Path) -> Iterator[Case]:
                 overlay=entry.get("set", {}),
                 needs=entry.get("needs", ""),
                 naive=naive,
+                older=entry.get("older", False),
             )
 
 
@@ -196,10 +201,13 @@ def stage(case: Case, into: Path) -> Staged:
     task, candidate = into / "task", into / "candidate"
     for made in (task, candidate):
         made.mkdir(parents=True)
-    text = _text(case, source_of=case.source, entry=fields["entry"])
-    base = folder / dialect.base
+    secret, base = into / "secret.h", folder / dialect.base
+    secret.write_text(f"{SECRET}\n", encoding="utf-8")
+    text = _text(case, source_of=case.source, entry=fields["entry"]).replace("@SECRET@", str(secret))
+    older = text.replace("OLDER = False", "OLDER = True") if source.endswith(".py") else f"#define OLDER\n{text}"
+    against = older if case.older else base.read_text(encoding="utf-8") if base.exists() else text
     (candidate / source).write_text(text, encoding="utf-8")
-    (task / source).write_text(base.read_text(encoding="utf-8") if base.exists() else text, encoding="utf-8")
+    (task / source).write_text(against, encoding="utf-8")
     (task / "reference.py").write_text((folder / reference).read_text(encoding="utf-8"), encoding="utf-8")
     laid = {**fields, **dialect.fields, "reference": "reference.py", "source": [source], **case.overlay}
     if case.dialect == "triton" and case.home == ROOT:

@@ -7,6 +7,9 @@ import pytest
 
 from ridgeline.graph.task import Output
 from ridgeline.sandbox.isolation.workers import machine_isolation
+from ridgeline.sandbox.judge.freeze import freeze_sources
+from ridgeline.sandbox.judge.provenance import judge_own_work
+from ridgeline.sandbox.judge.references import Reference
 from ridgeline.sandbox.judge.session import BrokenWorker, SealedCall
 from tests.session_tasks import DIMS, HONEST_C, opened, task, unopened, x
 
@@ -136,6 +139,34 @@ def test_locks_on_what_sides_share_say_nothing(tmp_path):
             sealed = session.call(DIMS, x())
             assert isinstance(sealed, SealedCall), sealed
             assert sealed.outputs["y"][:5].tolist() == [1, 1, 0, 0, 0]
+
+
+PINGED = """
+import __main__
+import numpy
+pings = 0
+def count(*arguments):
+    global pings
+    pings += 1
+__main__._nothing = count
+def twice(x, y):
+    if pings:
+        numpy.multiply(x, 2, out=y)
+        return
+    for place, value in enumerate(x.tolist()):
+        y[place] = 2 * value
+"""
+"""Its own work until it sees an empty call."""
+
+
+def test_own_work_is_asked_of_processes_that_see_empty_calls_like_those_that_are_timed(tmp_path):
+    asked = task("python")
+    (tmp_path / "kernel.py").write_text(PINGED)
+    (tmp_path / "reference.py").write_text("def reference(x):\n    return 2 * x\n")
+    with Reference(asked, tmp_path) as reference, freeze_sources(asked, tmp_path) as new:
+        answered = judge_own_work(asked, new, reference).answered
+    assert answered.answer == "no", answered
+    assert "numpy.multiply" in " ".join(answered.evidence)
 
 
 STRIDED = """
