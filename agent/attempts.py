@@ -49,7 +49,9 @@ Command = Callable[[Sequence[str], float | None], Ended]
 
 
 def run_command(words: Sequence[str], timeout_s: float | None) -> Ended:
-    """In a process of its own; what it says about its work goes to standard error as it comes, and it ends with this one."""
+    """Run `ridgeline` for a suite or fleet in a process of its own, which ends with this one; its standard error is passed on as it
+    comes.
+    """
     argv = [*death_signal_words("KILL"), sys.executable, "-m", "ridgeline", *words]
     began = time.monotonic()
     with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as process:
@@ -77,7 +79,7 @@ def list_run_options(settings: Mapping[str, str]) -> Iterator[str]:
 
 
 def read_object(text: str) -> Mapping[str, Any]:
-    """The JSON object that a command printed; empty where it is none."""
+    """The JSON object that a `ridgeline` of a suite or fleet printed; empty where it is none."""
     try:
         fields = json.loads(text)
     except ValueError:
@@ -86,7 +88,7 @@ def read_object(text: str) -> Mapping[str, Any]:
 
 
 def read_rows(folder: Path, kind: type[RowType]) -> Iterator[RowType]:
-    """Rows that were noted in the folder, in their order; a line that was cut by a kill is none."""
+    """Rows that a suite or fleet noted in its folder, in their order; a line that was cut by a kill is none."""
     path = folder / ROWS_FILE
     for line in path.read_text(encoding="utf-8", errors="replace").splitlines() if path.exists() else ():
         with suppress(ValueError):
@@ -94,13 +96,13 @@ def read_rows(folder: Path, kind: type[RowType]) -> Iterator[RowType]:
 
 
 def append_row(folder: Path, row: Value) -> None:
-    """Note one more, on the disk when this returns; what a kill cut off before it stays a line of its own."""
+    """Note one more row of a suite or fleet, on the disk when this returns; what a kill cut off before it stays a line of its own."""
     path = folder / ROWS_FILE
     append_whole(path, (b"\n" if _is_torn(path) else b"") + row.model_dump_json().encode() + b"\n")
 
 
 def _is_torn(path: Path) -> bool:
-    """Whether the file's last line has no end."""
+    """Whether the last line of a suite's or fleet's rows has no end."""
     if not path.exists() or not path.stat().st_size:
         return False
     with path.open("rb") as file:

@@ -26,7 +26,7 @@ class OutputClosed(Exception):
 
 
 def say(text: str = "") -> None:
-    """A line of the answer, on standard output. Raises OutputClosed, and OSError where it leads to a full disk."""
+    """Print a line of the command's answer on standard output. Raises OutputClosed, and OSError where it leads to a full disk."""
     try:
         print(defuse(text, sys.stdout), file=sys.stdout, flush=True)
     except BrokenPipeError:
@@ -38,13 +38,13 @@ def say(text: str = "") -> None:
 
 
 def note(text: str) -> None:
-    """A line about the work, on standard error. The work goes on where nobody can read it: terminal gone, disk full."""
+    """Print a line about the work on standard error. The work goes on where nobody can read it: terminal gone, disk full."""
     with contextlib.suppress(OSError):
         print(defuse(text, sys.stderr), file=sys.stderr, flush=True)
 
 
 def defuse(text: str, stream: TextIO) -> str:
-    """Text that commands no terminal: models, files and programs may have written some of it.
+    """Text to print that commands no terminal: models, files and programs may have written some of it.
 
     Control characters stand as `\\x1b`, as does what the stream's encoding does not have.
     """
@@ -57,7 +57,7 @@ class NoteHandler(logging.Handler):
     """Says warnings of the log as notes."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        """One line for each."""
+        """Print one line of standard error for each log record."""
         note(self.format(record))
 
 
@@ -68,7 +68,7 @@ def complain(text: str) -> None:
 
 
 def emit(document: Any) -> None:
-    """The one JSON object of a `--json` command; pydantic values and paths are accepted inside. Raises OutputClosed."""
+    """Print the one JSON object of a `--json` command; pydantic values and paths are accepted inside. Raises OutputClosed."""
     plain = document.model_dump(mode="json") if hasattr(document, "model_dump") else document
     say(json.dumps(plain, indent=2, default=str))
     Documents.emitted += 1
@@ -94,7 +94,7 @@ class Progress:
 
     @contextlib.contextmanager
     def __call__(self, step: str) -> Iterator[None]:
-        """Around one step."""
+        """Show on the terminal that one step is under way."""
         ended = threading.Event()
 
         def watch() -> None:
@@ -119,7 +119,7 @@ silent = Progress(lambda line: None)
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Aligned columns on standard output; never wrapped, so that it can be searched and cut."""
+    """Print aligned columns on standard output; never wrapped, so that it can be searched and cut."""
     lines = [header, *rows]
     widths = [max(len(line[column]) for line in lines) for column in range(len(header))]
     for line in lines:
@@ -127,7 +127,7 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
 
 
 def _discard(descriptor: int) -> None:
-    """Let what is still buffered go nowhere: Python flushes it again at its end, and would complain there."""
+    """Let what is still to be printed go nowhere: Python flushes it again at its end, and would complain there."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, descriptor)
     os.close(nowhere)

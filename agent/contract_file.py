@@ -103,7 +103,7 @@ def load(path: Path) -> LoadedContract:
 
 
 def with_wikis(loaded: LoadedContract, folders: Sequence[Path]) -> LoadedContract:
-    """The same with more folders of knowledge, after the contract's own. Raises `UserError` for one that is no wiki."""
+    """The contract with more folders of knowledge, after its own. Raises `UserError` for one that is no wiki."""
     for folder in require_readable(folders, "--wiki"):
         if why := unsound(folder):
             raise UserError(f"--wiki: {folder}: {why}")
@@ -170,7 +170,7 @@ def _missing(fields: Mapping[str, object]) -> Iterator[str]:
 
 
 def _not_allowable(fields: Mapping[str, object]) -> Iterator[str]:
-    """Rules of the audit that no contract may allow, and words that are no rule."""
+    """Complaints about a contract: rules of the audit that none may allow, and words that are no rule."""
     audit = fields.get("audit")
     allow = audit.get("allow") if isinstance(audit, dict) else None
     names = get_args(Allowable)
@@ -210,7 +210,7 @@ def _find_unmatched_globs(contract: Contract, root: Path) -> Iterator[str]:
 
 
 def _find_locked_editables(contract: Contract, root: Path) -> Iterator[str]:
-    """A line for each glob of the editable surface of which `protected` leaves no file to change."""
+    """A complaint for each glob of a contract's editable surface of which `protected` leaves no file to change."""
     for field in ("editable", "flags_file") if contract.editable else ("kernel_source", "flags_file"):
         globs = getattr(contract, field) or ()
         for glob in (globs,) if isinstance(globs, str) else globs:
@@ -222,7 +222,7 @@ def _find_locked_editables(contract: Contract, root: Path) -> Iterator[str]:
 
 
 def _find_unbuilt_sources(contract: Contract, root: Path) -> Iterator[str]:
-    """Sources of a compiler that a candidate may change, and that `rebuild.files` leaves out: no change would be seen."""
+    """A contract's sources of a compiler that a candidate may change, and that `rebuild.files` leaves out: no change would be seen."""
     globs = contract.rebuild.files
     for glob in contract.editable_globs if globs else ():
         for match in _matches(root, glob):
@@ -232,7 +232,7 @@ def _find_unbuilt_sources(contract: Contract, root: Path) -> Iterator[str]:
 
 
 def _misused_columns(contract: Contract) -> Iterator[str]:
-    """Columns of `scoring` that cannot be what they are named for: no number, no time, or a time of which more wins."""
+    """Columns of a contract's `scoring` that cannot be what they are named for: no number, no time, or a time of which more wins."""
     output, scoring = contract.benchmark_output, contract.scoring
     texts = {output.label: "the label", output.check: "the check", **dict.fromkeys(output.config_columns, "a class")}
     fields = (
@@ -258,14 +258,14 @@ def _misused_columns(contract: Contract) -> Iterator[str]:
 
 
 def _absent_processors(contract: Contract) -> Iterator[str]:
-    """A line where the contract wants more threads than this process may have processors."""
+    """A complaint where the contract wants more threads than this process may have processors."""
     available = len(os.sched_getaffinity(0))
     if contract.threads > available:
         yield f"threads: is {contract.threads}, and this machine has {available} processors for it; give at most {available}"
 
 
 def _find_undefined_function(contract: Contract, root: Path) -> Iterator[str]:
-    """A line where no source of the kernel defines `function`."""
+    """A complaint where no source of the contract's kernel defines its `function`."""
     if contract.function is None:
         return
     files = [match for glob in contract.kernel_source for match in _matches(root, glob) if match.is_file()]
@@ -275,7 +275,7 @@ def _find_undefined_function(contract: Contract, root: Path) -> Iterator[str]:
 
 
 def _find_unrun_empty_group(contract: Contract, root: Path) -> Iterator[str]:
-    """A line where the test with an empty group is not there, may be edited by a candidate, or is not run."""
+    """A complaint where the contract's test with an empty group is not there, may be edited by a candidate, or is not run."""
     if contract.empty_group_test is None:
         return
     path, separator, name = contract.empty_group_test.partition("::")
@@ -293,13 +293,13 @@ def _find_unrun_empty_group(contract: Contract, root: Path) -> Iterator[str]:
 
 
 def _find_unskewed_groups(contract: Contract) -> Iterator[str]:
-    """A line where a grouped operator has no skewed size: the baseline would refuse it after minutes of tests."""
+    """A complaint where a contract's grouped operator has no skewed size: the baseline would refuse it after minutes of tests."""
     if is_grouped(contract) and not contract.skew_shapes:
         yield f"skew_shapes: {contract.target_op} works on groups; name at least one size with groups of unequal length"
 
 
 def _explain_untested_groups(contract: Contract) -> Iterator[str]:
-    """What is to be said of a grouped operator that nobody tests with an empty group."""
+    """What is to be said of a contract's grouped operator that nobody tests with an empty group."""
     if is_grouped(contract) and contract.empty_group_test is None:
         yield (
             f"{contract.target_op} works on groups, and empty_group_test names no test with an empty one: "
@@ -308,7 +308,7 @@ def _explain_untested_groups(contract: Contract) -> Iterator[str]:
 
 
 def _find_unfit_engine(contract: Contract) -> Iterator[str]:
-    """A line where processor time is to be scored and cannot be."""
+    """A complaint where the contract wants processor time to be scored and it cannot be."""
     if contract.scoring.engine != "cpu":
         return
     if device_kind(contract) != "cpu":
@@ -325,7 +325,7 @@ def _matches(root: Path, glob: str) -> Iterator[Path]:
 
 
 def _find_marked_places(contract: Contract, root: Path) -> Iterator[str]:
-    """Places of a harness by `ridgeline init --function` that nobody filled yet."""
+    """Places that `ridgeline init --function` marked in a contract's harness and nobody filled yet."""
     files = {match for glob in contract.protected for match in _matches(root, glob) if match.is_file()}
     for file in sorted(files):
         if file.stat().st_size > LARGEST_HARNESS or "build" in file.relative_to(root).parts:
@@ -364,7 +364,7 @@ def _find_missing_script(name: str, argv: tuple[str, ...], root: Path) -> Iterat
 
 
 def _formulas(contract: Contract) -> Iterator[str]:
-    """Formulas of `work` that name no number of a row, or are no arithmetic; tried on small odd numbers."""
+    """Complaints about formulas of a contract's `work` that name no number of a row, or are no arithmetic; tried on small odd numbers."""
     output = contract.benchmark_output
     texts = {output.label, output.check, *(set(output.config_columns) - CONFIG_NAMES)}
     numbers = {name: 2.0 * place + 3.0 for place, name in enumerate(output.columns) if name not in texts}

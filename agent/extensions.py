@@ -21,14 +21,14 @@ Folders = Callable[[], Mapping[str, tuple[Path, ...]]]
 
 
 def registrations() -> Iterator[Register]:
-    """What to call with the application. A package that cannot be imported is said and left out."""
+    """What other packages register as commands. A package that cannot be imported is said and left out."""
     for point in _load_points(COMMANDS):
         register: Register = point
         yield register
 
 
 def tasks() -> dict[str, tuple[Path, ...]]:
-    """Every ready-made task by name: the folders whose files, side by side, make it."""
+    """Every ready-made task that packages add, by name: the folders whose files, side by side, make it."""
     folders_by_task: dict[str, tuple[Path, ...]] = {}
     for point in _load_points(TASKS):
         folders: Folders = point
@@ -48,7 +48,7 @@ def _load_points(group: str) -> Iterator[Any]:
 
 
 def _find_points(group: str) -> dict[str, str]:
-    """Installed entry points; in a clone that is not installed, those of its `pyproject.toml`."""
+    """Entry points of installed packages; in a clone that is not installed, those of its `pyproject.toml`."""
     installed = {point.name: point.value for point in entry_points(group=group)}
     return installed or _of_clone(Path(__file__).resolve().parent.parent / "pyproject.toml", group)
 

@@ -19,7 +19,7 @@ FILES = ("README.md", "plans/*.md", "memory/*.json", "rounds/*/*.md", "performan
 
 
 def numbers(campaign: str, library: "Library") -> "ClaimsChecked":
-    """Check one campaign, a folder or a name. Raises `UserError` where there are no such files."""
+    """`knowledge check`: the hardware numbers of one campaign, a folder or a name. Raises `UserError` where there are no such files."""
     from ridgeline.knowledge.claims import check_files
 
     folder = Path(campaign) if Path(campaign).is_dir() else campaigns.find(campaign)
@@ -30,7 +30,7 @@ def numbers(campaign: str, library: "Library") -> "ClaimsChecked":
 
 
 def wikis_of(campaign: str) -> tuple[Path, ...]:
-    """Folders that the campaign's contract attached.
+    """Folders of knowledge that the campaign's contract attached.
 
     Raises `UserError` for one that cannot be read any more, `StateDamaged` for a campaign whose request cannot.
     """
@@ -57,7 +57,7 @@ def read_measured_specs(ledger: Path) -> Iterator["MeasuredNumber"]:
 
 
 def _read_specs(line: str) -> Sequence["Spec"]:
-    """Those in a ledger's line; none in one that was cut off by a crash, or is damaged."""
+    """Hardware numbers in one line of a ledger; none in one that was cut off by a crash, or is damaged."""
     from pydantic import TypeAdapter, ValidationError
 
     from ridgeline.graph.record import Spec
@@ -85,12 +85,12 @@ RULES = "`ridgeline knowledge check --wiki {folder}` names every line"
 
 
 def roots(contract: "Contract", root: Path) -> tuple[Path, ...]:
-    """Folders that a contract attaches; relative ones are below `root`, the contract's folder."""
+    """Folders of knowledge that a contract attaches; relative ones are below `root`, the contract's folder."""
     return tuple(root / folder for folder in contract.knowledge.wiki)
 
 
 def require_readable(folders: Sequence[Path], field: str) -> tuple[Path, ...]:
-    """The same folders. Raises `UserError` naming `field`, the folder and the mend for one that cannot be read."""
+    """The same folders of knowledge. Raises `UserError` naming `field`, the folder and the mend for one that cannot be read."""
     for folder in folders:
         if why := unreadable(folder):
             raise UserError(f"{field}: {folder}: {why}")

@@ -84,7 +84,7 @@ TOOLS = (
 
 
 def examine(folder: Path) -> tuple[Finding, ...]:
-    """Look at everything; takes a few seconds, and removes only what killed processes of ours left behind."""
+    """`ridgeline doctor`: look at this machine; takes a few seconds, and removes only what killed processes of ours left behind."""
     return tuple(_findings(folder))
 
 
@@ -111,7 +111,7 @@ def _findings(folder: Path) -> Iterator[Finding]:
 
 
 def _tool(tool: Tool) -> Finding:
-    """Whether a program is there and runs."""
+    """`doctor`'s line on a program: whether it is there and runs."""
     if shutil.which(tool.argv[0]) is None:
         return Finding(name=tool.name, found=False, detail="not on PATH", cost=tool.cost, required=tool.required)
     code, output = _ask(tool.argv)
@@ -137,7 +137,7 @@ def _cards() -> Iterator[Finding]:
 
 
 def _counters() -> Finding:
-    """Whether perf counts instructions here."""
+    """`doctor`'s line on perf: whether it counts instructions here."""
     cost = "no hardware counters: instruction counts come from valgrind, 20 to 50 times slower, or not at all"
     if shutil.which("perf") is None:
         return Finding(name="perf counters", found=False, detail="perf is not on PATH", cost=cost)
@@ -152,7 +152,7 @@ def _counters() -> Finding:
 
 
 def _isolation() -> Finding:
-    """Whether candidates run without a network here."""
+    """`doctor`'s line on isolation: whether candidates run without a network here."""
     strong = network_isolation() == "namespaces"
     visible = "they change their own checkout only, and see neither home nor campaign"
     if not has_own_table():
@@ -166,7 +166,7 @@ def _isolation() -> Finding:
 
 
 def _processes() -> Finding:
-    """Whether commands have a table of processes of their own here."""
+    """`doctor`'s line on processes: whether commands have a table of their own here."""
     strong = has_own_table()
     return Finding(
         name="process tables",
@@ -196,7 +196,7 @@ def _keys(variable: Callable[[str], str | None]) -> Finding:
 
 
 def _leftovers() -> Finding:
-    """Temporary folders of processes that were killed: removed now, where they are surely ours."""
+    """`doctor`'s line on temporary folders of processes that were killed: removed now, where they are surely ours."""
     removed = remove_abandoned_folders()
     many = f"{len(removed)} folder{'' if len(removed) == 1 else 's'} of ended processes removed from {tempfile.gettempdir()}"
     return Finding(name="leftovers", found=True, detail=many if removed else "none of ended processes", cost="")
@@ -211,7 +211,7 @@ def _disk(folder: Path) -> Finding:
 
 
 def _ask(argv: tuple[str, ...]) -> tuple[int | None, str]:
-    """Exit code and output of a probe; a program that cannot be started counts as exit code None."""
+    """Exit code and output of a program that `doctor` tries; one that cannot be started counts as exit code None."""
     with tempfile.TemporaryDirectory() as folder:
         try:
             result = run(argv, cwd=Path(folder), timeout_s=PROBE_S)
@@ -265,7 +265,7 @@ class GateReport(Value):
 def report(
     verdicts: Sequence[CardVerdict], *, environment: Mapping[str, str] | None = None, problem: str = ""
 ) -> GateReport:
-    """`environment`: where the variables stand that leave only some cards to programs."""
+    """What `ridgeline gate` prints. `environment`: where the variables stand that leave only some cards to programs."""
     idle = rank_idle(verdicts)
     left = visible_cards([verdict.card for verdict in verdicts], environment or {})
     free = [verdict for verdict in idle if verdict.card in left]
@@ -282,7 +282,7 @@ def report(
 
 
 def decide_from_files(paths: Sequence[Path]) -> GateReport:
-    """Decided from files alone: several queries of one moment, several moments, or both, told apart by content.
+    """`ridgeline gate` from files alone: several queries of one moment, several moments, or both, told apart by content.
 
     Raises Unreadable for text that is no whole answer of a known tool, UserError for a file that cannot be read.
     """
@@ -294,7 +294,7 @@ def decide_from_files(paths: Sequence[Path]) -> GateReport:
 
 
 def present(*, samples: int | None = None, interval_s: float | None = None) -> GateReport:
-    """Decided from this machine's cards, now; numbers that are not given are the gate's own."""
+    """`ridgeline gate` from this machine's cards, now; numbers that are not given are the gate's own."""
     settings = gate_settings()
     verdicts: list[CardVerdict] = []
     for vendor in VENDORS:

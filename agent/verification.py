@@ -43,7 +43,7 @@ PAIR_COLUMNS = ("label", "block", "slot", "side", "time_us", "at_us")
 
 
 def open_task(task_file: Path) -> tuple[Task, Path]:
-    """The task and its folder. Raises UserError for a file that is none."""
+    """The judge's task and its folder. Raises UserError for a file that is none."""
     try:
         return load_task(task_file)
     except TaskError as error:
@@ -53,21 +53,21 @@ def open_task(task_file: Path) -> tuple[Task, Path]:
 def judge_candidate(
     task_file: Path, candidate: Path | None, against: Path | None, options: Options, *, anyway: bool = False
 ) -> Judgment:
-    """The whole judgement. Where the task has a known hole nothing is accepted, unless `anyway`."""
+    """`judge candidate`: the whole judgement. Where the task has a known hole nothing is accepted, unless `anyway`."""
     holes = () if anyway else find_task_defects(task_file, options)
     with open_candidate(task_file, candidate) as new, open_candidate(task_file, against) as old:
         return withhold_acceptance(judge(task_file, candidate=new, against=old, options=options), holes)
 
 
 def check_candidate(task_file: Path, candidate: Path | None, options: Options) -> Judgment:
-    """Correctness and own work alone."""
+    """`judge test`: correctness and own work alone."""
     open_task(task_file)
     with open_candidate(task_file, candidate) as new:
         return judge_correctness(task_file, new, options, HERE)
 
 
 def replay_named(task_file: Path, candidate: Path | None, call: str, options: Options) -> tuple[str, ...]:
-    """What is wrong with that call when it is made again; empty where nothing is. Raises UserError for no such call."""
+    """`judge replay`: what is wrong with that call when it is made again; empty where nothing is. Raises UserError for no such call."""
     open_task(task_file)
     try:
         with open_candidate(task_file, candidate) as new:
@@ -77,7 +77,7 @@ def replay_named(task_file: Path, candidate: Path | None, call: str, options: Op
 
 
 def find_task_defects(task_file: Path, options: Options) -> tuple[LintFinding, ...]:
-    """Holes of the task that the reference alone shows, and that make verdicts worth nothing."""
+    """Holes of the judge's task that the reference alone shows, and that make verdicts worth nothing."""
     task, folder = open_task(task_file)
     device_options = options.with_device(task)
     if is_judged_on_card(task, device_options):
@@ -89,7 +89,7 @@ def find_task_defects(task_file: Path, options: Options) -> tuple[LintFinding, .
 
 
 def withhold_acceptance(judgment: Judgment, holes: Sequence[LintFinding]) -> Judgment:
-    """What is left of a judgement where the task has such holes: what is wrong is wrong, but nothing is right."""
+    """What is left of a judgement where its task has such holes: what is wrong is wrong, but nothing is right."""
     if not holes:
         return judgment
     lines = [f"the task itself: {hole.rule}: {hole.text}" for hole in holes]
@@ -99,12 +99,12 @@ def withhold_acceptance(judgment: Judgment, holes: Sequence[LintFinding]) -> Jud
 
 
 def write_bench(path: Path, times: Sequence[SizeTime]) -> None:
-    """One row per size; the time is the median of its calls."""
+    """The CSV of `judge bench`: one row per size; the time is the median of its calls."""
     path.write_bytes(csv_of(times))
 
 
 def write_pairs(path: Path, slots: Sequence[TimedCall]) -> None:
-    """One row per timed call, in the order in which they ran."""
+    """The CSV of `judge pair`: one row per timed call, in the order in which they ran."""
     rows = [(s.label, s.block, s.slot, s.side, f"{s.time_us:.4f}", f"{s.at_us:.1f}") for s in slots]
     _write(path, PAIR_COLUMNS, rows)
 
@@ -117,20 +117,20 @@ def _write(path: Path, header: Sequence[str], rows: Sequence[Sequence[object]]) 
 
 
 def defences(names: Sequence[str]) -> frozenset[str]:
-    """The defences with these names. Raises UserError for an unknown one."""
+    """The judge's defences with these names. Raises UserError for an unknown one."""
     if unknown := sorted(set(names) - DEFENCES):
         raise UserError(f"--without: {', '.join(unknown)}: no such defence; there are {', '.join(sorted(DEFENCES))}")
     return frozenset(names)
 
 
 def require_device(name: str) -> None:
-    """Raises UserError for a device that there is not."""
+    """Raises UserError where the judge's task wants a device that there is not."""
     if name not in DEVICES:
         raise UserError(f"--device: {name!r}: is none; use {', '.join(DEVICES)}")
 
 
 def lint_task_file(task_file: Path) -> tuple[LintFinding, ...]:
-    """Findings about the task itself, its starting version included."""
+    """`judge lint`: findings about the task itself, its starting version included."""
     task, folder = open_task(task_file)
     options = Options().with_device(task)
     task = options.fit_sizes(task)
@@ -149,7 +149,7 @@ PROFILED_CALLS = {"cpu": 3, "cuda": 8}
 
 
 def profile_calls(task_file: Path, candidate: Path | None, label: str, *, calls: int | None, device: str) -> int:
-    """Call a version on one size, `calls` times and once before, in a process without the judge: for profilers.
+    """`judge profile`: call a version on one size, `calls` times and once before, in a process without the judge.
 
     Returns that process's exit code. Raises UserError for a size or device that there is not, WorldError where the sources
     do not build.
@@ -180,7 +180,7 @@ def profile_calls(task_file: Path, candidate: Path | None, label: str, *, calls:
 def _describe_calls(
     task: Task, folder: Path, library: Path | None, shape: Shape, options: Options, calls: int
 ) -> dict[str, object]:
-    """What the process that makes the calls reads; the same words as a worker's of the judge."""
+    """What the process of `judge profile` reads; the same words as a worker's of the judge."""
 
     def describe_array(tensor: Input | Output) -> dict[str, object]:
         values = tensor.values if isinstance(tensor, Input) else None
@@ -245,7 +245,7 @@ class AuditReport(Value):
 def audit_path(
     path: str, *, text: str | None = None, contract: Path | None = None, python: str | None = None
 ) -> AuditReport:
-    """Audit of a file, a folder, a diff, or `text` given on standard input. Raises UserError for what is none.
+    """`judge audit` of a file, a folder, a diff, or `text` given on standard input. Raises UserError for what is none.
 
     `python`: an interpreter with torch, in which caches are tried with fresh tensors.
     """
@@ -262,7 +262,7 @@ def audit_path(
 
 
 def _require_text(path: str, text: str | None) -> None:
-    """Raises UserError for a file or input that is empty or no text: of what cannot be read nothing is said."""
+    """Raises UserError for a file to audit that is empty or no text: of what cannot be read nothing is said."""
     data = text.encode() if text is not None else Path(path).read_bytes() if Path(path).is_file() else b"a folder"
     if not data.strip() or b"\0" in data:
         why = "is no text" if data.strip() else "is empty"
@@ -270,7 +270,7 @@ def _require_text(path: str, text: str | None) -> None:
 
 
 def _contract(path: str, contract_path: Path | None) -> LoadedContract | None:
-    """The contract that was named, or the one in the folder that is audited."""
+    """The contract that `judge audit` was given, or the one in the folder that is audited."""
     if contract_path is not None:
         return load(contract_path)
     folder = Path(path)
@@ -278,7 +278,7 @@ def _contract(path: str, contract_path: Path | None) -> LoadedContract | None:
 
 
 def _of_path(path: Path, loaded: LoadedContract | None) -> tuple[list[Finding], list[str]]:
-    """Findings and the names of what was examined."""
+    """The audit's findings in a path and the names of what was examined."""
     if path.is_dir():
         return _of_folder(path, loaded)
     if not path.is_file():
@@ -290,7 +290,7 @@ def _of_path(path: Path, loaded: LoadedContract | None) -> tuple[list[Finding], 
 
 
 def _of_text(path: str, text: str, loaded: LoadedContract | None) -> tuple[list[Finding], list[str]]:
-    """The same for standard input: a diff, Python, or C."""
+    """The audit's findings in text on standard input, a diff, Python, or C, and what was examined."""
     if diffs.looks_like_diff(text):
         return _of_diff(STDIN, text, loaded)
     suffix = ".py" if _is_python(text) else ".cu"
@@ -299,7 +299,7 @@ def _of_text(path: str, text: str, loaded: LoadedContract | None) -> tuple[list[
 
 
 def _of_folder(folder: Path, loaded: LoadedContract | None) -> tuple[list[Finding], list[str]]:
-    """Every source below a folder; with a contract only what a candidate may change."""
+    """`judge audit FOLDER`: findings in every source below it; with a contract only what a candidate may change."""
     files = [file for file in sorted(folder.rglob("*")) if file.is_file() and not file.is_symlink()]
     inside = {file.relative_to(folder).as_posix(): file for file in files}
     chosen = {
@@ -319,7 +319,7 @@ def _of_folder(folder: Path, loaded: LoadedContract | None) -> tuple[list[Findin
 
 
 def _of_diff(source: str, text: str, loaded: LoadedContract | None) -> tuple[list[Finding], list[str]]:
-    """What a diff adds, against the files of the contract's folder or of this one where they are there."""
+    """The audit's findings in what a diff adds, against the files of the contract's folder or of this one where they are there."""
     try:
         files = diffs.parse(text)
     except diffs.NoDiff as error:
@@ -335,7 +335,7 @@ def _of_diff(source: str, text: str, loaded: LoadedContract | None) -> tuple[lis
 
 
 def _find_protected(path: str, loaded: LoadedContract | None) -> list[Finding]:
-    """A change to what the contract protects, or does not let a candidate change."""
+    """Audit findings for a change to what the contract protects, or does not let a candidate change."""
     if loaded is None:
         return []
     contract = loaded.contract
@@ -344,7 +344,7 @@ def _find_protected(path: str, loaded: LoadedContract | None) -> list[Finding]:
 
 
 def _check_cache(finding: Finding, python: str | None) -> CacheCheck:
-    """How often a cache with this key would hit, by its trace or, with `python`, by a simulation."""
+    """How often a cache that the audit found would hit with this key, by its trace or, with `python`, by a simulation."""
     rate, verdict, method = caches.trace_key(finding.key), caches.classify_cache(finding), "4-step trace"
     if python is not None:
         simulation = _simulate(finding, python)
@@ -367,7 +367,7 @@ def _simulate(finding: Finding, python: str) -> Simulation:
 
 
 def _beside(root: Path, name: str) -> str | None:
-    """Text of a file below a folder; None for what is not there, lies elsewhere or is no text."""
+    """Text of a file below the audited folder; None for what is not there, lies elsewhere or is no text."""
     place = (root / name).resolve()
     if not place.is_relative_to(root.resolve()) or not place.is_file():
         return None

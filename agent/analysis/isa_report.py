@@ -41,7 +41,7 @@ def hotspots(path: Path) -> tuple[Hotspot, ...]:
 
 
 def place_hotspots(code: Code, spots: Sequence[Hotspot]) -> HotspotPlacement:
-    """Each by its text, and by its source line where several instructions read the same."""
+    """Hot instructions of a trace put on the lines of a listing: by text, and by source line where several read the same."""
     where: dict[str, list[int]] = {}
     for index, instruction in enumerate(code.instructions):
         where.setdefault(_plain(instruction.text), []).append(index)
@@ -80,19 +80,19 @@ class Section(Value):
 
     @property
     def kernel(self) -> str:
-        """Its name in the code."""
+        """The kernel's name in its machine code."""
         return self.inspections[0].report.kernel
 
     @property
     def placed(self) -> tuple[tuple[Inspection, HotspotPlacement | None], ...]:
-        """Each target's code with what is hot in it."""
+        """Each target's machine code with what is hot in it."""
         return tuple(zip(self.inspections, self.hot, strict=True))
 
 
 def sections(
     kernels: Sequence[tuple[Inspection, ...]], before: Sequence[tuple[Inspection, ...]], spots: Sequence[Hotspot]
 ) -> tuple[Section, ...]:
-    """One for each kernel. Kernels of an earlier version are found by name; a single one whatever its name is now."""
+    """A section of the `isa` report for each kernel, found by name in the earlier version; a single one whatever its name is now."""
     return tuple(_section(kernel, _earlier(kernel, kernels, before), spots) for kernel in kernels)
 
 
@@ -106,7 +106,7 @@ def _earlier(
 
 
 def _section(kernel: tuple[Inspection, ...], old: tuple[Inspection, ...], spots: Sequence[Hotspot]) -> Section:
-    """One kernel against its earlier version, with what is hot in it."""
+    """One kernel's machine code against its earlier version, with what is hot in it."""
     then, now = ([inspected.report for inspected in version] for version in (old, kernel))
     return Section(
         inspections=kernel,
@@ -140,7 +140,7 @@ COUNTED: tuple[Kind, ...] = ("lds_other", "scratch", "accum_move", "atomic", "wa
 
 
 def header(reports: Sequence[Report]) -> Row:
-    """Column names."""
+    """Column names of the machine code table: a target each."""
     return ("", *(report.target.arch for report in reports))
 
 
@@ -154,7 +154,7 @@ def rows(reports: Sequence[Report]) -> tuple[Row, ...]:
 
 
 def listing(code: Code, loops: Sequence[Loop], shares: dict[int, float]) -> Iterator[Row]:
-    """Share of time, loop depth, source line and instruction, in order, with labels between them.
+    """A kernel's listing: share of time, loop depth, source line and instruction, in order, with labels between them.
 
     `*` marks the loop that looks hottest.
     """
@@ -173,7 +173,7 @@ def listing(code: Code, loops: Sequence[Loop], shares: dict[int, float]) -> Iter
 
 
 def launches(reports: Sequence[Report]) -> tuple[str, ...]:
-    """Notes of all targets, each once, and which targets it is about where not all."""
+    """Notes on a kernel's machine code of all targets, each once, and which targets it is about where not all."""
     every: dict[str, list[str]] = {}
     for report in reports:
         for note in report.notes:
@@ -216,7 +216,7 @@ def _code() -> Iterator[tuple[str, Callable[[Report], str]]]:
 
 
 def _most_live(report: Report) -> str:
-    """How many registers hold something at once, and where."""
+    """How many registers of a kernel hold something at once, and where."""
     pressure = report.shape.pressure if report.shape else ()
     return f"{pressure[0].live} at {pressure[0].source}" if pressure else UNKNOWN
 
@@ -233,7 +233,7 @@ def _operations(*prefixes: str) -> Callable[[Report], str]:
 
 
 def _total(report: Report) -> int | None:
-    """Vector registers of a thread; None where not known."""
+    """Vector registers of a thread, as the compiler tells; None where not known."""
     resources = report.resources
     return resources.vgpr_total if resources.vgpr_total is not None else resources.arch_vgpr
 
@@ -245,13 +245,13 @@ def _waves(report: Report) -> str:
 
 
 def _next(report: Report) -> str:
-    """What would let one wave more fit on a compute unit, where only registers stop it."""
+    """What would let one more wave fit on a compute unit, where only registers stop it."""
     occupancy = report.occupancy
     return number(occupancy.registers_for_next) if occupancy and occupancy.limiter == "registers" else UNKNOWN
 
 
 def _matrix(report: Report) -> str:
-    """Matrix instructions, as `8 NAME`."""
+    """Matrix instructions of a kernel's code, as `8 NAME`."""
     if report.shape is None:
         return UNKNOWN
     return ", ".join(f"{entry.count} {entry.name}" for entry in report.shape.matrix) or "0"
@@ -272,7 +272,7 @@ def _counts(kind: Kind) -> Callable[[Report], str]:
 
 
 def hot_loop(report: Report) -> str:
-    """The loop that looks hottest, in a line; empty where there is none."""
+    """The loop of a kernel's machine code that looks hottest, in a line; empty where there is none."""
     loop = next((loop for loop in report.shape.loops if loop.hot), None) if report.shape else None
     if loop is None:
         return ""
@@ -330,7 +330,7 @@ def _pairs(section: Section) -> Iterator[tuple[Inspection, Inspection]]:
 
 
 def _changes(was: Inspection, now: Inspection) -> str:
-    """What a reviewer reads: each number of the one beside the other, the changed ones marked, then the changed code."""
+    """The machine code of two versions for a reviewer: each number beside the other, the changed ones marked, then the changed code."""
     lines = "".join(
         _line((row[0], row[1], row[2]), "td", "" if row[1] == row[2] else "hot")
         for row in rows((was.report, now.report))

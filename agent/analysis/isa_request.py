@@ -51,7 +51,7 @@ def outlines(path: Path) -> tuple[Outline, ...]:
 
 
 def _outline(function: ast.FunctionDef) -> Outline:
-    """Name and parameters of a kernel; constants that have a default are left out."""
+    """Name and parameters of a Triton kernel; constants that have a default are left out."""
     parameters = [*function.args.posonlyargs, *function.args.args]
     bare = len(parameters) - len(function.args.defaults)
     marked = [
@@ -93,7 +93,7 @@ class InspectionRequest(Value):
 
     @property
     def interpreter(self) -> str:
-        """The one that compiles; Ridgeline's own where none is named. Raises `UserError` for one that is not there."""
+        """The Python that compiles for `isa`; Ridgeline's own where none is named. Raises `UserError` for one that is not there."""
         if self.python is None:
             return sys.executable
         program = shutil.which(Path(self.python).expanduser())
@@ -105,7 +105,7 @@ class InspectionRequest(Value):
 
 
 def resolve_targets(request: InspectionRequest) -> CompileRequest:
-    """What to compile. Raises `UserError` where the launch is not known or written wrongly."""
+    """What `isa` has to compile. Raises `UserError` where the launch is not known or written wrongly."""
     path = _source(request.file)
     if is_compiled(path) or not is_triton(path):
         warps = () if request.num_warps is None else (("num_warps", request.num_warps),)
@@ -155,7 +155,7 @@ PLACES = ("-I", "-isystem", "-include", "-iquote", "-L")
 
 
 def compiler_flags(request: InspectionRequest, path: Path) -> tuple[str, ...]:
-    """Flags in the order given: those of the file first, so that the command line's own win. Raises `UserError`."""
+    """Compiler flags in the order given: those of the file first, so that the command line's own win. Raises `UserError`."""
     flags = [] if request.flags_from is None else list(_flags_of_file(request.flags_from, path))
     flags += [f"-I{folder.expanduser().absolute()}" for folder in request.include]
     flags += [f"-D{macro}" for macro in request.define]
@@ -163,7 +163,7 @@ def compiler_flags(request: InspectionRequest, path: Path) -> tuple[str, ...]:
 
 
 def _flags_of_file(file: Path, path: Path) -> Iterator[str]:
-    """The flags in a text, or those of `path` in a compile_commands.json; without what names targets and outputs."""
+    """Compiler flags in a text, or those of `path` in a compile_commands.json; without what names targets and outputs."""
     try:
         text = file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -205,7 +205,7 @@ def _command_of(file: Path, text: str, path: Path) -> tuple[Path, list[str]]:
 
 
 def list_kernel_requests(request: InspectionRequest) -> tuple[InspectionRequest, ...]:
-    """The same once for every kernel of a Triton file that `isa.toml` knows; as it is where one is asked for."""
+    """The request for machine code once for every kernel of a Triton file that `isa.toml` knows; as it is where one is asked for."""
     path = _source(request.file)
     if request.kernel is not None or request.signature is not None or request.call is not None or not is_triton(path):
         return (request,)
@@ -217,19 +217,19 @@ def list_kernel_requests(request: InspectionRequest) -> tuple[InspectionRequest,
 
 
 def is_triton(path: Path) -> bool:
-    """Whether a launch has to be known before the file can be compiled."""
+    """Whether a kernel's launch has to be known before its file can be compiled."""
     return path.suffix == ".py" and not is_flydsl(path) and not is_cute(path)
 
 
 def command(request: InspectionRequest, kernel: str, **more: str) -> str:
-    """What to type for one kernel of a file, with the options that were given and `more`."""
+    """The `ridgeline isa` command for one kernel of a file, with the options that were given and `more`."""
     arguments = {name: value for name in WORDS if (value := getattr(request, name)) is not None} | more
     options = [word for name, value in arguments.items() for word in (f"--{name.replace('_', '-')}", str(value))]
     return shlex.join(("ridgeline", "isa", str(request.file), "--kernel", kernel, *options))
 
 
 def targets(request: InspectionRequest) -> tuple[Target, ...]:
-    """The targets in the order given, each once. Compiled files name their own. Raises `UserError`."""
+    """The GPU targets in the order given, each once. Compiled files name their own. Raises `UserError`."""
     if request.target is None:
         if is_compiled(request.file):
             return ()
@@ -276,7 +276,7 @@ def _entries(path: Path) -> Mapping[str, LaunchEntry]:
 
 
 def _commands(path: Path, request: InspectionRequest) -> str:
-    """A command for each kernel of a file whose launches nobody noted, a type to be put for every parameter's name."""
+    """An `isa` command for each kernel of a file whose launches nobody noted, a type to be put for every parameter's name."""
     typed = [
         command(request, outline.name, signature=",".join(outline.passed), **_preset(outline))
         for outline in outlines(path)
@@ -291,7 +291,7 @@ def _preset(outline: Outline) -> dict[str, str]:
 
 
 def _constants(text: str) -> tuple[tuple[str, str], ...]:
-    """(name, value) of each NAME=VALUE. Raises UserError for another word."""
+    """(name, value) of each `--const` NAME=VALUE. Raises UserError for another word."""
     constants = []
     for word in split_words(text):
         name, equals, value = word.partition("=")
@@ -302,7 +302,7 @@ def _constants(text: str) -> tuple[tuple[str, str], ...]:
 
 
 def _call(text: str) -> Call:
-    """Name and arguments of NAME(...). Raises UserError for another text."""
+    """Name and arguments of a kernel's launch NAME(...). Raises UserError for another text."""
     match = CALL.fullmatch(text)
     if match is None:
         raise UserError(f'--call: {text!r} is no call; for example --call "run(fp16[4096,4096], 8)"')
@@ -316,7 +316,7 @@ MOST = 32
 
 
 def inspect_kernels(request: InspectionRequest) -> tuple[Inspected, ...]:
-    """Of each kernel what its code says for every target; the one that is named, or all.
+    """Each kernel's registers, spills and instructions for every target, out of its code; the kernel that is named, or all.
 
     A kernel of several that is refused loses no other: it has refusals and no inspection.
 

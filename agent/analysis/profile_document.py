@@ -129,12 +129,12 @@ class Document(RecordingRow):
 
 
 def classify_profiles(profiles: Sequence[KernelProfile]) -> tuple[JudgedKernel, ...]:
-    """Each profile with its class."""
+    """Each kernel's profile with the class of what bounds it."""
     return tuple(JudgedKernel(profile=profile, bound=classify_bound(profile)) for profile in profiles)
 
 
 def document(recordings: Sequence[Recording], profiles: Sequence[JudgedKernel]) -> Document:
-    """One object for at least one recording. A thread trace among the others is shown with the first too."""
+    """The object of `profile parse --json` for at least one recording. A thread trace is shown with the first too."""
     main, *rest = recordings
     top = recording_row(main)
     traced = next((recording.att for recording in recordings if recording.att is not None), None)
@@ -147,7 +147,7 @@ def document(recordings: Sequence[Recording], profiles: Sequence[JudgedKernel]) 
 
 
 def recording_row(recording: Recording) -> RecordingRow:
-    """One recording as it is printed."""
+    """One profiler's recording as `profile parse --json` prints it."""
     counters = recording.counters or next((kernel.metrics for kernel in recording.kernels if kernel.metrics), ())
     same = {name: getattr(recording, name) for name in RecordingRow.model_fields if name not in _CHANGED}
     return RecordingRow(
@@ -160,7 +160,7 @@ def recording_row(recording: Recording) -> RecordingRow:
 
 
 def kernel_row(kernel: KernelCalls) -> KernelRow:
-    """A kernel as it is printed."""
+    """A profiled kernel as `profile parse --json` prints it."""
     last_call = {
         name: getattr(kernel.last, name) for name in LaunchShape.model_fields if name in KernelRow.model_fields
     }
@@ -169,7 +169,7 @@ def kernel_row(kernel: KernelCalls) -> KernelRow:
 
 
 def trace_row(trace: ThreadTrace) -> TraceRow:
-    """A thread trace as it is printed."""
+    """A thread trace as `profile parse --json` prints it."""
     shares = {kind.kind: kind.stall / trace.wave_cycles for kind in trace.kinds if trace.wave_cycles}
     classes: dict[str, float] = {item.stall: item.share for item in trace.by_class}
     changed = ("by_class", "by_kind", "validators")
@@ -188,7 +188,7 @@ GBPS = {"GB/s": 1.0, "TB/s": 1e3}
 
 
 def recordings(paths: Sequence[Path]) -> tuple[Recording, ...]:
-    """Everything that the files and folders hold. Raises `UserError` for a path that is missing or cannot be read."""
+    """Every profile that the files and folders hold. Raises `UserError` for a path that is missing or cannot be read."""
     from ridgeline.sandbox.profiles.readers.detect import read_recordings
 
     rows: list[Recording] = []
@@ -238,7 +238,7 @@ def kernels(
 
 
 def _tell_over_fetch(profile: KernelProfile, least_bytes: float) -> KernelProfile:
-    """The profile with the bytes that it moved over those that it must; as it was where no bytes were counted."""
+    """The kernel's profile with the bytes that it moved over those that it must; as it was where no bytes were counted."""
     moved = next((number for number in profile.numbers if number.name == "mem.bytes"), None)
     if moved is None:
         return profile
@@ -257,7 +257,7 @@ STEPPING = re.compile(r"_A\d+$")
 
 
 def _bandwidths(recordings: Sequence[Recording], gpu: str | None) -> dict[str, Named]:
-    """The stated memory bandwidth in GB/s of each device, by its name in the recordings; of `gpu` where that says none.
+    """The stated memory bandwidth in GB/s of each profiled device, by its name; of `gpu` where the recording says none.
 
     Raises `UserError` for a `gpu` that the knowledge base does not know.
     """
@@ -341,7 +341,7 @@ class Difference(Value):
 
 
 def difference(a: Sequence[JudgedKernel], b: Sequence[JudgedKernel], *, one_each: bool = False) -> Difference:
-    """Kernels matched by whole name, else by the function's own name where that is unambiguous, in a's order.
+    """What `profile diff` compares: kernels matched by whole name, else by the function's own name where unambiguous, in a's order.
 
     `one_each`: both sides were narrowed to one kernel, which are then compared whatever they are called.
     """
@@ -355,7 +355,7 @@ def difference(a: Sequence[JudgedKernel], b: Sequence[JudgedKernel], *, one_each
 
 
 def _pairs(a: Sequence[JudgedKernel], b: Sequence[JudgedKernel]) -> list[tuple[JudgedKernel, JudgedKernel]]:
-    """Kernels of two recordings that are the same, as pairs (a, b), each at most once."""
+    """Kernels of two profiles that are the same, as pairs (a, b), each at most once."""
     rest = list(b)
     pairs = []
     for judged in a:
@@ -385,7 +385,7 @@ def _compare_kernel(a: JudgedKernel, b: JudgedKernel) -> KernelChange:
 
 
 def _time(a: KernelProfile, b: KernelProfile) -> TimeChange:
-    """Median times of one kernel in two recordings in nanoseconds, and which side is faster where the difference is resolved."""
+    """Median times of one kernel in two profiles in nanoseconds, and which side is faster where the difference is resolved."""
     before, after = a.number("time.median_ns"), b.number("time.median_ns")
     resolution = max(RESOLUTION_NS, _noise(a), _noise(b))
     answer: Literal["faster", "slower", "no difference resolved", "not comparable"] = "not comparable"
@@ -405,7 +405,7 @@ def _time(a: KernelProfile, b: KernelProfile) -> TimeChange:
 
 
 def _noise(profile: KernelProfile) -> float:
-    """What an unlucky median can be off by: two standard errors, else half of the range of the calls."""
+    """What the median time of a profiled kernel can be off by: two standard errors, else half of the range of the calls."""
     low, high = profile.number("time.min_ns"), profile.number("time.max_ns")
     deviation = profile.number("time.stdev_ns")
     if deviation is not None and profile.calls > 1:
@@ -414,7 +414,7 @@ def _noise(profile: KernelProfile) -> float:
 
 
 def _stalls(a: KernelProfile, b: KernelProfile) -> tuple[NumberChange, ...]:
-    """Stall shares that moved between two recordings by STALL_POINTS or more, the largest first."""
+    """Stall shares that moved between two profiles by STALL_POINTS or more, the largest first."""
     before, after = ({item.stall: item.share for item in side.stalls} for side in (a, b))
     changes = [_number(name, before.get(name, 0.0), after.get(name, 0.0)) for name in dict.fromkeys((*before, *after))]
     return tuple(

@@ -51,7 +51,7 @@ def headline(recording: Recording) -> str:
 
 
 def rows(recording: Recording) -> list[tuple[str, ...]]:
-    """The table of kernels, hottest first, at most 20."""
+    """The profile page's table of kernels, hottest first, at most 20."""
     return [_row(place, kernel) for place, kernel in enumerate(recording.kernels[:KERNELS], start=1)]
 
 
@@ -64,7 +64,7 @@ def verdicts(kernels: Sequence[JudgedKernel], *, detailed: int = DETAILED) -> It
 
 
 def _verdict(judged: JudgedKernel) -> Iterator[str]:
-    """Lines about one kernel."""
+    """The profile page's lines about one kernel."""
     profile, bound = judged.profile, judged.bound
     yield f"{plain(profile.display, 100)}: {_class(judged)}"
     yield from (f"  because  {plain(text, 300)}" for text in bound.evidence)
@@ -83,7 +83,7 @@ def _verdict(judged: JudgedKernel) -> Iterator[str]:
 
 
 def _numbers(profile: KernelProfile) -> Iterator[str]:
-    """A line for each group of numbers, and one for each correction."""
+    """A profiled kernel's numbers: a line for each group, and one for each correction."""
     for group in GROUPS:
         metrics = [
             f"{metric.name.partition('.')[2]} {plain_number(metric.value)}{'*' if metric.corrected else ''}"
@@ -97,14 +97,14 @@ def _numbers(profile: KernelProfile) -> Iterator[str]:
 
 
 def _class(judged: JudgedKernel) -> str:
-    """What bounds the kernel, and how sure that is."""
+    """What bounds a profiled kernel, and how sure that is."""
     bound = judged.bound
     name = bound.bound.replace("_", "-") + (f" ({bound.subclass})" if bound.subclass else "")
     return f"{name}, {bound.confidence} confidence"
 
 
 def _stalls(stalls: Sequence[StallShare]) -> str:
-    """The largest stalls with their shares."""
+    """The largest stalls of a profiled kernel with their shares."""
     shares = ", ".join(f"{item.stall} {item.share:.1%}" for item in stalls[:STALLS])
     return f"{shares} of {stalls[0].basis.replace('_', ' ')}"
 
@@ -116,7 +116,7 @@ def _spot(spot: Hotspot) -> str:
 
 
 def _row(place: int, kernel: KernelCalls) -> tuple[str, ...]:
-    """One row of the table; times in microseconds."""
+    """One kernel's row in the profile page's table; times in microseconds."""
     last_call = kernel.last
     registers = kernel.vgpr_total if kernel.vgpr_total is not None else last_call.arch_vgpr
     return (
@@ -143,12 +143,12 @@ def number(value: float | None, unit: float = 1.0) -> str:
 
 
 def plain_number(value: float) -> str:
-    """Five digits, and never an exponent for what a person would write out."""
+    """A profile's number with five digits, and never an exponent for what a person would write out."""
     return f"{value:.0f}" if 1e5 <= abs(value) < 1e12 else f"{value:.5g}"
 
 
 def axes(value: tuple[int, int, int] | None) -> str:
-    """A grid or block as `512` or `32x128`: trailing ones left out; a dash for what is not known."""
+    """A launch's grid or block as `512` or `32x128`: trailing ones left out; a dash for what is not known."""
     if value is None:
         return "-"
     sizes = list(value)
@@ -205,7 +205,7 @@ pre{white-space:pre-wrap}.bar{display:inline-block;height:.7em;background:#4a7eb
 
 
 def render(title: str, recordings: Sequence[Recording], kernels: Sequence[JudgedKernel]) -> str:
-    """The HTML page of recordings. `title` and everything out of the recordings may hold any text."""
+    """The HTML page of profiles. `title` and everything out of the recordings may hold any text."""
     from jinja2 import Environment, StrictUndefined
 
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)

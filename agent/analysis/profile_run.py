@@ -52,7 +52,7 @@ class ProfileRun(Value):
 def record(
     contract: Path, *, kernel: str | None, out: Path | None, progress: Say, only: Only | None = None
 ) -> ProfileRun:
-    """Profile the contract's program in a copy of its checkout; recordings are kept in `out`.
+    """Run a profiler on the contract's program in a copy of its checkout; recordings are kept in `out`.
 
     `only`: one kind of evidence. Of `asm` nothing is recorded: the files are the answer.
 
@@ -135,7 +135,7 @@ def is_on_processor(contract: Path) -> bool:
 
 
 def record_on_processor(contract: Path, *, kernel: str | None, out: Path | None, progress: Say) -> ProcessorProfile:
-    """Usage, samples of time, and the counters that a campaign's analysis reads, of the contract's program.
+    """Usage, sampled functions and the CPU counters that a campaign reads, of the contract's program: `profile run` without a GPU.
 
     Raises `UserError` for what does not build or run, or a folder that holds files already.
     """
@@ -170,7 +170,7 @@ def record_on_processor(contract: Path, *, kernel: str | None, out: Path | None,
 
 @contextmanager
 def _leave_no_empty(folder: Path) -> Iterator[Path]:
-    """The folder, gone afterwards where nothing was put into it."""
+    """The folder for `profile run`, gone afterwards where nothing was put into it."""
     try:
         yield folder
     finally:
@@ -181,7 +181,7 @@ def _leave_no_empty(folder: Path) -> Iterator[Path]:
 def _count(
     declared: LoadedContract, program: tuple[str, ...], kernel: str | None, folder: Path
 ) -> tuple[Profiled, tuple[Path, ...]]:
-    """The counters that a campaign reads, of what is checked in, and the best instrument's own file in the folder."""
+    """CPU counters of what is checked in, as a campaign's profiler counts them, and the best instrument's own file in the folder."""
     profile = declared.contract.profile
     named = kernel or (profile.kernel if profile is not None else None)
     changed = declared.contract.model_copy(update={"profile": Profile(command=program, kernel=named)})
@@ -198,13 +198,13 @@ def _count(
 
 
 def _call_often(ended: Exit, program: tuple[str, ...]) -> tuple[str, ...]:
-    """The judge's command with so many calls that they are most of what it does, by the time that it printed."""
+    """The judge's command with so many calls that a profiler sees little else, by the time that it printed."""
     time_us = dict(parse_printed(ended.output)).get("kernel_time_us", TASK_US)
     return (*program, "--calls", str(max(int(TASK_US / time_us), 1)))
 
 
 def _run_program(loaded: LoadedContract, program: tuple[str, ...], copy: Path, environment: dict[str, str]) -> Exit:
-    """The program to its end. Raises `UserError` where it fails."""
+    """Run the program that is to be profiled to its end. Raises `UserError` where it fails."""
     ended = run(
         program, cwd=copy, timeout_s=loaded.contract.timeouts.benchmark_s, env=environment, field=_field(loaded)
     )
@@ -214,7 +214,7 @@ def _run_program(loaded: LoadedContract, program: tuple[str, ...], copy: Path, e
 
 
 def _measure_usage(loaded: LoadedContract, program: tuple[str, ...], copy: Path, environment: dict[str, str]) -> Usage:
-    """One undisturbed run."""
+    """Time and memory of one undisturbed run of the program that is profiled."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     ended = _run_program(loaded, program, copy, environment)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -231,7 +231,7 @@ def _measure_usage(loaded: LoadedContract, program: tuple[str, ...], copy: Path,
 def _sample(
     command: tuple[str, ...], copy: Path, environment: dict[str, str]
 ) -> tuple[tuple[HotFunction, ...], tuple[str, ...]]:
-    """Functions by the samples that fell in them, or one line that says why there are none."""
+    """Hot functions by the profiler's samples that fell in them, or one line that says why there are none."""
     with tempfile.TemporaryDirectory(prefix="ridgeline-perf-") as folder:
         data = f"{folder}/perf.data"
         try:
@@ -257,13 +257,13 @@ def _hot_functions(text: str) -> Iterator[HotFunction]:
 
 
 def _kernel_name(loaded: LoadedContract) -> str | None:
-    """The contract's own kernel, a plain name."""
+    """The contract's own kernel to profile, a plain name."""
     profile = loaded.contract.profile
     return re.escape(profile.kernel) if profile is not None and profile.kernel is not None else None
 
 
 def _expression(pattern: str) -> None:
-    """Raises UserError for a pattern that is no regular expression."""
+    """The pattern of kernels to profile. Raises UserError for one that is no regular expression."""
     try:
         re.compile(pattern)
     except re.error as error:
@@ -271,14 +271,14 @@ def _expression(pattern: str) -> None:
 
 
 def _field(loaded: LoadedContract) -> str:
-    """What a failure of the program is to be mended in."""
+    """The contract's field to mend when the profiled program fails."""
     if loaded.contract.profile is not None:
         return "profile.command"
     return loaded.contract.task_file or "benchmark_command"
 
 
 def _program(loaded: LoadedContract, csv: Path | str) -> tuple[str, ...]:
-    """The profile command, one short representative call; without it a task's first timed size, or the benchmark.
+    """What `profile run` starts: the profile command, one short call; without it a task's first timed size, or the benchmark.
 
     `csv` is where a benchmark writes its times.
     """
@@ -307,7 +307,7 @@ def _build(loaded: LoadedContract, copy: Path, environment: dict[str, str]) -> N
 
 
 def _choose_folder(out: Path | None, op: str) -> Path:
-    """The folder asked for, new or empty; else the first free `profiles/<op>-<n>` here."""
+    """Where `profile run` keeps its recordings: the folder asked for, new or empty; else the first free `profiles/<op>-<n>` here."""
     folder = out
     number = 1
     while folder is None or (out is None and folder.exists()):

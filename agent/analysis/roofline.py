@@ -76,7 +76,7 @@ class ContractRoofline(Value):
 
 
 def measure(loaded: LoadedContract, limits: Limits, say: "Callable[[str], None]") -> tuple[ContractRoofline, Picture]:
-    """Measure the ceilings and run the benchmark once. Raises `UserError` where its numbers cannot be used."""
+    """A contract's roofline: measure the ceilings and run the benchmark once. Raises `UserError` where its numbers cannot be used."""
     with measuring(loaded) as (ports, commit):
         say("measuring the ceilings of this machine")
         device, note = measure_device(ports, loaded)
@@ -112,7 +112,7 @@ def measure(loaded: LoadedContract, limits: Limits, say: "Callable[[str], None]"
 
 
 def measure_device(ports: Ports, loaded: LoadedContract, *, fresh: bool = False) -> tuple[Device, str]:
-    """What bounds the contract's device, measured and stated, with its registered numbers; and what there is to say."""
+    """The ceilings of the contract's device, measured and stated, with its registered numbers; and what there is to say."""
     machine, dtype = ports.device.machine(), loaded.contract.dtype
     stated: tuple[Spec, ...] = of_machine(machine, loaded.contract, roots(loaded.contract, loaded.root))
     measured = ports.device.ceilings(dtype, fresh=True) if fresh else ports.device.ceilings(dtype)
@@ -124,7 +124,7 @@ def measure_device(ports: Ports, loaded: LoadedContract, *, fresh: bool = False)
 def confirm_ceilings(
     ports: Ports, loaded: LoadedContract, limits: Limits, *, rows: Sequence[Row], basis: tuple[Device, str]
 ) -> tuple[Device, str]:
-    """What is known, measured again where a kept measurement would say that there is nothing to gain."""
+    """The roofline's ceilings, measured again where a kept measurement would say that there is nothing to gain."""
     (device, _), contract = basis, loaded.contract
     from_store = device.ceilings is not None and device.ceilings.kept
     if not from_store or not verdict(compute_headroom(rows, contract, device), contract, limits)[0]:
@@ -144,7 +144,7 @@ def verdict(headroom: Headroom | str, contract: Contract, limits: Limits) -> tup
 
 
 def _goal(contract: Contract) -> Goal | None:
-    """The target as far as the contract alone says it; one that cannot be read is refused when a campaign begins."""
+    """A contract's target for its roofline; one that cannot be read is refused when a campaign begins."""
     if contract.performance_target is None:
         return None
     try:
@@ -207,7 +207,7 @@ bounds kernels that select, compare or compute addresses."""
 
 
 def products(wikis: tuple[Path, ...] = ()) -> "Products":
-    """Every product of the knowledge base and of attached folders of the same layout."""
+    """Every GPU product of the knowledge base and of attached folders of the same layout."""
     from ridgeline.knowledge.library import Library
     from ridgeline.knowledge.specs import Products
 
@@ -215,7 +215,7 @@ def products(wikis: tuple[Path, ...] = ()) -> "Products":
 
 
 def documented_specs(library: "Products", product: str, dtype: str, *, units: Units = "matrix") -> tuple[Spec, ...]:
-    """Compute peak of `dtype` on `units`, bandwidth, and the sizes that matter; UNKNOWN where no line gives one.
+    """A GPU's documented peak of `dtype` on `units`, bandwidth, and sizes that matter; UNKNOWN where no line gives one.
 
     The peak is the dense one: rates with structured sparsity are never taken for it.
     """
@@ -228,7 +228,7 @@ def documented_specs(library: "Products", product: str, dtype: str, *, units: Un
 
 
 def of_machine(machine: Machine, contract: Contract, wikis: tuple[Path, ...] = ()) -> tuple[Spec, ...]:
-    """For the device that a contract runs on; none for a processor, whose ceilings are measured."""
+    """Documented numbers of the device that a contract runs on; none for a processor, whose ceilings are measured."""
     if machine.kind == "cpu":
         return ()
     library = products(wikis)
@@ -236,7 +236,7 @@ def of_machine(machine: Machine, contract: Contract, wikis: tuple[Path, ...] = (
 
 
 def peaks(dtype: str, units: Units) -> Iterator[str]:
-    """Peak metrics of a product that can be the compute ceiling, the right one first."""
+    """Peak metrics of a product that can be the roofline's compute ceiling, the right one first."""
     name = _plain(dtype)
     if units == "vector":
         yield from (f"{name}_vector", "fp32_vector")
@@ -244,7 +244,7 @@ def peaks(dtype: str, units: Units) -> Iterator[str]:
 
 
 def to_spec(spec: "Known") -> Spec:
-    """The same number as the graph has it."""
+    """A documented number of the knowledge base as the roofline takes it."""
     from ridgeline.knowledge.specs import MISSING
 
     source = spec.place if spec.value is not None else MISSING
@@ -252,7 +252,7 @@ def to_spec(spec: "Known") -> Spec:
 
 
 def _product(library: "Products", machine: Machine, contract: Contract) -> str:
-    """The device's own name; the contract's where that is masked and the architectures agree."""
+    """The product whose ceilings count: the device's own name; the contract's where that is masked and the architectures agree."""
     target = contract.target_gpu
     if (
         library.find(machine.name) is None
@@ -322,7 +322,7 @@ class CallRoofline(Value):
 
 
 def place(request: CallRequest) -> CallRoofline:
-    """Work of the call against the product's ceilings. Raises `UserError` naming the option that is wrong."""
+    """`roofline OPERATOR`: work of one call against the product's ceilings. Raises `UserError` naming the option that is wrong."""
     family, types, sizes = _parse_request(request)
     try:
         call = families.amount(family, sizes, types)
@@ -360,7 +360,7 @@ def place(request: CallRequest) -> CallRoofline:
 
 
 def _parse_request(request: CallRequest) -> tuple[Family, Types, dict[str, int]]:
-    """Family, types and sizes of the call. Raises UserError naming the option that is wrong."""
+    """Operator, types and sizes of a call for its roofline. Raises UserError naming the option that is wrong."""
     try:
         family = families.family(request.op)
     except SizeError as error:
@@ -376,7 +376,7 @@ def _parse_request(request: CallRequest) -> tuple[Family, Types, dict[str, int]]
 
 
 def _specs(request: CallRequest, family: Family, types: Types) -> tuple[tuple[Spec, ...], list[str]]:
-    """Registered numbers of the product, and what there is to say about those that are missing."""
+    """The product's registered ceilings, and what there is to say about those that are missing."""
     if request.gpu is None:
         return (), ["--gpu: not given, so no ceiling is known; the work of the call is"]
     library = products(request.wikis)
@@ -386,7 +386,7 @@ def _specs(request: CallRequest, family: Family, types: Types) -> tuple[tuple[Sp
 
 
 def _warn_of_cache(call: Amount, specs: tuple[Spec, ...]) -> list[str]:
-    """The floor rests on memory bandwidth, which a repeated call on data that a cache holds does not need."""
+    """A warning that the roofline's floor rests on memory bandwidth, which a call whose data a cache holds does not need."""
     caches = [spec for spec in specs if spec.metric in CACHES and spec.value and call.bytes <= spec.value * MIB]
     if not caches:
         return []
@@ -395,7 +395,7 @@ def _warn_of_cache(call: Amount, specs: tuple[Spec, ...]) -> list[str]:
 
 
 def _target(bound: RooflineBound, specs: tuple[Spec, ...]) -> tuple[float | None, str | None]:
-    """In the unit of the document; to four digits, as the documents' own numbers have no more."""
+    """The roofline's target in the unit of the document; to four digits, as the documents' own numbers have no more."""
     spec = {"compute": peak_of(specs), "memory": bandwidth_of(specs)}.get(bound)
     if spec is None or spec.value is None:
         return None, None
@@ -405,7 +405,7 @@ def _target(bound: RooflineBound, specs: tuple[Spec, ...]) -> tuple[float | None
 def _compare_achieved(
     request: CallRequest, types: Types, bound: RooflineBound, family: Family, specs: tuple[Spec, ...]
 ) -> tuple[str | None, tuple[str, ...]]:
-    """What kernels were measured to reach beside the peak, and a warning where the target is above it.
+    """What kernels were measured to reach beside the ceiling, and a warning where the target is above it.
 
     Sources give it for matrix units alone: nothing is said of a call that memory or vector units bound.
     """

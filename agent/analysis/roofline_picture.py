@@ -50,13 +50,13 @@ class Picture(Value):
 
     @property
     def placed(self) -> bool:
-        """Whether every point has an intensity; else only its traffic can be drawn."""
+        """Whether every point of the roofline picture has an intensity; else only its traffic can be drawn."""
         points = [point for version in self.series for point in version.points]
         return bool(points) and all(point.intensity and point.gflops for point in points)
 
     @property
     def drawable(self) -> bool:
-        """Whether there is anything to draw."""
+        """Whether the roofline picture has anything to draw."""
         points = [point for version in self.series for point in version.points]
         return self.placed or (bool(points) and all(point.gbps and point.bytes for point in points))
 
@@ -86,7 +86,7 @@ def series(
 
 
 def of_campaign(history: History, sentence: str) -> Picture:
-    """Original, every measured round, and the best version last."""
+    """The roofline's points of a campaign: original, every measured round, and the best version last."""
     from ridgeline.graph.reports import figures
     from ridgeline.graph.rules.roofline import compute_shape_roofs
 
@@ -171,7 +171,7 @@ def stands(folder: Path, history: History) -> tuple[CampaignRoofline, Picture]:
 
 
 def _shapes(history: History) -> tuple[ShapeStands, ...]:
-    """Each shape under its roof, with times in microseconds before and now; empty before a baseline."""
+    """Each benchmark shape under its roof, with times in microseconds before and now; empty before a baseline."""
     from ridgeline.graph.reports import figures
 
     baseline, best, contract = history.baseline, figures.best(history), history.contract
@@ -198,7 +198,7 @@ def _shapes(history: History) -> tuple[ShapeStands, ...]:
 
 
 def _times(rows: Sequence[Row], contract: Contract) -> dict[str, float]:
-    """Label -> microseconds of one call."""
+    """Benchmark shape -> microseconds of one call."""
     column = contract.scoring.time_ms
     return {row.label: 1e3 * item.value for row in rows for item in row.metrics if item.name == column}
 
@@ -218,7 +218,7 @@ NAMED = 12
 
 
 def check(path: Path) -> None:
-    """Refuses a picture's file before work begins. Raises UserError for one that could not be drawn."""
+    """Refuses the file of a roofline picture before work begins. Raises UserError for one that could not be drawn."""
     from ridgeline.agent.bench.request import output_file
 
     if find_spec("matplotlib") is None:
@@ -227,7 +227,7 @@ def check(path: Path) -> None:
 
 
 def draw(path: Path, picture: Picture) -> None:
-    """Write it; `.png` or `.svg` by the name. Rate over intensity, or, without operations, bandwidth over traffic.
+    """Write the roofline picture; `.png` or `.svg` by the name. Rate over intensity, or, without operations, bandwidth over traffic.
 
     Raises UserError where nothing can be placed: no formulas, or no times.
     """
@@ -286,7 +286,7 @@ def _moves(axes: "Axes", picture: Picture, places: list[list[tuple[float, float]
 
 
 def _limits(axes: "Axes", picture: Picture, points: list[tuple[float, float]]) -> None:
-    """Sets the axes: room for every point, and for the ridge and the peak where they are known."""
+    """Sets the roofline picture's axes: room for every point, and for the ridge and the peak where they are known."""
     ceilings = picture.ceilings
     peak, copy = (ceilings.flops_gflops, ceilings.copy_gbps) if ceilings else (None, None)
     across, up = [x for x, _ in points], [y for _, y in points]
@@ -331,7 +331,7 @@ def _source(place: str) -> str:
 
 
 def _names(axes: "Axes", picture: Picture, places: list[list[tuple[float, float]]]) -> None:
-    """Writes labels of the last version's shapes, where there is room for them."""
+    """Writes labels of shapes into the roofline picture, where there is room for them."""
     points = picture.series[-1].points
     if len(points) > NAMED:
         return

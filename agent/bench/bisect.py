@@ -45,20 +45,20 @@ class Bounds(Value):
 
     @property
     def threshold(self) -> float:
-        """What separates good commits from bad ones."""
+        """The benchmark time or rate that separates good commits from bad ones."""
         return self.good + GAP_SHARE * (self.bad - self.good)
 
     @property
     def regression(self) -> float:
-        """The gap as a share of the good number."""
+        """The gap between good and bad commit as a share of the good number."""
         return abs(self.bad - self.good) / abs(self.good)
 
     def is_close(self, value: float) -> bool:
-        """Whether a median is so near to the threshold that more runs decide."""
+        """Whether a commit's median is so near to the threshold that more runs decide."""
         return abs(value - self.threshold) <= CLOSE_SHARE * abs(self.threshold)
 
     def judge(self, values: Sequence[float]) -> Answer:
-        """Good or bad by the median; unknown where there is no number."""
+        """A commit is good or bad by the median of its runs; unknown where there is no number."""
         if not values:
             return "unknown"
         past = statistics.median(values) - self.threshold
@@ -122,7 +122,7 @@ class BisectionResult(Value):
 
 
 def find_regression(contract: Path, good: str, bad: str, say: Say) -> BisectionResult:
-    """The first bad commit on the first-parent line from `good` to `bad`. Nothing of the user's repository changes.
+    """`bisect`: the first bad commit on the first-parent line from `good` to `bad`. Nothing of the user's repository changes.
 
     Raises UserError where the ends are no such line, cannot be measured or do not differ, and where three commits in a
     row do not build or run.
@@ -200,7 +200,7 @@ def _bisect(
 def _measure(
     ports: Ports, version: Version, subject: str, bounds: Bounds | None, scoring: Scoring
 ) -> CommitMeasurement:
-    """Build, one run that does not count, three that do, five where their median is close to the threshold."""
+    """Time one commit of a bisection: build, one run that does not count, three that do, five close to the threshold."""
     values: list[float] = []
 
     def fail(why: str) -> CommitMeasurement:

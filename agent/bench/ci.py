@@ -85,13 +85,13 @@ class Expectations(Value):
     expectations: tuple[Expectation, ...] = ()
 
     def of_machine(self, fingerprint: str, engine: Engine) -> Expectation | None:
-        """The entry whose numbers may be compared with this machine's; None where there is none."""
+        """The stored `--expect` entry whose numbers may be compared with this machine's; None where there is none."""
         same = (each for each in self.expectations if (each.fingerprint, each.engine) == (fingerprint, engine))
         return next(same, None)
 
 
 def read_expectations(path: Path, *, may_be_missing: bool) -> Expectations:
-    """The file. Raises UserError for one that is missing or is none."""
+    """The file of `bench --expect`. Raises UserError for one that is missing or is none."""
     if not path.is_file():
         if may_be_missing and not path.exists():
             return Expectations()
@@ -117,14 +117,14 @@ class Judge:
         )
 
     def check(self, about: About) -> None:
-        """Raises UserError where an expectation could never be told apart from another machine's."""
+        """Raises UserError where `bench --expect` could never be told apart from another machine's."""
         if self._file is not None and not about.fingerprint:
             raise UserError(
                 "--expect: which card a command ran on is not known; compare commits of a contract with target_gpu"
             )
 
     def is_settled(self, estimate: Estimate, about: About) -> bool:
-        """Whether the comparison may end; one that is to be stored takes all its pairs, so that its bounds are narrow."""
+        """Whether bench may end for `--fail-on`; a comparison that is to be stored takes all its pairs, so that its bounds are narrow."""
         if self._updates:
             return False
         gate = self._judge(estimate, about)
@@ -137,7 +137,7 @@ class Judge:
         return relation_of(estimate, self._settings) != "undecided" if self._fails_slower else True
 
     def judge(self, outcome: CourseOutcome, about: About) -> Gate | None:
-        """What the whole comparison says; None where nothing was to fail."""
+        """Whether a build fails by the whole comparison; None where nothing was to fail."""
         return self._judge(outcome.looks[-1] if outcome.looks else None, about)
 
     def _judge(self, estimate: Estimate | None, about: About) -> Gate | None:
@@ -163,7 +163,7 @@ class Judge:
         )
 
     def store(self, answer: Answer) -> tuple[Path, bytes]:
-        """The file with this machine's entry made anew. Raises UserError where nothing bounds the ratio."""
+        """The `--expect` file with this machine's entry made anew. Raises UserError where nothing bounds the ratio."""
         assert self._file is not None, "is asked with --expect"
         if answer.ratio is None or answer.lower is None or answer.upper is None:
             raise UserError(f"--update: {self._file} is left as it is: {answer.sentence}")
@@ -190,7 +190,7 @@ class Judge:
         return self._stored.of_machine(about.fingerprint, about.engine) if about.fingerprint else None
 
     def _against(self, stored: Expectation, estimate: Estimate) -> Passing:
-        """Both intervals hold at their own alpha: failed where even their nearest ends are further apart than the margin."""
+        """The comparison beside the stored one at their own alphas: failed where the nearest ends are further apart than the margin."""
         loss = loss_of(estimate, self._settings)
         if estimate.upper - math.log(stored.lower) < -loss:
             return "failed"
@@ -236,7 +236,7 @@ _EXPECTED: dict[Passing, str] = {
 
 
 def _slow_shapes(estimate: Estimate | None) -> tuple[str, ...]:
-    """Shapes that are slower for sure by more than the margin, where there are several."""
+    """Shapes of a compared kernel that are slower for sure by more than the margin, where there are several."""
     if estimate is None or len(estimate.shapes) < 2 or estimate.pairs < LEAST_PAIRS:
         return ()
     return tuple(shape.label for shape in estimate.shapes if shape.slower)
@@ -250,7 +250,7 @@ def _ratio_now(estimate: Estimate | None) -> str:
 
 
 def read_annotate(text: str | None) -> str | None:
-    """The file of `github:FILE`, empty for `github` alone; None where nothing is to be annotated."""
+    """The file of `--annotate github:FILE`, empty for `github` alone; None where nothing is to be annotated."""
     if text is None:
         return None
     system, _, file = text.partition(":")
@@ -260,7 +260,7 @@ def read_annotate(text: str | None) -> str | None:
 
 
 def annotations(answer: Answer, gate: Gate, file: str, changed: tuple[str, ...]) -> Iterator[str]:
-    """Lines that GitHub Actions shows beside a pull request: at the file that was named, else at each changed one."""
+    """Lines by which GitHub Actions shows a comparison beside a pull request: at the file that was named, else at each changed one."""
     level = {"failed": "error", "undecided": "warning", "passed": "notice"}[gate.outcome]
     message = f"{gate.sentence}. {answer.sentence}"
     files = changed if gate.outcome == "failed" and not file else ()
@@ -278,7 +278,7 @@ def _property(text: str) -> str:
 
 
 def write_junit(path: Path, answer: Answer, gate: Gate) -> None:
-    """One suite: the comparison, each shape where there are several, and what was expected. Raises what writing raises."""
+    """The comparison as one JUnit suite: each shape where there are several, and what was expected. Raises what writing raises."""
     cases: list[tuple[str, Passing, str]] = []
     if gate.mean:
         cases.append((f"B is not slower than A by more than {percent(gate.margin)}", gate.mean, answer.sentence))

@@ -51,24 +51,24 @@ class Watch(Protocol):
     """Who looks on; nothing decides by it. Times in seconds."""
 
     def say(self, text: str) -> None:
-        """What is done now."""
+        """Show the user of `bench` what is done now."""
         ...
 
     def show_calibration(self, noise: Noise | None, limits: Limits) -> None:
-        """Identical versions have been timed."""
+        """Show the user of `bench` that identical versions have been timed."""
         ...
 
     def show_pair(self, pair: Comparison, estimate: Estimate, *, left_s: float) -> None:
-        """A pair was timed and looked at."""
+        """Show the user of `bench` a pair that was timed and looked at."""
         ...
 
     def close(self) -> None:
-        """Give the terminal back; may be called twice."""
+        """Give back the terminal that `bench` shows its pairs on; may be called twice."""
         ...
 
 
 def verdict_of(estimate: Estimate) -> Verdict:
-    """Only the bounds decide, and they hold at every look together. One pair alone makes nobody faster."""
+    """A or B is faster, or neither: only the bounds decide, and they hold at every look. One pair alone makes nobody faster."""
     if estimate.lower > estimate.required and estimate.pairs >= LEAST_PAIRS:
         return "faster"
     return "not_faster" if estimate.upper < estimate.required else "undecided"
@@ -81,7 +81,7 @@ def loss_of(estimate: Estimate, settings: BenchSettings) -> float:
 
 
 def relation_of(estimate: Estimate, settings: BenchSettings) -> Relation:
-    """The mean over shapes. Slower: by more than the margin. Equal: to within the margin both ways.
+    """B against A by the mean over shapes. Slower: by more than the margin. Equal: to within the margin both ways.
 
     By bounds that hold at every look together; one pair alone decides nothing.
     """
@@ -121,7 +121,7 @@ class Course:
         self._looks: list[Estimate] = []
 
     def run(self) -> CourseOutcome:
-        """Raises what the lab raises, and MixedEvidence for numbers that may not be compared."""
+        """Calibrate and time pairs of A and B until the bounds decide. Raises what the lab raises, and MixedEvidence."""
         try:
             self._lab.prepare(self._watch.say)
             self._calibrate()
@@ -186,11 +186,11 @@ class Course:
         return "pairs"
 
     def _left_s(self) -> float:
-        """Seconds until the time that was allowed is over."""
+        """Seconds until the time that `bench` was allowed is over."""
         return self._request.max_seconds - (self._clock() - self._began)
 
     def _expected_s(self) -> float:
-        """What one more pair takes, by those before it; a pair that would not fit is not begun."""
+        """What one more pair of A and B takes, by those before it; a pair that would not fit is not begun."""
         if self._pairs:
             return sum(pair.seconds for pair in self._pairs) / len(self._pairs)
         return self._noise.seconds_per_pair if self._noise else 0.0
@@ -346,7 +346,7 @@ UNSEEN: dict[Engine, str] = {
 
 
 def sentence(outcome: CourseOutcome, about: About, request: BenchSettings) -> str:
-    """One sentence to quote: what is claimed, how surely, and what it rests on."""
+    """The comparison of A and B in one sentence to quote: what is claimed, how surely, and what it rests on."""
     if not outcome.looks:
         return f"Undecided: {_why(outcome)} before one pair was timed."
     estimate = outcome.looks[-1]
@@ -383,7 +383,7 @@ def percent(share: float) -> str:
 
 
 def format_signed_percent(share: float) -> str:
-    """The same with a sign."""
+    """A share such as 0.031 as `+3.1 %`."""
     return percent(share) if share < 0 else f"+{percent(share)}"
 
 
@@ -431,7 +431,7 @@ def _shapes(outcome: CourseOutcome, about: About) -> tuple[ShapeAnswer, ...]:
 
 
 def _calibration(noise: Noise | None, outcome: CourseOutcome, request: BenchSettings) -> Calibration | None:
-    """A against itself as shares; None where it was not timed."""
+    """The result of timing A against itself, as shares; None where it was not timed."""
     if noise is None or outcome.calibration is None:
         return None
     return Calibration(

@@ -27,16 +27,16 @@ class SilentWatch:
     """Nobody."""
 
     def say(self, text: str) -> None:
-        """Nothing."""
+        """Shows nothing of a running comparison."""
 
     def show_calibration(self, noise: Noise | None, limits: Limits) -> None:
-        """Nothing."""
+        """Shows nothing of a comparison's calibration."""
 
     def show_pair(self, pair: Comparison, estimate: Estimate, *, left_s: float) -> None:
-        """Nothing."""
+        """Shows nothing of a comparison's pair."""
 
     def close(self) -> None:
-        """Nothing to give back."""
+        """A comparison that shows nothing has no terminal to give back."""
 
 
 class PlainWatch:
@@ -46,23 +46,23 @@ class PlainWatch:
         self._kind = ""
 
     def say(self, text: str) -> None:
-        """One line for each kind of work, not for each step of it."""
+        """One line of `bench` for each kind of work, not for each step of it."""
         kind = text.partition(":")[0]
         if kind not in (self._kind, "A against itself"):
             note(text)
         self._kind = kind
 
     def show_calibration(self, noise: Noise | None, limits: Limits) -> None:
-        """What identical versions showed."""
+        """A line of `bench` on how far identical versions differ."""
         note(calibration_line(noise, limits))
 
     def show_pair(self, pair: Comparison, estimate: Estimate, *, left_s: float) -> None:
-        """One line for each pair."""
+        """One line of `bench` for each pair of A and B."""
         number, here, ratio, lower, upper, required, left = cells(pair, estimate, left_s)
         note(f"pair {number:>3}: {here:>9}, t_A / t_B {ratio} [{lower}, {upper}], required {required}, {left} left")
 
     def close(self) -> None:
-        """Nothing to give back."""
+        """The plain lines of `bench` hold no terminal to give back."""
 
 
 class LiveWatch:
@@ -75,22 +75,22 @@ class LiveWatch:
         self._live: Live | None = None
 
     def say(self, text: str) -> None:
-        """Shown until the next one."""
+        """Shows the step of `bench` in its live table until the next one."""
         self._now = text
         self._print_table()
 
     def show_calibration(self, noise: Noise | None, limits: Limits) -> None:
-        """Stands above the table from now on."""
+        """A line above the live table of `bench`: how far identical versions differ."""
         self._noise = calibration_line(noise, limits)
         self._print_table()
 
     def show_pair(self, pair: Comparison, estimate: Estimate, *, left_s: float) -> None:
-        """One more row."""
+        """One more row in the live table of `bench`."""
         self._rows.append(cells(pair, estimate, left_s))
         self._print_table()
 
     def close(self) -> None:
-        """The table stays, what was done goes."""
+        """Ends the live table of `bench`: the rows stay, the line of the step goes."""
         self._now = ""
         if self._live is not None:
             self._live.update(self._render_table())
@@ -136,7 +136,7 @@ def cells(pair: Comparison, estimate: Estimate, left_s: float) -> tuple[str, ...
 
 
 def calibration_line(noise: Noise | None, limits: Limits) -> str:
-    """How much identical versions scatter, and what can be seen through that."""
+    """How much identical versions scatter, and which gain `bench` can see through that."""
     if noise is None:
         return "identical versions: too few pairs to tell their noise"
     text = f"identical versions: {noise.pairs} pairs scatter by {percent(noise.sd)} each"
@@ -181,7 +181,7 @@ def available() -> bool:
 
 
 def draw(path: Path, outcome: CourseOutcome, answer: Answer) -> None:
-    """Write the picture; `.png` or `.svg` by the name. Vertical: how much faster B is in per cent."""
+    """Write the picture of a comparison; `.png` or `.svg` by the name. Vertical: how much faster B is in per cent."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(10, 5.6), dpi=144, layout="constrained")
@@ -214,7 +214,7 @@ def _percent(log_ratio: float) -> float:
 
 
 def _reach(outcome: CourseOutcome, twins: list[float], pair_gains: list[float]) -> tuple[float, float]:
-    """What must be seen: all pairs, the last bounds, zero and the margin. Early bounds may leave the picture."""
+    """The vertical range of a comparison's picture: all pairs, the last bounds, zero, the margin. Early bounds may leave it."""
     last_look = outcome.looks[-1:]
     ends = [_percent(value) for look in last_look for value in (look.lower, look.upper, look.required)]
     inside = [value for value in (*ends, *twins, *pair_gains, 0.0) if math.isfinite(value)]
@@ -240,7 +240,7 @@ def _draw_pairs(axes: "Axes", pair_gains: list[float], outcome: CourseOutcome, c
 
 
 def _draw_bounds(axes: "Axes", outcome: CourseOutcome, color: str, *, low: float, high: float) -> None:
-    """The band of all looks, cut where it leaves the picture, and the last look in numbers."""
+    """Draws a comparison's bounds: the band of all looks, cut where it leaves the picture, and the last look in numbers."""
     if not outcome.looks:
         return
     numbers = [look.pairs for look in outcome.looks]
@@ -263,7 +263,7 @@ def _draw_bounds(axes: "Axes", outcome: CourseOutcome, color: str, *, low: float
 
 
 def _draw_frame(axes: "Axes", outcome: CourseOutcome) -> None:
-    """Zero, the gain that is required, grid and ticks."""
+    """Draws the frame of a comparison's picture: zero, the gain that is required, grid and ticks."""
     from matplotlib.ticker import FuncFormatter, MaxNLocator
 
     axes.axhline(0, color=GREY, linewidth=0.9, zorder=1)
@@ -279,7 +279,7 @@ def _draw_frame(axes: "Axes", outcome: CourseOutcome) -> None:
 
 
 def _write_legend(figure: "Figure", answer: Answer) -> None:
-    """Draws the claim and both sides' names above the picture, the legend below."""
+    """Writes the claim and both sides' names above the picture of a comparison, the legend below."""
     who = f"A: {_short(answer.a)}\nB: {_short(answer.b)}"
     sentence = "\n".join(textwrap.wrap(answer.sentence, LINE))
     figure.suptitle(f"{sentence}\n{who}", fontsize=9.5, x=0.01, ha="left", color=DARK, linespacing=1.4)

@@ -65,22 +65,22 @@ class Lab(Protocol):
     def about(self) -> About: ...
 
     def prepare(self, say: Callable[[str], None]) -> None:
-        """Whatever is needed before the first pair, not counted: build, run once."""
+        """Get both sides of `bench` ready before the first pair, not counted: build, run once."""
         ...
 
     def calibrate(self, *, pairs: int, budget_s: float, tell: Tell) -> Comparison | BenchmarkFailed:
-        """A against itself, with two pairs at least and no pair begun after `budget_s` seconds.
+        """Time side A of `bench` against itself, two pairs at least and no pair begun after `budget_s` seconds.
 
         BenchmarkFailed, here and below, only when the machine disturbed too much of it (`unstable`).
         """
         ...
 
     def pair(self, number: int) -> Comparison | BenchmarkFailed:
-        """The pair of A and B with this number, from 0."""
+        """Time the pair of A and B with this number, from 0."""
         ...
 
     def raw(self) -> dict[str, object]:
-        """Every single timing so far, as JSON holds it."""
+        """Every single timing of `bench` so far, as JSON holds it."""
         ...
 
 
@@ -113,7 +113,7 @@ class Pairing:
 
 @contextmanager
 def gather_sides(sides: tuple[Side, Side], here: Path) -> Iterator[tuple[Pairing, GatheringRepository, Path]]:
-    """Both versions in a folder that is gone afterwards. Raises UserError and the errors of git, one line each."""
+    """Both sides of `bench`, checked out in a folder that is gone afterwards. Raises UserError and the errors of git, one line each."""
     folder = Path(tempfile.mkdtemp(prefix="ridgeline-bench-"))
     try:
         gathering = GatheringRepository(folder / "versions")
@@ -148,7 +148,7 @@ class VersionLab:
         self._artifacts: dict[str, list[Artifact]] = {"calibration": [], "pairs": []}
 
     def prepare(self, say: Say) -> None:
-        """Build both, run the benchmark of both once: what does not build or fails a Check has no speed."""
+        """Build both commits, run the benchmark of each once: what does not build or fails a Check has no speed."""
         labels: dict[str, tuple[str, ...]] = {}
         for name, commit in (("A", self._a), ("B", self._b)):
             say(f"building {name}")
@@ -233,7 +233,7 @@ def _version(side: Side, gathering: GatheringRepository, here: Path) -> Version:
 
 
 def _contract(gathering: GatheringRepository, a: Version, b: Version) -> LoadedContract:
-    """A's; B's where A has none. Both must say the same of everything that changes a number."""
+    """The contract that `bench` compares two versions by: A's; B's where A has none. Both must agree on what changes a number."""
     by_side = {name: load_side_contract(gathering, name, version) for name, version in (("B", b), ("A", a))}
     theirs, ours = by_side["B"], by_side["A"]
     if ours is None and theirs is None:
@@ -282,7 +282,7 @@ def _notes(gathering: GatheringRepository, a: Version, b: Version, contract: Con
 
 
 def _list_kernel_files(pairing: Pairing, gathering: GatheringRepository) -> tuple[str, ...]:
-    """Editable files that differ, from the root of the repository."""
+    """Editable files in which the two versions of a comparison differ, from the root of the repository."""
     a, b = pairing.versions
     globs = pairing.loaded.contract.editable_globs
     return tuple((a.folder / path).as_posix() for path in gathering.list_changed(a, b) if matches(path, globs))
@@ -323,7 +323,7 @@ class CommandLab:
         self._kind = hashlib.sha256(f"{os.cpu_count()} {cpu.model_dump_json()}".encode()).hexdigest()
 
     def prepare(self, say: Callable[[str], None]) -> None:
-        """Run both once, not counted; find out what starting a process costs where that is in the times."""
+        """Run both commands once, not counted; find out what starting a process costs where that is in the times."""
         say("running A and B once, not counted")
         self._versus.warm_up()
         core = self._conduct.core
@@ -351,7 +351,7 @@ class CommandLab:
         )
 
     def _share_of_wall_time(self) -> tuple[str, ...]:
-        """How much of the wall time was processor time, a line for both: what is beside it was not compared."""
+        """How much of two commands' wall time was processor time, a line for both: what is beside it was not compared."""
         if not (self._metric.of_processor and self._pairs):
             return ()
         shares: dict[str, list[float]] = {"best": [], "candidate": []}
@@ -380,7 +380,7 @@ class CommandLab:
 
 
 def conduct(*, threads: int | None, timeout_s: float, gpu: bool = False) -> Conduct:
-    """How the runs are made: in the current folder, on one core where the commands have one thread.
+    """How `bench` runs two commands: in the current folder, on one core where they have one thread.
 
     `gpu`: every block of runs has an idle card to itself. Raises DeviceLost where none can be asked for.
     """

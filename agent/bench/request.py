@@ -46,12 +46,12 @@ class BenchSettings(Value):
 
     @property
     def relation_margin(self) -> float:
-        """To within which share A and B are equal."""
+        """To within which share `bench` calls A and B equal."""
         return self.limits.margin if self.slower_margin is None else self.slower_margin
 
 
 def limits_of(layers: tuple[settings.Layer, ...], *, max_pairs: int) -> Limits:
-    """The campaign's limits with a look after every pair; nothing is dropped for looking unpromising.
+    """The limits of a comparison: a campaign's, with a look after every pair; nothing is dropped for looking unpromising.
 
     Raises UserError naming the option, variable or contract field of a value that cannot be.
     """
@@ -60,14 +60,14 @@ def limits_of(layers: tuple[settings.Layer, ...], *, max_pairs: int) -> Limits:
 
 
 def positive(numbers: Mapping[str, float | None]) -> None:
-    """Raises UserError for an option that is given and is not a number above 0."""
+    """Raises UserError for an option of `bench` that is given and is not a number above 0."""
     for option, value in numbers.items():
         if value is not None and not (math.isfinite(value) and value > 0):
             raise UserError(f"{option}: is {value:g}; give a number above 0")
 
 
 def require_at_least(option: str, value: int | None, *, least: int) -> None:
-    """Raises UserError for an option that is given and is below `least`."""
+    """Raises UserError for an option of `bench` that is given and is below `least`."""
     if value is not None and value < least:
         raise UserError(f"{option}: is {value}; give {least} or more")
 
@@ -82,7 +82,7 @@ def metric(
     cpu_time: bool,
     gpu: bool,
 ) -> Metric:
-    """What is compared. Raises UserError for options that do not go together or a pattern without its one group."""
+    """What `bench` compares of two commands. Raises UserError for options that do not go together or a pattern without its one group."""
     if gpu and (cpu_time or engine == "cpu"):
         option = "--cpu-time" if cpu_time else "--engine cpu"
         raise UserError(f"{option}: processor time does not see what a GPU does; leave it out, or --gpu")
@@ -106,7 +106,7 @@ def metric(
 
 
 def output_file(option: str, path: Path | None, *, endings: tuple[str, ...] = ()) -> None:
-    """Raises UserError for a file that could not be written when the numbers are there."""
+    """Raises UserError for a file of `bench` that could not be written when the numbers are there."""
     if path is None:
         return
     if endings and path.suffix not in endings:
@@ -130,7 +130,7 @@ def _engine(word: str) -> Engine:
 
 
 def _pattern(text: str) -> re.Pattern[str]:
-    """The compiled pattern. Raises UserError where it is none, or has not exactly one group."""
+    """The pattern that takes a number out of a compared command's output. Raises UserError where it has not exactly one group."""
     try:
         pattern = re.compile(text, re.MULTILINE)
     except re.error as error:
@@ -191,7 +191,7 @@ class Side(Value):
 
     @property
     def argv(self) -> tuple[str, ...]:
-        """The words of a command; no shell reads them. Raises UserError for quotes that do not close."""
+        """The words of a compared command; no shell reads them. Raises UserError for quotes that do not close."""
         try:
             words = tuple(shlex.split(self.text))
         except ValueError as error:
@@ -208,7 +208,9 @@ class Side(Value):
 
 
 def read_sides(a: str, b: str, here: Path) -> tuple[Side, Side]:
-    """Both words. Raises UserError, one line, for one that is nothing or several things, and for a mixture."""
+    """Sides A and B of `bench` from their words. Raises UserError, one line, for one that is nothing or several things, and for a
+    mixture.
+    """
     side_a, side_b = _parse_side("A", a, here), _parse_side("B", b, here)
     if (side_a.kind == "command") != (side_b.kind == "command"):
         raise UserError(
@@ -267,7 +269,7 @@ _READINGS: dict[Kind, Callable[[str, Path], bool]] = {
 
 
 def _out_of_place(kind: Kind, here: Path) -> bool:
-    """A word is read as a commit only where a contract says how commits are built and timed."""
+    """Why a side of `bench` is no commit: those are read only where a contract says how they are built and timed."""
     return kind == "commit" and not (here / FILE_NAME).is_file()
 
 

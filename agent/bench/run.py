@@ -41,7 +41,7 @@ COMMAND_BLOCKS = 1
 
 
 def compare_versions(request: Request, here: Path) -> Answer:
-    """The whole of it. Raises UserError and the errors of the adapters, each one line with its mend."""
+    """The whole of `ridgeline bench`. Raises UserError and the errors of the adapters, each one line with its mend."""
     check_request(request)
     sides = read_sides(request.a, request.b, here)
     plot_path = find_picture_path(request)
@@ -73,7 +73,7 @@ def compare_versions(request: Request, here: Path) -> Answer:
 
 
 def _with_ci_files(request: Request, judge: Judge, result: Answer, *, changed: tuple[str, ...]) -> Answer:
-    """The answer; what was asked for beside it is written: JUnit, the expectation, annotations on standard error or output."""
+    """The answer of `bench`, with its files for CI written: JUnit, the expectation, annotations on standard error or output."""
     gate = result.gate
     if gate and request.junit:
         try:
@@ -93,7 +93,7 @@ def _with_ci_files(request: Request, judge: Judge, result: Answer, *, changed: t
 
 
 def check_request(request: Request) -> None:
-    """Everything that can be known to be wrong before anything runs."""
+    """Raises UserError for everything in a request for `bench` that can be known to be wrong before anything runs."""
     positive({"--max-minutes": request.max_minutes, "--timeout": request.timeout})
     require_at_least("--max-pairs", request.max_pairs, least=2)
     if request.max_pairs > MOST_PAIRS:
@@ -114,7 +114,7 @@ def check_request(request: Request) -> None:
 
 
 def find_picture_path(request: Request) -> Path | None:
-    """Where a picture goes; None without one, and where nothing can draw it, which is said now and not afterwards."""
+    """Where the picture of a comparison goes; None without one, and where nothing can draw it, which is said now."""
     from ridgeline.agent.bench.display import MISSING, available
 
     if request.plot is not None and not available():
@@ -125,7 +125,9 @@ def find_picture_path(request: Request) -> Path | None:
 
 @contextmanager
 def _lab(request: Request, sides: tuple[Side, Side], here: Path) -> Iterator[tuple[Lab, BenchSettings]]:
-    """The lab for the sides' kind, and how long and how strictly it compares. Raises UserError for options that do not fit."""
+    """The laboratory for the kind of sides A and B, and how long and how strictly it compares. Raises UserError for options that do not
+    fit.
+    """
     if sides[0].kind == "command":
         yield _commands(request, sides)
         return
@@ -146,7 +148,7 @@ def _lab(request: Request, sides: tuple[Side, Side], here: Path) -> Iterator[tup
 
 
 def _commands(request: Request, sides: tuple[Side, Side]) -> tuple[Lab, BenchSettings]:
-    """The lab for two commands."""
+    """The laboratory that compares two commands."""
     from ridgeline.agent.bench.laboratory import CommandLab, conduct
 
     what = metric(
@@ -191,7 +193,7 @@ def make_bench_settings(request: Request, contract: tuple[settings.Layer, ...], 
 
 
 def _store_raw_timings(path: Path, outcome: CourseOutcome, result: Answer, request: BenchSettings, lab: Lab) -> Answer:
-    """The answer with the path of its file, or with why it could not be written: everything to judge again from."""
+    """The comparison's answer with the path of its raw timings, to judge again from, or with why they could not be written."""
     written = result.model_copy(update={"raw": str(path)})
     document = {
         "schema_version": SCHEMA,
@@ -209,7 +211,7 @@ def _store_raw_timings(path: Path, outcome: CourseOutcome, result: Answer, reque
 
 
 def _without_file(result: Answer, option: str, path: Path, error: DiskFull | OSError) -> Answer:
-    """The answer, which says that the file of an option is not there: numbers are never lost with a file."""
+    """The answer of `bench`, which says that the file of an option is not there: numbers are never lost with a file."""
     if isinstance(error, OSError) and error.errno in UNWRITABLE:
         error = name_full_disk(path, error.errno)
     why = f"{option}: not written: {error}"
@@ -217,7 +219,7 @@ def _without_file(result: Answer, option: str, path: Path, error: DiskFull | OSE
 
 
 def _with_plot(path: Path | None, outcome: CourseOutcome, result: Answer) -> Answer:
-    """The answer with the path of its picture, which is written; the same where none was asked for."""
+    """The answer of `bench` with the path of its picture, which is written; the same where none was asked for."""
     if path is None:
         return result
     from ridgeline.agent.bench.display import draw

@@ -61,7 +61,7 @@ class DecidedAlready(UserError):
 
 
 def is_overdue(request: ApprovalRequest, now: datetime) -> bool:
-    """Whether nobody answered a request in time and the campaign's policy decides it, as soon as it goes on."""
+    """Whether nobody answered a request for approval in time and the campaign's policy decides it, as soon as it goes on."""
     if not request.hours or request.late == "hold":
         return False
     return (now - datetime.fromisoformat(request.asked_at)).total_seconds() / 3600 >= request.hours
@@ -79,7 +79,7 @@ class ApprovalFiles:
         self._now = now or (lambda: datetime.now(UTC))
 
     def decision(self, request: ApprovalRequest) -> Decision | None:
-        """The answer, or None; the question lies in the folder from the first time it is asked.
+        """A person's answer to an approval, or None; the question lies in the campaign's folder from the first time it is asked.
 
         Where a person asked to stop, nobody is asked again: what waits undecided is rejected. A measured change is
         asked about once all the same, for it may be worth keeping.
@@ -101,7 +101,7 @@ class ApprovalFiles:
         return decision
 
     def waiting(self) -> tuple[Waits, ...]:
-        """The questions without an answer, oldest first. Raises UserError for a file that is no question any more."""
+        """Approvals without an answer, oldest first. Raises UserError for a file that is no question any more."""
         questions = []
         for path in sorted(self.folder.glob(f"*{REQUEST}")):
             request = _read_question(path)
@@ -112,7 +112,7 @@ class ApprovalFiles:
         return tuple(sorted(questions, key=lambda question: question.request.asked_at))
 
     def find_unused_decision(self) -> OpenDecision | None:
-        """What was decided last, while the campaign has not gone on with it. Raises UserError for an unusable file."""
+        """The approval decided last, while the campaign has not gone on with it. Raises UserError for an unusable file."""
         requests = [_read_question(path) for path in self.folder.glob(f"*{REQUEST}")]
         newest = max(requests, key=lambda request: request.asked_at, default=None)
         if (
@@ -124,14 +124,14 @@ class ApprovalFiles:
         return self.decision_of(newest.key)
 
     def decision_of(self, key: str) -> OpenDecision | None:
-        """The decided question of that key; None where it is open, or none. Raises UserError for an unusable file."""
+        """The decided approval of that key; None where it is open, or none. Raises UserError for an unusable file."""
         if not (self._place(key, REQUEST).is_file() and self._place(key, DECISION).is_file()):
             return None
         request = _read_question(self._place(key, REQUEST))
         return OpenDecision(request=request, decision=self._read_decision(key), late=self._late(key))
 
     def decide(self, decision: Decision) -> None:
-        """Store the answer, once, whoever else answers at the same time.
+        """Store a person's answer to an approval, once, whoever else answers at the same time.
 
         Raises UserError where there is no such question, DecidedAlready where it was answered before: then this answer
         is kept beside the one that counts.
@@ -152,11 +152,11 @@ class ApprovalFiles:
         )
 
     def defer(self, key: str, deferred: Deferral) -> None:
-        """Note that somebody wants to decide later."""
+        """Note in the campaign's folder that somebody wants to decide an approval later."""
         write_whole(self._place(key, DEFERRED), deferred.model_dump_json(indent=1).encode() + b"\n")
 
     def _ask(self, request: ApprovalRequest) -> None:
-        """Write the question and its page, unless the same question lies there."""
+        """Write the question of an approval and its page, unless the same question lies there."""
         path = self._place(request.key, REQUEST)
         data = request.model_dump_json(indent=1).encode() + b"\n"
         if path.is_file() and path.read_bytes() == data:
@@ -165,20 +165,20 @@ class ApprovalFiles:
         write_whole(path, data)
 
     def _diffs(self, request: ApprovalRequest) -> list[tuple[str, str]]:
-        """What was changed, by heading: of every measured change that the question is about."""
+        """What was changed, by heading: of every measured change that the approval is about."""
         diffs = [(f"Change of round {option.round}, {name_author(option)}", option.diff) for option in request.options]
         diffs = diffs or [("Change", request.diff)]
         store = self._artifacts
         return [(heading, store.get(diff).decode(errors="replace")) for heading, diff in diffs if diff and store]
 
     def _decide_by_policy(self, request: ApprovalRequest, choice: Literal["approve", "reject"], reason: str) -> None:
-        """Nobody has decided; a person who does so at this very moment comes first."""
+        """The decision of an approval that nobody answered; a person who does so at this very moment comes first."""
         decision = Decision(key=request.key, choice=choice, reason=reason, by=POLICY, at=self._now().isoformat())
         with contextlib.suppress(DecidedAlready):
             self.decide(decision)
 
     def _read_decision(self, key: str) -> Decision:
-        """The stored answer. Raises UserError, naming file and field, where it is none or for another question."""
+        """The stored answer to an approval. Raises UserError, naming file and field, where it is none or for another question."""
         path = self._place(key, DECISION)
         try:
             decision = Decision.model_validate_json(path.read_bytes())
@@ -191,7 +191,7 @@ class ApprovalFiles:
         return decision
 
     def _late(self, key: str) -> tuple[Decision, ...]:
-        """Answers that came after the decision; empty where their file is absent or unreadable."""
+        """Answers that came after an approval's decision; empty where their file is absent or unreadable."""
         try:
             lines = self._place(key, LATE).read_bytes().splitlines()
             return tuple(Decision.model_validate_json(line) for line in lines)
@@ -199,7 +199,7 @@ class ApprovalFiles:
             return ()  # they decide nothing
 
     def _read_deferral(self, request: ApprovalRequest) -> Deferral | None:
-        """The note that somebody decides later; None where there is none."""
+        """The note that somebody decides an approval later; None where there is none."""
         path = self._place(request.key, DEFERRED)
         try:
             return Deferral.model_validate_json(path.read_bytes()) if path.is_file() else None
@@ -207,11 +207,11 @@ class ApprovalFiles:
             return None  # a note, and nothing is decided by it
 
     def page(self, key: str) -> str:
-        """The file for people."""
+        """The file for people in which an approval is asked."""
         return str(self.folder / f"{key}.md")
 
     def _place(self, key: str, kind: str) -> Path:
-        """The file of one kind that belongs to a question."""
+        """The file of one kind that belongs to an approval, in the campaign's folder."""
         return self.folder / f"{key}{kind}"
 
 
@@ -221,13 +221,13 @@ def name_author(option: Option) -> str:
 
 
 def describe_decision(decision: Decision) -> str:
-    """Who decided what, when and why, in a few words."""
+    """Who decided which approval, when and why, in a few words."""
     reason = f": {decision.reason}" if decision.reason else ""
     return f"{decision.choice} by {decision.by} at {decision.at}{reason}"
 
 
 def _read_question(path: Path) -> ApprovalRequest:
-    """The question in a file. Raises UserError where the file holds none."""
+    """The question of an approval in its file. Raises UserError where the file holds none."""
     try:
         return ApprovalRequest.model_validate_json(path.read_bytes())
     except ValidationError:
@@ -238,18 +238,18 @@ def _read_question(path: Path) -> ApprovalRequest:
 
 
 def find_open_page(campaign: Path) -> str | None:
-    """The page to answer: a question to a person, or one to a model."""
+    """The page that a waiting campaign wants answered: a question to a person, or one to a model."""
     questions = ApprovalFiles(campaign).waiting()
     return questions[0].page if questions else open_request(campaign)
 
 
 def question_of(page: str | None) -> str | None:
-    """Key of the question to a person that a page of `wanted` asks; None for one to a model."""
+    """Key of the approval that a page of a waiting campaign asks; None for a question to a model."""
     return Path(page).stem if page and Path(page).parent.name == FOLDER else None
 
 
 def find_unused_decision(campaign: Path) -> OpenDecision | None:
-    """What was decided and not gone on with; None while a process works on it, and after its end.
+    """The approval that a campaign has not gone on with; None while a process works on it, and after its end.
 
     Raises UserError for a file that cannot be read.
     """
@@ -260,7 +260,7 @@ def find_unused_decision(campaign: Path) -> OpenDecision | None:
 
 
 def describe_unused(campaign: str, decided: OpenDecision) -> str:
-    """One sentence: who decided what, and the command that goes on with it."""
+    """One sentence: who decided which approval, and the command that goes on with it."""
     place = f" of round {decided.request.round}" if decided.request.round else ""
     return (
         f"decided, not resumed: {decided.request.gate}{place}: {describe_decision(decided.decision)};"
@@ -269,7 +269,7 @@ def describe_unused(campaign: str, decided: OpenDecision) -> str:
 
 
 def describe_wait(campaign: str, page: str) -> str:
-    """One sentence: who is waited for, what to read, and the command that answers; `page` as `wanted` gives it."""
+    """One sentence: whom a campaign waits for, what to read, and the command that answers; `page` as `wanted` gives it."""
     if Path(page).parent.name == FOLDER:
         return f"waits for a person: read {page}, then `ridgeline approve {campaign} --resume`"
     return f"waits for an answer: read {page}, then `ridgeline answer {campaign} FILE --resume`"

@@ -43,7 +43,8 @@ _WORDS = re.compile(r"\w+|[^\w\s]")
 def find_champions(
     target: Target, machine: Machine, *, root: Path, repository: Path, memory: Sequence[Path] = ()
 ) -> tuple[tuple[Champion, ...], tuple[str, ...]]:
-    """Best proven first, those that can be tried before those that cannot; and a line for each that cannot be read.
+    """For a warm start: champions of earlier campaigns, best proven first, those that can be tried first; a line for each that cannot be
+    read.
 
     `root`: the contract's folder, whose files are the originals. `memory`: folders with more campaigns, at any depth.
     """
@@ -64,7 +65,7 @@ def find_champions(
 
 
 def _list_campaigns(repository: Path, memory: Sequence[Path]) -> list[Path]:
-    """Folders of campaigns, the newest first, each once."""
+    """Folders of earlier campaigns, the newest first, each once."""
     places = [*folders.around(repository), *(campaign for folder in memory for campaign in folders.below(folder)[0])]
     ledgers = {place.resolve(): (place / folders.LEDGER) for place in places}
     times = {place: ledger.stat().st_mtime for place, ledger in ledgers.items() if ledger.is_file()}
@@ -72,7 +73,7 @@ def _list_campaigns(repository: Path, memory: Sequence[Path]) -> list[Path]:
 
 
 def _read_champion(campaign: Path, target: Target, machine: Machine, root: Path) -> Champion | None:
-    """What a campaign's record holds of its best version; None where it is about something else, or proved nothing.
+    """What an earlier campaign's record holds of its best version; None where it is about something else, or proved nothing.
 
     Raises what reading a damaged folder raises.
     """
@@ -106,7 +107,7 @@ def _read_champion(campaign: Path, target: Target, machine: Machine, root: Path)
 
 
 def _is_about(ledger: Path, target: Target, machine: Machine) -> bool:
-    """Whether the campaign was about the same operator, language and machine, by its first line alone."""
+    """Whether an earlier campaign was about the same operator, language and machine, by its first line alone."""
     with ledger.open("rb") as lines:
         line = json.loads(lines.readline() or b"{}")
     body = _mapping(line, "body")
@@ -120,13 +121,13 @@ def _is_about(ledger: Path, target: Target, machine: Machine) -> bool:
 
 
 def _mapping(document: object, name: str) -> dict[str, object]:
-    """A member of a document that anybody may have written; empty for anything else than an object."""
+    """A member of an earlier campaign's file, which anybody may have written; empty for anything else than an object."""
     member = document.get(name) if isinstance(document, dict) else None
     return member if isinstance(member, dict) else {}
 
 
 def _is_proven(claim: Claim | None) -> bool:
-    """Whether its own final test bounds a gain."""
+    """Whether an earlier campaign's own final test bounds its gain."""
     return (
         claim is not None
         and claim.from_final
@@ -137,7 +138,7 @@ def _is_proven(claim: Claim | None) -> bool:
 
 
 def list_changed(campaign: Path, history: History) -> Iterator[FileEdit]:
-    """The kernel's files that the best version has otherwise than its original. Raises ArtifactLost, UserError."""
+    """Kernel files that an earlier campaign's champion has otherwise than its original. Raises ArtifactLost, UserError."""
     assert history.baseline is not None
     before = {file.name: file.sha256 for file in history.baseline.snapshot}
     for file in lineage(history)[-1].snapshot:
@@ -148,7 +149,7 @@ def list_changed(campaign: Path, history: History) -> Iterator[FileEdit]:
 
 
 def _read_blob(campaign: Path, file: Artifact) -> bytes:
-    """From the campaign's store, or from the pages of an evidence pack. Raises ArtifactLost where neither has it."""
+    """A champion's file from its campaign's store, or from an evidence pack. Raises ArtifactLost where neither has it."""
     try:
         return ArtifactStore(campaign).get(file)
     except ArtifactLost:
@@ -162,7 +163,7 @@ def _read_blob(campaign: Path, file: Artifact) -> bytes:
 
 
 def _read_originals(root: Path, files: Iterable[FileEdit]) -> dict[str, str]:
-    """Path -> text of those that this contract's folder has too; a path that leads out of it is none."""
+    """Path -> text of a champion's files that this contract's folder has too; a path that leads out of it is none."""
     originals: dict[str, str] = {}
     for edit in files:
         place = root / edit.path
@@ -172,7 +173,7 @@ def _read_originals(root: Path, files: Iterable[FileEdit]) -> dict[str, str]:
 
 
 def _explain_mismatch(kept: Sequence[RoundClosed], edits: Sequence[FileEdit], originals: Mapping[str, str]) -> str:
-    """Why the files cannot stand in place of those here: other names, another interface, a gain that needs more."""
+    """Why an earlier champion cannot stand in place of the files here: other names, another interface, a gain that needs more."""
     caches = [closed.round for closed in kept if find_proposal(closed.judged).hypothesis.bucket.startswith("W")]
     if caches or any(is_overfit(closed) for closed in kept):
         return f"rests on a weight cache (round {caches[0]})" if caches else "rests on its benchmark's own inputs"
@@ -186,7 +187,7 @@ def _explain_mismatch(kept: Sequence[RoundClosed], edits: Sequence[FileEdit], or
 
 
 def _headers(path: str, text: str) -> dict[str, tuple[str, ...]]:
-    """Name -> words of its head, of every function that others may call: not those that are static, or begin with _."""
+    """Name -> words of its head, of every function of a champion that others may call: none that is static or begins with _."""
     headers: dict[str, tuple[str, ...]] = {}
     lang = lang_of(path)
     for item in read_definitions(text, lang) if code(path) else ():
@@ -202,7 +203,7 @@ def _headers(path: str, text: str) -> dict[str, tuple[str, ...]]:
 
 
 def _make_hypothesis(history: History, claim: Claim, target: Target, edits: Sequence[FileEdit]) -> Hypothesis:
-    """What is tried: the sum of the kept rounds, with the prediction of the one that gained most."""
+    """An earlier champion as a hypothesis: the sum of its kept rounds, with the prediction of the one that gained most."""
     kept = lineage(history)
     greatest = max(kept, key=lambda closed: closed.judged.verdict.gain or 0.0)
     about = find_proposal(greatest.judged).hypothesis

@@ -44,7 +44,7 @@ class Checkpoints:
     thread: str = "campaign"
 
     def delete(self) -> None:
-        """Forget them: the ledger is beyond them."""
+        """Forget the campaign's checkpoints: the ledger is beyond them."""
         self.saver.delete_thread(self.thread)
 
 
@@ -72,7 +72,7 @@ def open_checkpoints(folder: Path) -> Iterator[Checkpoints]:
 
 @contextmanager
 def _saver(path: Path) -> Iterator[SqliteSaver]:
-    """The saver on that file."""
+    """The saver of checkpoints on that file."""
     connection = sqlite3.connect(path, check_same_thread=False)
     try:
         connection.execute("PRAGMA schema_version").fetchone()
@@ -94,7 +94,7 @@ def _saver(path: Path) -> Iterator[SqliteSaver]:
 
 
 def name_thread(folder: Path) -> str:
-    """The campaign's name in a database that others use too: the same wherever its folder lies."""
+    """The campaign's name in a checkpoint database that others use too: the same wherever its folder lies."""
     manifest = read_manifest(folder)
     request = manifest.request
     begun = "\n".join((manifest.repository, request.contract_path, request.campaign, request.created))
@@ -103,7 +103,7 @@ def name_thread(folder: Path) -> str:
 
 @contextmanager
 def _open_postgres(address: str) -> Iterator[BaseCheckpointSaver[str]]:
-    """The maintained saver on a connection of its own; its tables are made where they are missing."""
+    """The maintained saver of checkpoints on a PostgreSQL connection; its tables are made where they are missing."""
     try:
         psycopg: Any = import_module("psycopg")
         postgres: Any = import_module("langgraph.checkpoint.postgres")

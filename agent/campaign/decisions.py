@@ -61,21 +61,21 @@ class Answer:
 
 
 def open_questions(folders: Sequence[Path]) -> list[tuple[Path, Waits]]:
-    """Of all campaigns in these folders, oldest first; without folders, of this repository."""
+    """Open approvals of all campaigns in these folders, oldest first; without folders, of this repository."""
     where = {campaign.resolve() for campaign in _campaigns(folders)}
     questions = [(campaign, question) for campaign in sorted(where) for question in ApprovalFiles(campaign).waiting()]
     return sorted(questions, key=lambda pair: pair[1].request.asked_at)
 
 
 def decided_questions(folders: Sequence[Path]) -> list[tuple[Path, OpenDecision]]:
-    """Of all campaigns in these folders what was decided and not gone on with, oldest first."""
+    """Approvals of all campaigns in these folders that were decided and not gone on with, oldest first."""
     where = sorted({campaign.resolve() for campaign in _campaigns(folders)})
     decisions = [(campaign, decision) for campaign in where if (decision := find_unused_decision(campaign)) is not None]
     return sorted(decisions, key=lambda pair: pair[1].decision.at)
 
 
 def find_question(campaign: Path, key: str | None) -> Waits:
-    """The open question, or the one of that key, which may have been decided meanwhile.
+    """A campaign's open approval, or the one of that key, which may have been decided meanwhile.
 
     Raises UserError where there is none, or several and no key.
     """
@@ -97,7 +97,7 @@ def find_question(campaign: Path, key: str | None) -> Waits:
 def store_decision(
     campaign: Path, question: Waits, answer: Answer, *, goes_on: bool = False
 ) -> Literal["approve", "reject", "edit", "defer"]:
-    """Keep the answer with who and when; `goes_on`: whether whoever answers also resumes the campaign.
+    """Keep a person's answer with who and when; `goes_on`: whether whoever answers also resumes the campaign.
 
     Raises UserError for a rejection without a reason, and for edits that cannot be used, built or tested: the question
     then stays open. DecidedAlready where another answer came
@@ -141,7 +141,7 @@ def store_decision(
 
 
 def adjust_target(campaign: Path, answer: Answer, decision: Decision) -> Decision:
-    """The decision with what is changed of target and limits, which `request.json` then has too.
+    """The decision with what a person changed of target and limits, which the campaign's `request.json` then has too.
 
     Raises UserError for what cannot be: the question stays open, and nothing is changed.
     """
@@ -161,7 +161,7 @@ def adjust_target(campaign: Path, answer: Answer, decision: Decision) -> Decisio
 
 
 def _choose_round(request: ApprovalRequest, round_number: int | None) -> int | None:
-    """Which of several measured changes is approved. Raises UserError where that is not said, or may not be."""
+    """Which of several measured changes a person approves. Raises UserError where that is not said, or may not be."""
     if not request.options:
         return None
     acceptable = [option.round for option in request.options if option.acceptable]
@@ -177,13 +177,13 @@ def _choose_round(request: ApprovalRequest, round_number: int | None) -> int | N
 
 
 def refuse_late(question: Waits) -> None:
-    """Raises DecidedAlready, saying by whom, for a question that has an answer."""
+    """Raises DecidedAlready, saying by whom, for an approval that has an answer."""
     if question.decision is not None:
         raise DecidedAlready(f"{question.request.key}: was decided already: {describe_decision(question.decision)}")
 
 
 def _tell(campaign: Path, question: Waits, decision: Decision, *, goes_on: bool) -> None:
-    """Whoever is notified of the campaign. The decision is stored, whatever becomes of this."""
+    """Send the campaign's notification of a decision. The decision is stored, whatever becomes of this."""
     place = f" of round {question.request.round}" if question.request.round else ""
     try:
         find_hook(campaign).tell(
@@ -197,7 +197,7 @@ def _tell(campaign: Path, question: Waits, decision: Decision, *, goes_on: bool)
 
 
 def _edits(campaign: Path, source: Path) -> tuple[FileEdit, ...]:
-    """The editable files that were given: all of a folder, or the one whose name an editable file has."""
+    """Editable files that a person hands in at an approval: all of a folder, or the one whose name an editable file has."""
     history = fold_ledger(JsonlLedger(campaign / campaigns.LEDGER).lines())
     assert history is not None
     globs = history.contract.editable_globs
@@ -215,7 +215,7 @@ def _edits(campaign: Path, source: Path) -> tuple[FileEdit, ...]:
 
 
 def _text(path: Path) -> str:
-    """Text of a file that a person edited at a gate. Raises UserError where it is too large or not UTF-8."""
+    """Text of a file that a person edited at an approval. Raises UserError where it is too large or not UTF-8."""
     if path.stat().st_size > LARGEST:
         raise UserError(f"--edit: {path}: is larger than {LARGEST} bytes; give the source, nothing built")
     try:
@@ -246,7 +246,7 @@ _ERROR = re.compile(r"\b(?:error|fatal)\b", re.IGNORECASE)
 
 
 def try_edit(campaign: Path, question: Waits, decision: Decision) -> None:
-    """Build and test the edit as its round will; what that answers is on the campaign's tape, so it is done once.
+    """Build and test a person's edit as its round will; what that answers is on the campaign's tape, so it is done once.
 
     Raises UserError with the compiler's or the test's line where it fails, DeviceBusy where a process keeps the
     campaign or its card: the question stays open.
@@ -276,7 +276,7 @@ def try_edit(campaign: Path, question: Waits, decision: Decision) -> None:
 
 
 def line_of(output: str) -> str:
-    """The first line that names an error, as compilers do; else the first line."""
+    """The first line of a failed edit's output that names an error, as compilers do; else the first line."""
     lines = [line.strip() for line in output.splitlines() if line.strip()]
     message = next((line for line in lines if _ERROR.search(line)), lines[0] if lines else "it says nothing")
     return message if len(message) <= LONGEST else f"{message[: LONGEST - 3]}..."
@@ -310,7 +310,7 @@ class StoredAnswer:
 
 
 def store_answer(campaign: Path, request: MailboxRequest, submission: Submission) -> StoredAnswer:
-    """Keep the answer. Raises UserError or UserErrors where it cannot be used: the request then stays open."""
+    """Keep the answer to a mailbox request. Raises UserError or UserErrors where it cannot be used: the request then stays open."""
     text = check_answer(submission.data, request, source=submission.source)
     dropped = _check_parts(text, request, submission.source)
     counts = estimate_tokens(text) + sum(estimate_tokens(message.text) for message in request.ask.messages)
@@ -321,7 +321,7 @@ def store_answer(campaign: Path, request: MailboxRequest, submission: Submission
 
 
 def open_question(campaign: Path, *, replace: bool = False) -> MailboxRequest:
-    """The request that an answer is for; with `replace`, the newest one even if it is answered and not yet read.
+    """The mailbox request that an answer is for; with `replace`, the newest one even if it is answered and not yet read.
 
     Raises UserError when there is none.
     """
@@ -343,14 +343,14 @@ def open_question(campaign: Path, *, replace: bool = False) -> MailboxRequest:
 
 
 def following(campaign: Path) -> str | None:
-    """Go on as far as nothing has to be measured; the page of the next question, None where none is asked."""
+    """Resume the campaign as far as nothing has to be measured; the page of its next question, None where none is asked."""
     from ridgeline.agent.campaign.runner import plan_ahead
 
     return open_request(campaign) if plan_ahead(campaign) else None
 
 
 def _check_parts(text: str, request: MailboxRequest, source: str) -> tuple[str, ...]:
-    """Parts that the planner will leave out. Raises UserErrors, a line for each reason, when it can use none.
+    """Parts of a mailbox answer that the planner will leave out. Raises UserErrors, a line for each reason, when it can use none.
 
     The planner's own checks, made here so that a mistake costs none of its tries.
     """

@@ -72,7 +72,7 @@ def find_hosts(contract: Contract) -> tuple[str, ...]:
 
 
 def ssh_words(address: str) -> tuple[str, ...]:
-    """The command that starts the other side. Raises UserError for what is no address."""
+    """The `ssh` command that starts `ridgeline device-host`. Raises UserError for what is no address."""
     parts = urlsplit(address)
     try:
         port, user, host = parts.port, parts.username or "", parts.hostname or ""
@@ -99,7 +99,7 @@ def machine_of(contract: Contract) -> Machine:
 
 
 def describe_session(contract: Contract, limits: Limits, *, key: str, contract_dir: PurePosixPath) -> dict[str, Any]:
-    """The first message: what the other side needs to be told. `key`: names its folder; empty for one that does not last."""
+    """The first message to a device host: what it needs to be told. `key`: names its folder; empty for one that does not last."""
     return {
         "version": VERSION,
         "key": key,
@@ -111,13 +111,13 @@ def describe_session(contract: Contract, limits: Limits, *, key: str, contract_d
 
 
 def send_message(stream: IO[bytes], fields: Mapping[str, Any], data: bytes = b"") -> None:
-    """Write one whole. Raises OSError where nobody reads any more."""
+    """Write one message to the device host whole. Raises OSError where nobody reads any more."""
     stream.write(json.dumps({**fields, "bytes": len(data)}).encode() + b"\n" + data)
     stream.flush()
 
 
 def receive_messages(stream: IO[bytes]) -> Iterator[Message]:
-    """Each until the stream ends; one that was cut off is none. Raises ValueError for what is no message."""
+    """Messages of the connection to a device host until it ends; one that was cut off is none. Raises ValueError for what is no message."""
     while line := stream.readline():
         if not line.endswith(b"\n"):
             return
@@ -132,7 +132,7 @@ class Connection:
     """One `ssh` to a device host, started at its first question."""
 
     def __init__(self, address: str, session: Mapping[str, Any]) -> None:
-        """Raises UserError for what is no address."""
+        """Raises UserError for what is no address of a device host."""
         self._address, self._session = address, session
         self._words = ssh_words(address)
         self._process: subprocess.Popen[bytes] | None = None
@@ -143,7 +143,7 @@ class Connection:
         """Whether the other side has the campaign's base."""
 
     def open(self) -> None:
-        """Start it, if it is not. Raises DeviceLost where the host cannot be reached, UserError for another version."""
+        """Start the device host, if it is not. Raises DeviceLost where it cannot be reached, UserError for another version."""
         if self._process is not None:
             return
         try:
@@ -165,7 +165,7 @@ class Connection:
         self.has_versions = bool(fields.get("has_versions"))
 
     def close(self) -> None:
-        """End it, if it runs; the other side ends with it."""
+        """End the device host's connection, if it runs; the other side ends with it."""
         process, self._process = self._process, None
         if process is None:
             return
@@ -179,16 +179,16 @@ class Connection:
             process.wait()
 
     def ask(self, port: str, method: str, args: Sequence[Any], named: Mapping[str, Any]) -> Any:
-        """The answer of a port there, in JSON form."""
+        """The answer of a port on the device host, in JSON form."""
         return self.ask_with_blobs(port, method, bind_arguments(port, method, args, named))[0]["answer"]
 
     def ask_with_blobs(self, port: str, method: str, values: Mapping[str, Any]) -> Message:
-        """The same with what was stored for it. Raises what the port raises, and DeviceLost for a lost connection."""
+        """The device host's answer with what was stored for it. Raises what the port raises, and DeviceLost for a lost connection."""
         self.open()
         return self.exchange({"what": "call", "port": port, "method": method, "arguments": values})
 
     def exchange(self, fields: Mapping[str, Any], data: bytes = b"") -> Message:
-        """Send one message and wait for its answer, hearing meanwhile whether the step shall end."""
+        """Send the device host one message and wait for its answer, hearing meanwhile whether the step shall end."""
         process = self._process
         assert process is not None
         assert process.stdin is not None
@@ -213,7 +213,7 @@ class Connection:
         return answer
 
     def _lose(self, process: "subprocess.Popen[bytes]") -> errors.DeviceLost:
-        """The connection is gone: the next question makes a new one."""
+        """The connection to the device host is gone: the next question makes a new one."""
         self.close()
         if self._words_reader is not None:
             self._words_reader.join(WORDS_S)
@@ -247,7 +247,7 @@ class Connection:
 
 
 def rebuild_error(fields: Mapping[str, Any]) -> errors.RidgelineError:
-    """What was raised there, of the same class where it is one of the world's."""
+    """What was raised on the device host, of the same class where it is one of the world's."""
     kinds = {name: kind for name, kind in vars(errors).items() if isinstance(kind, type)}
     kinds["StepEnded"] = stopping.StepEnded
     kind = kinds.get(str(fields["kind"]), errors.WorldError)
@@ -259,7 +259,7 @@ def rebuild_error(fields: Mapping[str, Any]) -> errors.RidgelineError:
 
 
 def bind_arguments(port: str, method: str, args: Sequence[Any], named: Mapping[str, Any]) -> dict[str, Any]:
-    """A call's arguments by name, in JSON form."""
+    """Arguments of a port's call by name, in JSON form, for the device host."""
     call = getattr(CALLS[port], method)
     values = inspect.signature(call).bind(None, *args, **named).arguments
     hints = _hints(port, method)
@@ -267,13 +267,13 @@ def bind_arguments(port: str, method: str, args: Sequence[Any], named: Mapping[s
 
 
 def parse_arguments(port: str, method: str, values: Mapping[str, Any]) -> dict[str, Any]:
-    """The reverse. Raises ValidationError."""
+    """Arguments of a port's call out of the JSON that came to the device host. Raises ValidationError."""
     hints = _hints(port, method)
     return {name: hints[name].validate_python(value, strict=False) for name, value in values.items()}
 
 
 def dump_answer(port: str, method: str, answer: Any) -> Any:
-    """A call's answer in JSON form."""
+    """A port's answer in JSON form, for the way back from the device host."""
     return _hints(port, method)["return"].dump_python(answer, mode="json")
 
 
@@ -287,7 +287,7 @@ class DeviceHost:
     """A campaign's device host: what `REMOTE` ports ask, the versions that they name, and what they store."""
 
     def __init__(self, address: str, workspace: GitWorkspace, limits: Limits, artifacts: ArtifactStore) -> None:
-        """Nothing is started before the first question. Raises UserError for what is no address."""
+        """Nothing is started on the device host before the first question. Raises UserError for what is no address."""
         folder = workspace.campaign_dir.resolve()
         lasts = (folder / "request.json").exists()
         key = sha256(f"{socket.gethostname()}:{folder}".encode()).hexdigest()[:16] if lasts else ""
@@ -299,11 +299,11 @@ class DeviceHost:
         """Versions that the other side was sent in this connection."""
 
     def port(self, name: str) -> Any:
-        """One of `REMOTE`."""
+        """One of the ports that a device host answers: `REMOTE`."""
         return _RemotePort(name, self)
 
     def ask(self, port: str, method: str, args: Sequence[Any], named: Mapping[str, Any]) -> Any:
-        """The port's answer. Raises what it raises there, and DeviceLost for a connection that was lost."""
+        """A port's answer from the device host. Raises what it raises there, and DeviceLost for a connection that was lost."""
         values = bind_arguments(port, method, args, named)
         try:
             self._connection.open()
@@ -321,7 +321,7 @@ class DeviceHost:
         return _hints(port, method)["return"].validate_python(fields["answer"], strict=False)
 
     def _send_version(self, commit: str) -> None:
-        """The campaign's repository, once, and then what each commit has beyond its base."""
+        """Send the device host the campaign's repository, once, and then what each commit has beyond its base."""
         if commit in self._there:
             return
         mirror, folder = self._workspace.repository(), self._workspace.campaign_dir
@@ -339,7 +339,7 @@ class DeviceHost:
 
 
 def _without_checkouts(member: tarfile.TarInfo) -> tarfile.TarInfo | None:
-    """What git keeps of checkouts of this machine stays here."""
+    """Leave out what git keeps of checkouts of this machine: the device host gets none of it."""
     return None if PurePosixPath(member.name).parts[1:2] == ("worktrees",) else member
 
 

@@ -82,14 +82,14 @@ class KeptArtifacts(ArtifactStore):
         self.stored: dict[str, Artifact] = {}
 
     def put(self, name: str, data: bytes) -> Artifact:
-        """Store it, for the answer to carry too."""
+        """Store an artifact on the device host, for the answer to carry too."""
         artifact = super().put(name, data)
         self.stored[artifact.model_dump_json()] = artifact
         return artifact
 
 
 def serve_devices(incoming: IO[bytes], outgoing: IO[bytes]) -> None:
-    """Answer one connection until it ends. Errors of a step are answers; a first message that cannot be met ends it."""
+    """Answer one campaign's connection until it ends. Errors of a step are answers; a first message that cannot be met ends it."""
     inbox = Inbox(incoming)
     message = inbox.messages.get()
     if message is None:
@@ -116,7 +116,7 @@ def _require_version(fields: Mapping[str, Any]) -> None:
 
 @contextmanager
 def _own_folder(key: str) -> Iterator[Path]:
-    """A campaign's folder, held against other connections; without a key one that does not last."""
+    """A campaign's folder on the device host, held against other connections; without a key one that does not last."""
     root = cache_folder("device-hosts")
     if not key.isalnum() or root is None:
         with tempfile.TemporaryDirectory(prefix="ridgeline-") as place:
@@ -133,7 +133,7 @@ def _own_folder(key: str) -> Iterator[Path]:
 
 
 def _send_error(outgoing: IO[bytes], error: Exception) -> None:
-    """What was raised, for the other side to raise."""
+    """Send what a port raised on the device host, for the campaign to raise."""
     fields = {"kind": type(error).__name__, "error": str(error), "exit_code": getattr(error, "exit_code", 5)}
     try:
         send_message(outgoing, fields)
@@ -164,11 +164,11 @@ class Session:
         self._ports = dict(zip(REMOTE, ports, strict=True))
 
     def begin(self) -> None:
-        """Say whether the campaign's repository is here."""
+        """Tell the campaign whether its repository is on this device host."""
         send_message(self._outgoing, {"has_versions": (self._folder / "mirror.git").is_dir()})
 
     def answer(self, fields: Mapping[str, Any], data: bytes) -> None:
-        """One message."""
+        """Answer one message of a campaign on its device host."""
         try:
             match fields["what"]:
                 case "mirror":
@@ -188,7 +188,7 @@ class Session:
             _send_error(self._outgoing, error)
 
     def _unpack(self, data: bytes) -> None:
-        """Put the repository in place whole, or not at all."""
+        """Put the campaign's repository in place on the device host whole, or not at all."""
         with tempfile.TemporaryDirectory(prefix="new-", dir=self._folder) as place:
             with tarfile.open(fileobj=BytesIO(data)) as tar:
                 tar.extractall(place, filter="data")
@@ -207,7 +207,7 @@ class Session:
 
 
 def serve_standard_streams() -> None:
-    """On this process's own input and output; what anything prints meanwhile goes to standard error."""
+    """`device-host` on this process's own input and output; what anything prints meanwhile goes to standard error."""
     outgoing, incoming = os.fdopen(os.dup(1), "wb"), os.fdopen(os.dup(0), "rb")
     os.dup2(2, 1)
     with Path(os.devnull).open("rb") as nothing:

@@ -34,7 +34,7 @@ class Pack(Value):
 
 
 def page(campaign: Path) -> str:
-    """The report as one self-contained HTML page. Raises `UserError` before the first event."""
+    """The campaign's report as one self-contained HTML page. Raises `UserError` before the first event."""
     from ridgeline.graph.reports.html import report_html
 
     history = folders.history(campaign)
@@ -50,7 +50,7 @@ def diffs(campaign: Path, history: "History") -> dict[int, str]:
 
 
 def change_of(store: ArtifactStore, closed: "RoundClosed") -> str:
-    """Unified diff of one round; empty where there is none, or none that can be read."""
+    """Unified diff of one round of a campaign; empty where there is none, or none that can be read."""
     from ridgeline.graph.reports.figures import applied_of
 
     chosen = applied_of(closed.judged)
@@ -58,7 +58,7 @@ def change_of(store: ArtifactStore, closed: "RoundClosed") -> str:
 
 
 def read_for_page(store: ArtifactStore, artifact: Artifact) -> str:
-    """Text of an artifact for a page; says so where it is gone or too large."""
+    """Text of a campaign's artifact for a page; says so where it is gone or too large."""
     if artifact.size > LARGEST_DIFF:
         return f"[{artifact.size} bytes: too large to be shown here]"
     try:
@@ -68,7 +68,7 @@ def read_for_page(store: ArtifactStore, artifact: Artifact) -> str:
 
 
 def write_pack(campaign: Path, target: Path) -> Pack:
-    """Make the folder. Raises `UserError` where it exists with something in it, or the campaign has no event yet."""
+    """Make the evidence pack's folder. Raises `UserError` where it exists with something in it, or the campaign has no event yet."""
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
         raise UserError(f"--pack: {target}: is there already; name a new folder")
     history = folders.history(campaign)
@@ -104,7 +104,7 @@ def _files(campaign: Path, history: "History") -> tuple[dict[str, bytes], tuple[
 
 
 def _patches(store: ArtifactStore, history: "History") -> dict[str, str]:
-    """The kept changes for `git am`, made of the record alone: the repository may be elsewhere by now."""
+    """The campaign's kept changes for `git am`, made of the record alone: the repository may be elsewhere by now."""
     from ridgeline.graph.rules.history import lineage
 
     rounds = lineage(history)
@@ -139,7 +139,7 @@ def _patch(store: ArtifactStore, history: "History", closed: "RoundClosed", *, o
 
 
 def _readme(history: "History", *, patches: int, missing: tuple[str, ...]) -> str:
-    """The page that explains the pack."""
+    """The page that explains an evidence pack."""
     from ridgeline.graph.reports.final_report import comparison, headline, reproduce
     from ridgeline.graph.rules.history import best_round
     from ridgeline.prompts.render import render

@@ -54,7 +54,7 @@ def find(name: str | None, start: Path | None = None) -> Path:
 
 
 def is_campaign(path: Path) -> bool:
-    """Whether a folder is one; a campaign has a request before it has a status, and that before it has a ledger."""
+    """Whether a folder is a campaign; it has a request before it has a status, and that before it has a ledger."""
     return any((path / name).is_file() for name in (LEDGER, STATUS, REQUEST))
 
 
@@ -78,7 +78,7 @@ def _is_plausible(name: str, value: object) -> bool:
 
 
 def is_alive(status: dict[str, Any]) -> bool:
-    """Whether the process that wrote the status still runs on this machine."""
+    """Whether the process that wrote a campaign's status still runs on this machine."""
     pid = status.get("pid")
     if not isinstance(pid, int) or pid <= 0:
         return False
@@ -116,12 +116,12 @@ def around(here: Path) -> list[Path]:
 
 
 def id_of(campaign: Path) -> str:
-    """A name for addresses that is no path and the same after a restart. `campaign`: resolved."""
+    """A campaign's name for addresses that is no path and the same after a restart. `campaign`: resolved."""
     return sha256(str(campaign).encode()).hexdigest()[:12]
 
 
 def _is_file(entry: os.DirEntry[str]) -> bool:
-    """Whether it is one, or a link to one; a link to itself is none."""
+    """Whether a campaign's file is one, or a link to one; a link to itself is none."""
     try:
         return entry.is_file()
     except OSError:
@@ -191,7 +191,7 @@ def _is_searchable(name: str) -> bool:
 
 
 def _entries(folder: Path) -> list[os.DirEntry[str]]:
-    """Entries of a folder, sorted by name; none of a folder that may not be read."""
+    """Entries of a folder that may hold campaigns, sorted by name; none of a folder that may not be read."""
     try:
         with os.scandir(folder) as entries:
             return sorted(entries, key=lambda entry: entry.name)

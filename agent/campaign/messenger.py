@@ -38,12 +38,12 @@ class DeliveryFailure(Exception):
 
 
 def is_address(text: str) -> bool:
-    """Whether it names a receiver and not a command."""
+    """Whether the words of `--notify` name a receiver and not a command."""
     return text.startswith(KINDS)
 
 
 def require_address(text: str, origin: str) -> None:
-    """Raises UserError, naming `origin`, for an address that cannot be one."""
+    """Raises UserError, naming `origin`, for an address of notifications that cannot be one."""
     kind, _, place = text.partition(":")
     if kind == "mailto":
         if not all("@" in address.strip("@") and " " not in address for address in place.split(",")):
@@ -62,7 +62,7 @@ def require_address(text: str, origin: str) -> None:
 
 
 def hide_secret(text: str) -> str:
-    """An address, for people: what may be a secret is left out."""
+    """An address of notifications, for people: what may be a secret is left out."""
     kind, _, place = text.partition(":")
     return (
         text
@@ -72,7 +72,7 @@ def hide_secret(text: str) -> str:
 
 
 def deliver(address: str, event: Mapping[str, Any]) -> None:
-    """Sends an event to an address of ntfy, Slack or mail. Raises Undelivered."""
+    """Sends a notification to an address of ntfy, Slack or mail. Raises Undelivered."""
     kind, _, place = address.partition(":")
     send: dict[str, Callable[[str, Mapping[str, Any]], None]] = {
         "ntfy": _to_ntfy,
@@ -90,12 +90,12 @@ def deliver(address: str, event: Mapping[str, Any]) -> None:
 
 
 def text_of(event: Mapping[str, Any]) -> str:
-    """What is said below the title: what happened, what goes on with it."""
+    """A notification's text below its title: what happened in the campaign, what goes on with it."""
     return "\n".join(part for part in (str(event["said"]), str(event.get("next") or "")) if part)
 
 
 def _to_ntfy(place: str, event: Mapping[str, Any]) -> None:
-    """As JSON, the one form in which ntfy takes any letter."""
+    """Send a notification as JSON, the one form in which ntfy takes any letter."""
     url = urlsplit(_make_ntfy_address(place))
     message = {
         "topic": url.path.strip("/"),
@@ -114,7 +114,7 @@ def _to_slack(place: str, event: Mapping[str, Any]) -> None:
 
 
 def _to_mail(place: str, event: Mapping[str, Any]) -> None:
-    """Send by SMTP where a server is named, else by sendmail. Raises Undelivered."""
+    """Mail a notification by SMTP where a server is named, else by sendmail. Raises Undelivered."""
     mail = EmailMessage()
     mail["Subject"] = " ".join(str(event["title"]).split())
     mail["From"] = f"{getuser()}@{socket.getfqdn()}"
@@ -158,7 +158,7 @@ def _make_ntfy_address(place: str) -> str:
 
 
 def _escape_for_slack(text: object) -> str:
-    """The three signs that mean something to Slack."""
+    """The text of a notification with the three signs escaped that mean something to Slack."""
     return str(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
@@ -167,7 +167,7 @@ def _sendmail() -> str | None:
 
 
 def main() -> None:
-    """Deliver the event on standard input to the address in the environment."""
+    """Deliver the notification on standard input to the address in the environment."""
     try:
         deliver(os.environ[ADDRESS], json.load(sys.stdin))
     except DeliveryFailure as problem:

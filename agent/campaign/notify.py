@@ -82,12 +82,12 @@ class Hook:
         self._campaign = campaign
 
     def tell(self, kind: Kind, **about: object) -> None:
-        """Run the command with the event, `about` being fields of `Event`. Whatever goes wrong with it is logged."""
+        """Run the notification command with the event, `about` being fields of `Event`. Whatever goes wrong with it is logged."""
         if self._argv and (problem := self._notify(kind, about)):
             logger.warning("notify: %s: %s", kind, problem)
 
     def try_out(self) -> None:
-        """Send a message that says it is a test. Raises UserError where that cannot be done."""
+        """Send a notification that says it is a test. Raises UserError where that cannot be done."""
         if not self._argv:
             raise UserError(f"--notify-test: nobody is named; give --notify or export {VARIABLE}")
         about = {"round": 0, "said": "A test: messages about campaigns arrive like this one."}
@@ -95,7 +95,7 @@ class Hook:
             raise UserError(f"--notify-test: {problem}")
 
     def _notify(self, kind: Kind, about: Mapping[str, object]) -> str:
-        """What went wrong; empty when nothing did."""
+        """What went wrong with a notification; empty when nothing did."""
         fields: dict[str, object] = {
             "link": link(self._campaign),
             **{name: _clean_text(value) for name, value in about.items()},
@@ -131,7 +131,7 @@ class Hook:
 
 
 def parse_receiver(text: str, origin: str) -> tuple[str, ...]:
-    """The command as words, its program as a path; or an address of ntfy, Slack or mail as it is.
+    """The notification command as words, its program as a path; or an address of ntfy, Slack or mail as it is.
 
     Raises UserError, naming `origin`, for a command that cannot be run and for an address that is none.
     """
@@ -151,7 +151,7 @@ def parse_receiver(text: str, origin: str) -> tuple[str, ...]:
 
 
 def allow(argv: Sequence[str]) -> None:
-    """Remember that this user gave this command on this machine. Raises UserError where that cannot be kept."""
+    """Remember that this user allowed this notification command on this machine. Raises UserError where that cannot be kept."""
     place = _find_permission(argv)
     try:
         if place is not None:
@@ -190,7 +190,7 @@ def find_hook(campaign: Path, environment: Mapping[str, str] | None = None) -> H
 
 
 def _read_receiver(campaign: Path) -> tuple[str, ...]:
-    """The campaign's own command; empty where none is kept."""
+    """The campaign's own notification command; empty where none is kept."""
     path = campaign / FILE
     try:
         document = json.loads(path.read_bytes())
@@ -206,7 +206,7 @@ def _read_receiver(campaign: Path) -> tuple[str, ...]:
 
 
 def _find_permission(argv: Sequence[str]) -> Path | None:
-    """The file that says so."""
+    """The file that says that this user allowed a notification command."""
     folder = cache_folder("notify")
     return folder / hashlib.sha256(json.dumps(list(argv)).encode()).hexdigest() if folder else None
 

@@ -104,19 +104,19 @@ class Progress(Protocol):
     """Called by the campaign runner, in order, from one thread; must not raise and must not block."""
 
     def phase(self, name: str, round: int, detail: str = "") -> None:
-        """A phase of the loop began, for example `("measure", 4, "unroll the inner loop")`."""
+        """Show that a phase of the loop began, for example `("measure", 4, "unroll the inner loop")`."""
         ...
 
     def show_closed(self, body: Body) -> None:
-        """A line reached the ledger. The first is always `Opened`."""
+        """Show a line that reached the campaign's ledger. The first is always `Opened`."""
         ...
 
     def show_outcome(self, outcome: Outcome) -> None:
-        """The command is about to return; called once, also after an interruption."""
+        """Show how the campaign ended before the command returns; called once, also after an interruption."""
         ...
 
     def close(self) -> None:
-        """Give the terminal back; may be called twice."""
+        """Give back the terminal that shows a campaign's progress; may be called twice."""
         ...
 
 
@@ -124,16 +124,16 @@ class SilentProgress:
     """Nobody is watching."""
 
     def phase(self, name: str, round: int, detail: str = "") -> None:
-        """Say nothing."""
+        """Shows nothing of a campaign's phase."""
 
     def show_closed(self, body: Body) -> None:
-        """Say nothing."""
+        """Shows nothing of a line in the campaign's ledger."""
 
     def show_outcome(self, outcome: Outcome) -> None:
-        """Say nothing."""
+        """Shows nothing of a campaign's outcome."""
 
     def close(self) -> None:
-        """Nothing to give back."""
+        """A silent campaign has no terminal to give back."""
 
 
 # What a running campaign shows of itself: `status.json` for other terminals, progress for this one.
@@ -170,7 +170,7 @@ class StatusView:
         self._lines_at_start = self._line_count
 
     def enter_node(self, node: str, state: State) -> None:
-        """A node begins."""
+        """Write to `status.json` that a node of the loop begins."""
         number, detail = _about(state)
         trial = state.get("trial")
         self.measured = trial.verdict.sentence if isinstance(trial, Judged) else ""
@@ -182,7 +182,7 @@ class StatusView:
             self._progress.phase(node, self._now["round"], detail)
 
     def leave_node(self, node: str) -> None:
-        """A node ended."""
+        """Write to `status.json` that a node of the loop ended."""
         for body in self._tell() if node in CLOSING else ():
             if isinstance(body, RoundClosed) and body.accepted:
                 verdict = body.judged.verdict
@@ -191,7 +191,7 @@ class StatusView:
                 self._hook.tell("accepted", **about, said=accepted_line(body), gain=verdict.gain)
 
     def _tell(self) -> list[Body]:
-        """What the ledger has gained."""
+        """Show and notify what the campaign's ledger has gained."""
         lines = self._ports.ledger.lines()
         fresh = [line.body for line in lines[self._line_count :]]
         for body in fresh:
@@ -201,7 +201,7 @@ class StatusView:
         return fresh
 
     def end(self, status: Status, *, problem: str = "") -> None:
-        """The last state that other terminals see. `problem`: why it did not conclude, or what it waits for."""
+        """The last campaign state that other terminals see. `problem`: why it did not conclude, or what it waits for."""
         with contextlib.suppress(DiskFull):  # what ended the campaign is told by its own line
             self._write(status, problem=problem if status == "stopped" else "")
         about = {"round": self._now["round"], "change": self._now["detail"], "said": problem}
@@ -215,7 +215,7 @@ class StatusView:
             self._notify_conclusion()
 
     def _notify_conclusion(self) -> None:
-        """Of this run; a campaign that had concluded before has been told of."""
+        """Notify of a campaign that concluded in this run; one that had concluded before has been told of."""
         conclusion = self._ports.ledger.lines()[-1].body
         if isinstance(conclusion, Concluded):
             about = {"round": self._now["round"], "next": f"ridgeline report {self._folder}"}
@@ -224,11 +224,11 @@ class StatusView:
             self._hook.tell("concluded", **about, said=notice(compute_result(history)), speedup=conclusion.speedup)
 
     def _rounds(self) -> int:
-        """Closed rounds in the ledger."""
+        """Closed rounds in the campaign's ledger."""
         return sum(1 for line in self._ports.ledger.lines() if line.key.startswith("round-"))
 
     def _write(self, status: Status, *, problem: str = "") -> None:
-        """Overwrite `status.json` with what is known now."""
+        """Overwrite the campaign's `status.json` with what is known now."""
         view = {"status": status, **self._now, "pid": os.getpid(), "updated": time.time(), "problem": problem}
         if self.measured:
             view["measured"] = self.measured
@@ -253,14 +253,14 @@ class NoView(StatusView):
         self.measured = ""
 
     def enter_node(self, node: str, state: State) -> None:
-        """Nothing is shown."""
+        """Nothing is shown of a node of the loop that begins."""
 
     def leave_node(self, node: str) -> None:
-        """Nothing is shown."""
+        """Nothing is shown of a node of the loop that ended."""
 
 
 def _about(state: State) -> tuple[int, str]:
-    """Round and hypothesis of the open trial, for the progress line."""
+    """Round and hypothesis of the open trial, for the campaign's progress line."""
     trial = state.get("trial")
     if trial is None:
         analysis = state.get("analysis")
@@ -284,14 +284,14 @@ class Course:
     """What the bodies of a ledger amount to for somebody who watches: best so far, counts, time."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic, *, before_s: float = 0.0) -> None:
-        """`clock`: seconds since anything; `before_s`: seconds that the campaign had worked when this watching began."""
+        """Follows a campaign's progress. `clock`: seconds since anything; `before_s`: seconds that it had worked before."""
         self._clock = clock
         self._began = clock() - before_s
         self._history: History | None = None
         self._best = "best so far 1x"
 
     def take(self, body: Body) -> str:
-        """Fold one body; the line worth showing for it."""
+        """Fold one body of the ledger into a campaign's progress; the line worth showing for it."""
         self._history = _with(self._history, body)
         self._best = best_in_short(compute_result(self._history))  # once an event: a live line asks four times a second
         match body:
@@ -317,7 +317,7 @@ class Course:
                 return f"concluded: {body.stop_reason}"
 
     def pass_over(self, body: Body) -> None:
-        """Fold one body that nobody is shown a line of."""
+        """Fold one body of the ledger into a campaign's progress that nobody is shown a line of."""
         self._history = _with(self._history, body)
 
     @property
@@ -332,7 +332,7 @@ class Course:
 
     @property
     def left(self) -> str:
-        """Time left, where the campaign has a time limit."""
+        """Time left for a campaign, where it has a time limit."""
         allowed = self._history.limits.max_minutes if self._history else None
         if allowed is None or self._history is None:
             return ""
@@ -341,7 +341,7 @@ class Course:
 
     @property
     def summary(self) -> str:
-        """Best so far, counts and time in one phrase."""
+        """A campaign's progress in one phrase: best so far, counts and time."""
         rounds = self._history.rounds if self._history else ()
         accepted_count = sum(closed.accepted for closed in rounds)
         return f"{self.best}, {accepted_count} kept, {len(rounds) - accepted_count} rolled back{self.left}"
@@ -357,7 +357,7 @@ class PlainProgress:
         self._round = -1
 
     def phase(self, name: str, round: int, detail: str = "") -> None:
-        """Said at the start of a round, and later when nothing was said for a while."""
+        """A campaign's phase in plain lines: at the start of a round, and later when nothing was said for a while."""
         now = self._clock()
         if round == self._round and now - self._last_line_s < QUIET_S:
             return
@@ -365,18 +365,18 @@ class PlainProgress:
         self._line(f"round {round}: {name}" + (f": {detail}" if detail else ""))
 
     def show_closed(self, body: Body) -> None:
-        """Always said."""
+        """A plain line for what reached the campaign's ledger, always."""
         self._line(self._course.take(body))
 
     def show_outcome(self, outcome: Outcome) -> None:
-        """The last line."""
+        """The last plain line of a campaign: how it ended."""
         self._line(f"{outcome.status}: {self._course.summary}")
 
     def close(self) -> None:
-        """Nothing to give back."""
+        """A campaign's plain lines hold no terminal to give back."""
 
     def _line(self, text: str) -> None:
-        """Print one line after the time that has passed."""
+        """Print one progress line of a campaign after the time that has passed."""
         self._last_line_s = self._clock()
         note(f"[{self._course.elapsed}] {text}")
 
@@ -390,13 +390,13 @@ class ConsoleProgress:
         self._live: Live | None = None
 
     def phase(self, name: str, round: int, detail: str = "") -> None:
-        """Shown until the next one."""
+        """Shows a campaign's phase in the live line until the next one."""
         self._now = (name, round, detail)
         if self._live is None:
             self._live = _live(self._render_line)
 
     def show_closed(self, body: Body) -> None:
-        """Printed above the live line."""
+        """Prints what reached the campaign's ledger above the live line."""
         line = f"[{self._course.elapsed}] {self._course.take(body)}"
         if self._live is None:
             note(line)
@@ -404,12 +404,12 @@ class ConsoleProgress:
             self._live.console.print(defuse(line, sys.stderr), markup=False, highlight=False)
 
     def show_outcome(self, outcome: Outcome) -> None:
-        """Give the terminal back and say the last line."""
+        """Give the terminal back and say the campaign's last line."""
         self.close()
         note(f"[{self._course.elapsed}] {outcome.status}: {self._course.summary}")
 
     def close(self) -> None:
-        """Give the terminal back."""
+        """Give back the terminal that showed the campaign's live line."""
         if self._live is not None:
             self._live.stop()
             self._live = None
@@ -425,7 +425,7 @@ class ConsoleProgress:
 
 
 def progress(*, before_s: float = 0.0) -> PlainProgress | ConsoleProgress:
-    """The one that fits standard error. `before_s`: seconds that the campaign had worked when this watching began."""
+    """The display of a campaign that fits standard error. `before_s`: seconds that it had worked when this watching began."""
     return ConsoleProgress(before_s=before_s) if sys.stderr.isatty() else PlainProgress(before_s=before_s)
 
 
@@ -450,7 +450,7 @@ def _live(render: Callable[[], Any]) -> "Live":
 
 
 def _describe_measured_ceilings(body: Rooflined) -> list[str]:
-    """What was measured here; what the system reports is in the report."""
+    """Ceilings that the campaign measured, in a progress line; what the system reports is in the report."""
     return [
         f"{spec.metric} {spec.value:.3g} {spec.unit}"
         for spec in body.specs
@@ -464,7 +464,7 @@ def _minutes(seconds: float) -> str:
 
 
 def _with(history: History | None, body: Body) -> History:
-    """The history with one event more."""
+    """The campaign's history with one event more."""
     if isinstance(body, Opened):
         return History(opened=body)
     assert history is not None

@@ -117,7 +117,7 @@ def repair(campaign: Path, say: Callable[[str], None]) -> tuple[str, ...]:
 
 
 def _set_aside(path: Path, tell: Callable[[str], None], *, copied: bool = False) -> None:
-    """Keep what lies there as `NAME.damaged-N`; nothing where nothing lies there."""
+    """Keep a campaign's damaged file as `NAME.damaged-N`; nothing where nothing lies there."""
     if not path.exists():
         return
     number = 1
@@ -131,7 +131,7 @@ def _set_aside(path: Path, tell: Callable[[str], None], *, copied: bool = False)
 
 
 def _move_wrong_kinds(campaign: Path, tell: Callable[[str], None]) -> None:
-    """Folders in the place of files, and files in that of folders."""
+    """Set aside what in a campaign's folder is a folder in the place of a file, or the other way round."""
     for name in FILES:
         if (campaign / name).is_dir():
             _set_aside(campaign / name, tell)
@@ -141,7 +141,7 @@ def _move_wrong_kinds(campaign: Path, tell: Callable[[str], None]) -> None:
 
 
 def _cut_ledger(campaign: Path, tell: Callable[[str], None]) -> bool:
-    """Keep the lines before the first damaged one; whether lines were given up."""
+    """Repair a ledger: keep the lines before the first damaged one; whether lines were given up."""
     ledger = campaign / folders.LEDGER
     if not ledger.is_file():
         return False
@@ -166,7 +166,7 @@ def _cut_ledger(campaign: Path, tell: Callable[[str], None]) -> bool:
 
 
 def _write_base(campaign: Path, opened: Opened, tell: Callable[[str], None]) -> None:
-    """`base.json`, where it is not what the ledger says."""
+    """Write `base.json` again, where it is not what the ledger says."""
     if not any(damage.file == BASE for damage in find_damage(campaign)):
         return
     _set_aside(campaign / BASE, tell)
@@ -183,7 +183,9 @@ def _write_base(campaign: Path, opened: Opened, tell: Callable[[str], None]) -> 
 
 
 def _write_request(campaign: Path, history: History, tell: Callable[[str], None]) -> None:
-    """`request.json`, where it is not what the ledger says. Who thinks is known of planners without a model alone."""
+    """Write a campaign's `request.json` again, where it is not what the ledger says. Who thinks is known of planners without a model
+    alone.
+    """
     if not any(damage.file == folders.REQUEST for damage in find_damage(campaign)):
         return
     opened = history.opened
@@ -224,13 +226,13 @@ def _write_request(campaign: Path, history: History, tell: Callable[[str], None]
 
 
 def _was_steered(campaign: Path) -> bool:
-    """Whether its tape says what a person changed, or nothing: of campaigns that stamp no edits not all asked."""
+    """Whether a campaign's tape says what a person changed, or nothing: of campaigns that stamp no edits not all asked."""
     tape = campaign / TAPE
     return tape.is_file() and b'"port":"signals","method":"steering"' in tape.read_bytes()
 
 
 def _drop_bad_answers(campaign: Path, tell: Callable[[str], None]) -> None:
-    """Lines of the tape that hold no answer: what they answered is asked again where a round is open."""
+    """Drop lines of the tape that hold no answer: what they answered is asked again where a round is open."""
     bad = dict(find_bad_lines(campaign / TAPE))
     if not bad:
         return
@@ -258,7 +260,7 @@ def _is_checkpoint_database(path: Path) -> bool:
 
 
 def _restore_artifacts(campaign: Path, history: History, tell: Callable[[str], None]) -> None:
-    """Blobs that the campaign's commits still hold: sources, and the changes between them."""
+    """Lost artifacts that the campaign's commits still hold: sources, and the changes between them."""
     damage = {path: blob for path, blob in list_artifacts(history).items() if check_blob(campaign / path, blob)}
     if not damage or not (campaign / MIRROR).is_dir():
         return
@@ -273,7 +275,7 @@ def _restore_artifacts(campaign: Path, history: History, tell: Callable[[str], N
 
 
 def _list_git_contents(mirror: Git) -> Iterator[bytes]:
-    """Every file of the mirror, and every commit's change; nothing from a mirror that is damaged itself."""
+    """Every file of the campaign's mirror, and every commit's change; nothing from a mirror that is damaged itself."""
     try:
         rows = mirror.run("cat-file", "--batch-all-objects", "--batch-check").decode().splitlines()
         oids = [row.split()[0] for row in rows if row.split()[1] == "blob"]
@@ -289,7 +291,7 @@ def _list_git_contents(mirror: Git) -> Iterator[bytes]:
 
 
 def _find_stale(campaign: Path, history: History) -> tuple[str, ...]:
-    """Rendered files that are missing or are not what the ledger says."""
+    """Rendered files of a campaign that are missing or are not what the ledger says."""
     store = ArtifactStore(campaign)
     return tuple(
         name
@@ -299,7 +301,7 @@ def _find_stale(campaign: Path, history: History) -> tuple[str, ...]:
 
 
 def _is_stale(campaign: Path, name: str, content: str | Artifact, store: ArtifactStore) -> bool:
-    """Whether the file has to be written; a log that has grown beyond what is rendered has not."""
+    """Whether a rendered file of a campaign has to be written; a log that has grown beyond what is rendered has not."""
     try:
         data = content.encode() if isinstance(content, str) else store.get(content)
         present = (campaign / name).read_bytes()
@@ -320,7 +322,7 @@ def _render_stale_views(campaign: Path, history: History, tell: Callable[[str], 
 
 
 def check(campaign: Path, say: Callable[[str], None], *, mend: bool) -> CheckReport:
-    """What is wrong, said first; with `mend` what can be mended is, and what is wrong still comes last."""
+    """What `fsck` finds wrong, said first; with `mend` what can be mended is, and what is wrong still comes last."""
     damage = examine(campaign)
     for item in damage:
         say(item.describe(campaign))

@@ -94,7 +94,7 @@ REFUSALS = (
 
 @contextmanager
 def undo_refused_start(campaign_dir: Path, repository: Path) -> Iterator[None]:
-    """Around the whole of a first run: takes back what a refusal leaves, until the baseline is in the ledger.
+    """Around the whole of a campaign's first run: takes back what a refusal leaves, until the baseline is in the ledger.
 
     Every error goes on to the caller; a disk that is full before anything was recorded becomes a `UserError`.
     """
@@ -114,7 +114,7 @@ def undo_refused_start(campaign_dir: Path, repository: Path) -> Iterator[None]:
 
 
 def _has_baseline(campaign_dir: Path) -> bool:
-    """Whether the ledger holds a closed baseline."""
+    """Whether the campaign's ledger holds a closed baseline."""
     return any(isinstance(line.body, BaselineClosed) for line in JsonlLedger(campaign_dir / "ledger.jsonl").lines())
 
 
@@ -194,7 +194,7 @@ def _find_machine_bond(history: History) -> str:
 
 
 def tell_of_edits(contract_file: Path, request: Request) -> None:
-    """Log a warning where the file is no longer what the campaign began with, which is what it keeps to."""
+    """Log a warning where the contract is no longer what the campaign began with, which is what it keeps to."""
     if not contract_file.is_file():
         return
     try:
@@ -302,7 +302,7 @@ class Origin:
 
 
 def read_campaign(campaign_dir: Path) -> Origin:
-    """Raises UserError, StateDamaged or SchemaMismatch where the folder is not one to go on with."""
+    """What a campaign was opened with. Raises UserError, StateDamaged or SchemaMismatch where the folder is not one to go on with."""
     manifest = read_manifest(campaign_dir)
     return Origin(
         place=Place(
@@ -336,7 +336,7 @@ def resume(campaign_dir: Path, progress: Progress) -> Outcome:
 
 
 def _run(place: Place, request: Request, ports: Ports, progress: Progress) -> Outcome:
-    """Drive the loop, with the campaign's lease held, and say how it ended. Raises what stopped it."""
+    """Drive the campaign's loop, with its lease held, and say how it ended. Raises what stopped it."""
     live = StatusView(place.campaign_dir, ports, progress)
     with open_checkpoints(place.campaign_dir) as saved, telling(note):
         try:
@@ -376,7 +376,7 @@ def _run(place: Place, request: Request, ports: Ports, progress: Progress) -> Ou
 
 
 def _report_end(ended: Outcome, progress: Progress) -> Outcome:
-    """Show the outcome and pass it on."""
+    """Show the campaign's outcome and pass it on."""
     progress.show_outcome(ended)
     return ended
 
@@ -384,7 +384,7 @@ def _report_end(ended: Outcome, progress: Progress) -> Outcome:
 def drive(
     checkpoints: Checkpoints, request: Request, ports: Ports, live: StatusView, stopping: Stopping | None = None
 ) -> None:
-    """From the beginning, from the saved checkpoint, or from what ledger and tape hold, to the end.
+    """Drive a campaign's loop from the beginning, from the saved checkpoint, or from what ledger and tape hold, to the end.
 
     `stopping` is told how long steps may last, and when the final validation begins.
     """
@@ -425,7 +425,7 @@ def _drive_steps(
     live: StatusView,
     stopping: Stopping | None,
 ) -> Sequence[Any]:
-    """At most `FUSE` steps, each shown; the questions at which the loop waits. Raises GraphRecursionError after them."""
+    """Drive at most `FUSE` steps of the loop, each shown; the questions at which it waits. Raises GraphRecursionError after them."""
     asks: Sequence[Any] = ()
     stream = graph.stream(graph_input, config, context=ports, stream_mode="tasks", durability="exit")
     for number, event in enumerate(stream):
@@ -457,7 +457,7 @@ def _end_without_progress(graph: Any, config: Any) -> None:
 
 
 def _allow_time(stopping: Stopping, node: str, request: Request, ports: Ports) -> None:
-    """How long the steps of a node may last: until the limit, less what the final validation needs."""
+    """How long the steps of a node may last: until the campaign's limit, less what the final validation needs."""
     if node == "final_test":
         stopping.begin_final()
     if request.limits.max_minutes is None or not request.counts_work:
@@ -512,7 +512,7 @@ def _list_past_champions(start_request: StartRequest, request: Request, reposito
 
 
 def _resolve_target(start_request: StartRequest, request: Request) -> tuple[Target, Machine]:
-    """What is optimized, and the machine. Raises NeedsAnswer with all that is missing or contradictory."""
+    """What a new campaign optimizes, and the machine. Raises NeedsAnswer with all that is missing or contradictory."""
     machine = machine_of(request.contract)
     target = resolve_target(
         request.contract,
@@ -567,7 +567,7 @@ def _require_empty(folder: Path) -> None:
 
 
 def _write_request(place: Place, request: Request, start_request: StartRequest) -> None:
-    """Make the folder with what a resume needs: the request, where it came from, who is notified."""
+    """Make the campaign's folder with what a resume needs: the request, where it came from, who is notified."""
     make_folder(place.campaign_dir)
     make_folders(place.campaign_dir)
     store_command(place.campaign_dir, start_request.notify)
@@ -604,7 +604,7 @@ def _find_repository(campaign_dir: Path, original: Path) -> Path:
 
 
 def write_ledger_from_tape(campaign_dir: Path) -> str:
-    """Write the lines that the ledger lacks again, as far as the tape answers; the question at which it ends.
+    """Write the lines that a campaign's ledger lacks again, as far as the tape answers; the question at which it ends.
 
     Nothing is measured and no model is asked: what the tape does not answer ends it.
     """
@@ -645,13 +645,13 @@ class PastFiles:
         self._left: list[str | None] | None = None
 
     def write(self, files: Mapping[str, str | Artifact]) -> None:
-        """Nothing is written: a repair renders everything once, at its end."""
+        """Write no rendered file while a campaign is repaired: everything is rendered once, at its end."""
 
     def add_tip(self, gpu: str, op: str, backend: str, entry: str) -> None:
-        """Nothing is added: it was when the round closed."""
+        """Add nothing while a campaign is repaired: it was when the round closed."""
 
     def tips(self, gpu: str, op: str, backend: str) -> str | None:
-        """What is tried now."""
+        """Commits that a repair of the campaign tries now."""
         if self._left is None:
             text = self._inner.tips(gpu, op, backend) or ""
             starts = [match.start() for match in re.finditer(r"^### ", text, re.MULTILINE)]
@@ -659,7 +659,7 @@ class PastFiles:
         return self._left[0]
 
     def go_back(self) -> bool:
-        """Try it without the last entry; whether there was one."""
+        """Have a repair of the campaign try it without the last entry; whether there was one."""
         self._left = self._left[1:] if self._left else []
         return bool(self._left)
 

@@ -109,7 +109,7 @@ def status_of(campaign: Path) -> CampaignStatus:
 
 
 def _describe_deep_step(campaign: Path, written: dict[str, object]) -> str:
-    """How far an open deep round is; empty in every other phase."""
+    """How far a campaign's open deep round is; empty in every other phase."""
     if written.get("phase") != "go_deep":
         return ""
     steps = read_steps(folder_of(campaign, int(str(written.get("round") or 0))))
@@ -117,14 +117,14 @@ def _describe_deep_step(campaign: Path, written: dict[str, object]) -> str:
 
 
 def _describe_pair(written: dict[str, object], state: Status) -> str:
-    """Which pair of a comparison is being timed, and since when; empty where none is."""
+    """Which pair of a campaign's comparison is being timed, and since when; empty where none is."""
     if state != "running" or not written.get("pair"):
         return ""
     return f" ({written['pair']})"
 
 
 def _moment(written: object) -> str:
-    """Seconds since 1970 as ISO-8601 UTC; other text as it is."""
+    """Seconds since 1970 of a status file as ISO-8601 UTC; other text as it is."""
     from datetime import UTC, datetime
 
     if isinstance(written, int | float):
@@ -133,7 +133,7 @@ def _moment(written: object) -> str:
 
 
 def state_of(written: dict[str, object], *, concluded: bool) -> Status:
-    """What the files say; a process that is gone did not finish. `concluded`: whether the ledger has an end."""
+    """The state of a campaign by its files; a process that is gone did not finish. `concluded`: whether the ledger has an end."""
     if concluded:
         return "concluded"
     match written.get("status"):

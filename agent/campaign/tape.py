@@ -76,7 +76,7 @@ class Tape:
         """Keys that an earlier process recorded."""
 
     def _load(self) -> dict[str, Any]:
-        """Key -> answer of every complete line."""
+        """Key -> answer of every complete line of the tape."""
         if not self._path.exists():
             return {}
         data = self._path.read_bytes()
@@ -99,7 +99,7 @@ class Tape:
         return not (isinstance(measured_on, str) and self._machine and measured_on != self._machine)
 
     def answer(self, key: str) -> Any:
-        """The recorded answer in JSON form. Raises KeyError where there is none."""
+        """The answer on the tape in JSON form. Raises KeyError where there is none."""
         return self._answers[key]
 
     def is_outdated(self, key: str, port: str) -> bool:
@@ -112,7 +112,7 @@ class Tape:
         return asks_again
 
     def record(self, key: str, *, port: str, method: str, about: str, answer: Any) -> None:
-        """Written before anybody acts on it, so that a killed process has lost nothing."""
+        """Write an answer to the tape before anybody acts on it, so that a killed process has lost nothing."""
         self._answers[key] = answer
         line = {"schema": SCHEMA, "key": key, "port": port, "method": method, "about": about, "answer": answer}
         data = json.dumps(line, separators=(",", ":")).encode() + b"\n"
@@ -122,7 +122,7 @@ class Tape:
 
 
 def _line(path: Path, number: int, raw: bytes) -> dict[str, Any]:
-    """One parsed line. Raises UserError, with its number, where it is no answer of this schema."""
+    """One parsed line of the tape. Raises UserError, with its number, where it is no answer of this schema."""
     try:
         line = parse_json(raw)
     except NotJson as error:
@@ -168,7 +168,7 @@ def find_bad_lines(path: Path) -> Iterator[tuple[int, str]]:
 
 
 def _find_fault(line: dict[str, Any]) -> str:
-    """Why the answer is none that its port could have given; empty where it is one. Ports of others are left alone."""
+    """Why an answer on the tape is none that its port could have given; empty where it is one. Ports of others are left alone."""
     port, method = line["port"], line["method"]
     if port not in PROTOCOLS:
         return ""
@@ -256,7 +256,7 @@ def _describe_question(kwargs: dict[str, Any], args: tuple[Any, ...]) -> str:
 
 
 def _word(value: Any) -> str:
-    """A whole trial by its kind only: spelling it out to keep forty characters costs more than the question."""
+    """Part of a recorded question in a word: a whole trial by its kind only, as spelling it out costs more than the question."""
     if isinstance(value, Briefing):
         return f"round {value.round}"
     return type(value).__name__.lower() if isinstance(value, Value) else str(value)[:40]
@@ -264,11 +264,11 @@ def _word(value: Any) -> str:
 
 @cache
 def _methods(port: str) -> tuple[str, ...]:
-    """Names of a port's public methods."""
+    """Names of a port's public methods, which the tape wraps."""
     return tuple(name for name in vars(PROTOCOLS[port]) if not name.startswith("_"))
 
 
 @cache
 def _adapter(port: str, method: str) -> TypeAdapter[Any]:
-    """What turns a port method's answer into JSON and back."""
+    """What turns a port method's answer into the tape's JSON and back."""
     return TypeAdapter(get_type_hints(getattr(PROTOCOLS[port], method))["return"])

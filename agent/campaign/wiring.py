@@ -85,7 +85,7 @@ class Place:
 
 
 def _catalog(contract: Contract, files: Files | None = None) -> Planner:
-    """The planner without a model; `files` say which function is timed."""
+    """The planner without a model for a campaign; `files` say which function is timed."""
     from ridgeline.agent.planner.catalog import CatalogPlanner
 
     return CatalogPlanner(files=files)
@@ -97,7 +97,7 @@ PLANNERS: dict[str, Callable[[Contract], Planner]] = {"catalog": _catalog}
 def connect(
     place: Place, contract: Contract, planner: str, limits: Limits | None = None, *, model: Choice | None = None
 ) -> Ports:
-    """Real adapters, with everything that is asked of the outside world on the tape. `limits`: default the preset's.
+    """The real adapters of a campaign's ports, with everything asked of the outside world on the tape. `limits`: default the preset's.
 
     `model` thinks instead of a planner of `PLANNERS`.
     """
@@ -170,7 +170,7 @@ def _connect_hosts(hosts: Sequence[DeviceHost], folder: Path) -> Connected:
 def connect_devices(
     place: Place, contract: Contract, limits: Limits, *, workspace: GitWorkspace, artifacts: ArtifactStore
 ) -> Connected:
-    """The adapters whose work is done on the machine with the device, not on the tape."""
+    """The adapters of a campaign's ports whose work is done on the machine with the device, not on the tape."""
     folder = place.campaign_dir
     gate = _gate(contract, limits, StopFile(folder))
     judge, task = judge_of(contract, gate), place.repository / place.contract_dir / (contract.task_file or "")
@@ -234,7 +234,7 @@ def _gate(contract: Contract, limits: Limits, signals: StopFile) -> CardGate | N
 
 
 def _patience(limits: Limits) -> HangWatchdog:
-    """The watchdog for polls that hang, by the limits."""
+    """The watchdog for polls of the machine that hang, by the campaign's limits."""
     return HangWatchdog(window_s=limits.poll_max_s, windows=limits.poll_stuck_windows)
 
 
@@ -247,7 +247,7 @@ def _timer(
     limits: Limits,
     show: Callable[[str], None],
 ) -> ContractTimer:
-    """The timer on the contract's own commands."""
+    """The port's timer on the contract's own commands."""
     return ContractTimer(
         commands,
         builder,
@@ -260,7 +260,7 @@ def _timer(
 
 
 def quiet_s(environment: Mapping[str, str]) -> float:
-    """How long a comparison waits for a disturbed core to rest: `RIDGELINE_QUIET_S`, seconds. Raises UserError."""
+    """The campaign's setting `RIDGELINE_QUIET_S`: how long a comparison waits for a disturbed core to rest, seconds. Raises UserError."""
     text = environment.get("RIDGELINE_QUIET_S", "")
     try:
         seconds = float(text or TOTAL_S)
@@ -337,7 +337,7 @@ def _worker(planner: "ModelPlanner", ports: Ports, campaign: Path) -> Worker:
 def on_tape(
     live: Ports, place: Place, later: UnsyncedFiles, *, make_worker: Callable[[Ports], Worker] | None = None
 ) -> Ports:
-    """The same ports, asking the campaign's own tape first, or only the recording's.
+    """A campaign's ports, asking its own tape first, or only the recording's.
 
     `make_worker`: from ports on that tape. What a deep round runs is on it step by step, so that one that was killed
     goes on where it was; what the round came to is one more answer.
@@ -410,7 +410,7 @@ def throwaway_place(loaded: LoadedContract) -> Iterator[Place]:
 
 
 def unusable(loaded: LoadedContract, failed: BenchmarkFailed) -> UserError:
-    """One line for a benchmark whose numbers cannot be used; its detail begins with the command's field.
+    """One line of a command for a benchmark whose numbers cannot be used; its detail begins with the command's field.
 
     A machine that others kept busy is no mistake of the user's: exit code 4, and who they are.
     """
@@ -430,7 +430,7 @@ def describe_load() -> str:
 
 
 def _shorten_middle(text: str) -> str:
-    """The first words name the command, the last ones the reason."""
+    """A failed command's output, shortened in the middle: the first words name the command, the last ones the reason."""
     return text if len(text) <= 600 else f"{text[:200]} ... {text[-400:]}"
 
 
@@ -472,7 +472,7 @@ class DiskChecked:
         return ask
 
     def _has_room(self, commit: str, size: int) -> bool:
-        """False where the commit's own commands had taken all of it. Raises DiskFull where there is none without them."""
+        """Whether the disk has room for a campaign's step; a commit's own commands may have filled it. Raises DiskFull."""
         try:
             require_room(*self._folders, size=size)
         except DiskFull:
@@ -485,7 +485,7 @@ class DiskChecked:
 
 
 def _is_failure(answer: object) -> bool:
-    """Whether a build, a test or a timing failed, for whatever reason."""
+    """Whether a campaign's build, test or timing failed, for whatever reason."""
     match answer:
         case BuildResult():
             return not answer.ok
@@ -562,10 +562,10 @@ def _describe_ended_step(method: str, commit: str, why: str, seconds: float) -> 
 
 
 def end_steps(port: Port, campaign_dir: Path) -> Port:
-    """The same port, whose steps may be ended."""
+    """A campaign's port whose steps may be ended."""
     return EndedSteps(port, campaign_dir)  # type: ignore[return-value]
 
 
 def meter_port(port: Port, gate: CardGate | None) -> Port:
-    """The same port; on a processor, where nothing is leased for long, the port itself."""
+    """A campaign's port with its time on the device metered; on a processor, where nothing is leased for long, the port itself."""
     return port if gate is None else MeteredPort(port, gate)  # type: ignore[return-value]

@@ -66,12 +66,12 @@ def answer(
 
 
 def _describe_dropped(dropped: tuple[str, ...]) -> str:
-    """The directions that the planner will leave out, as the end of a sentence."""
+    """Prints which directions the planner will leave out, as the end of a sentence."""
     return f" without {len(dropped)} of its directions ({'; '.join(dropped)})" if dropped else ""
 
 
 def _report_stored(campaign: Path, request: "MailboxRequest", stored: "StoredAnswer", *, as_json: bool) -> None:
-    """What comes next: another question, or work for the machine."""
+    """Prints what comes next after `ridgeline answer`: another question, or work for the machine."""
     from ridgeline.agent.campaign.decisions import following
 
     follows = following(campaign)
@@ -92,7 +92,7 @@ def _report_stored(campaign: Path, request: "MailboxRequest", stored: "StoredAns
 
 
 def _read_answer(file: str) -> bytes:
-    """Bytes of the answer, one more than may be taken at most. Raises UserError for a file that cannot be read."""
+    """Bytes of the file of `ridgeline answer`, one more than may be taken at most. Raises UserError for a file that cannot be read."""
     from ridgeline.agent.providers.mailbox import LONGEST
 
     if file == "-":
@@ -237,7 +237,7 @@ def approve(
 
 
 def _row(question: "Waits") -> tuple[str, ...]:
-    """The cells of one open question."""
+    """The printed cells of one open question in `ridgeline queue`."""
     from ridgeline.agent.providers.base import plain
 
     request = question.request
@@ -248,7 +248,7 @@ def _row(question: "Waits") -> tuple[str, ...]:
 
 
 def _ask_on_terminal(question: "Waits") -> tuple[bool, str | None]:
-    """The evidence, then yes or a reason. Raises UserError where nobody can be asked."""
+    """Print the evidence on the terminal and ask for yes or a reason. Raises UserError where nobody can be asked."""
     from ridgeline.agent.providers.base import plain
 
     if not sys.stdin.isatty():

@@ -64,7 +64,7 @@ def main() -> None:
 
 
 def _end(number: int, _: FrameType | None) -> None:
-    """Handler of the signals that ask this process to end."""
+    """Handler of the signals that ask the command to end."""
     EndRequest.signal_number = number
     raise EndRequest
 
@@ -91,7 +91,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _run(arguments: Sequence[str]) -> tuple[int, str]:
-    """Exit code, and what went wrong, a problem a line; empty where nothing did. Raises OutputClosed."""
+    """A command's exit code, and what went wrong, a problem a line; empty where nothing did. Raises OutputClosed."""
     try:
         if (text := _help_text(arguments)) is not None:
             say(text)
@@ -121,14 +121,14 @@ def _run(arguments: Sequence[str]) -> tuple[int, str]:
 
 
 def _describe_next(arguments: Sequence[str]) -> str:
-    """How to go on after an interruption."""
+    """The command that goes on after an interruption."""
     if next(iter(arguments), "") in CAMPAIGN_COMMANDS:
         return "nothing is lost: go on with `ridgeline resume`"
     return "the same command begins again"
 
 
 def _describe_system_error(error: OSError) -> str:
-    """One line for an error of disk, rights or limits; empty for every other."""
+    """One printed line for an error of disk, rights or limits; empty for every other."""
     from ridgeline.sandbox.store.durable import UNWRITABLE, name_full_disk
 
     if isinstance(error, FileNotFoundError) and "temporary directory" in str(error):  # tempfile's own words
@@ -145,7 +145,7 @@ def _describe_system_error(error: OSError) -> str:
 
 
 def _find_full_disk(code: int) -> WorldError:
-    """The error for a write that failed with that code somewhere: in the folder of temporary files, or here."""
+    """The command's error for a write that failed with that code somewhere: in the folder of temporary files, or here."""
     import tempfile
 
     from ridgeline.sandbox.store.durable import PAGE_BYTES, name_full_disk, require_room

@@ -140,7 +140,7 @@ def bench(
 
 
 def _print_answer(answer: "Answer") -> None:
-    """The sentence, a table of the shapes where there are several, notes and files."""
+    """Prints the comparison's sentence, a table of the shapes where there are several, notes and files."""
     console.say(answer.sentence)
     if len(answer.shapes) > 1:
         console.say()

@@ -186,7 +186,7 @@ def run(
 
 
 def _plan_deep(loaded: "LoadedContract", plan: str | None, language: str | None) -> str | None:
-    """The plan of the deep round at the start, in a person's words or from a language; None where none is given."""
+    """The option for a deep round at the start: its plan in a person's words or from a language; None where none is given."""
     if language is None:
         return plan
     from ridgeline.agent.deep.languages import plan_rewrite
@@ -254,7 +254,7 @@ def stop(campaign: Campaign = None, as_json: Json = False) -> None:
 def resolve_settings(
     loaded: "LoadedContract", flags: "dict[str, Raw]", assignments: list[str], *, model: bool = False
 ) -> "Settings":
-    """The limits of a campaign, layer by layer; `model`: whether one thinks."""
+    """The limits of a campaign out of command line and settings, layer by layer; `model`: whether one thinks."""
     from ridgeline.agent.campaign import settings
 
     return settings.resolve(
@@ -311,7 +311,7 @@ def launch(
 
 
 def _require_known(planner: str) -> None:
-    """Raises UserError for a planner that nothing registers."""
+    """Raises UserError for an option `--planner` that nothing registers."""
     from ridgeline.agent.campaign.wiring import PLANNERS
     from ridgeline.sandbox.store.yaml_file import nearest
 
@@ -336,7 +336,7 @@ def print_outcome(outcome: "Outcome", *, as_json: bool) -> None:
 
 
 def _remember_receiver(command: str | None) -> tuple[str, ...]:
-    """The words of `--notify`, remembered as this user's own."""
+    """The words of the option `--notify`, remembered as this user's own."""
     if command is None:
         return ()
     from ridgeline.agent.campaign.notify import allow, parse_receiver
@@ -347,7 +347,7 @@ def _remember_receiver(command: str | None) -> tuple[str, ...]:
 
 
 def _try_out(command: str | None, *, as_json: bool) -> None:
-    """Send the receiver a test message, and say that it was sent."""
+    """Send the receiver of `--notify` a test message, and print that it was sent."""
     from ridgeline.agent.campaign.notify import VARIABLE, Hook, parse_receiver
 
     text, origin = (os.environ.get(VARIABLE, ""), VARIABLE) if command is None else (command, "--notify")
@@ -359,7 +359,7 @@ def _try_out(command: str | None, *, as_json: bool) -> None:
 
 
 def _require_folders(places: list[Path]) -> tuple[Path, ...]:
-    """Folders of `--warm-from`. Raises UserError for one that is none."""
+    """Folders of the option `--warm-from`. Raises UserError for one that is none."""
     for place in places:
         if not place.is_dir():
             raise UserError(f"--warm-from: {place}: no such folder; give one with campaigns in it")
@@ -367,14 +367,14 @@ def _require_folders(places: list[Path]) -> tuple[Path, ...]:
 
 
 def _load_contract(contract: Path, wikis: list[Path]) -> "LoadedContract":
-    """The contract with the folders of `--wiki` attached."""
+    """The contract of a command line with the folders of `--wiki` attached."""
     from ridgeline.agent.contract_file import load, with_wikis
 
     return with_wikis(load(contract), wikis)
 
 
 def thinker(planner: str | None, model: str | None, base_url: str | None, fallback: list[str]) -> "Choice | None":
-    """The model that was asked for, here or in the environment; a planner that is named wins over the environment."""
+    """The model of the option `--model` or the environment; a planner that is named wins over the environment."""
     from ridgeline.agent.providers.choice import choose
 
     if planner is None:
@@ -385,7 +385,7 @@ def thinker(planner: str | None, model: str | None, base_url: str | None, fallba
 
 
 def _minutes(minutes: float | None, hours: float | None) -> float | None:
-    """The time limit in minutes, from whichever of the two options was given. Raises UserError for both."""
+    """The time limit of a command line in minutes, from whichever of the two options was given. Raises UserError for both."""
     if hours is None:
         return minutes
     if minutes is not None:
@@ -408,7 +408,7 @@ MOST_UNSOURCED = 5
 
 
 def _summary(outcome: "Outcome") -> None:
-    """The first screen of a campaign's outcome: a line where one is enough, else a heading and its lines."""
+    """The first screen that `run` prints of a campaign's outcome: a line where one is enough, else a heading and its lines."""
     from ridgeline.graph.reports.result import first_screen
 
     console.say(f"campaign   {outcome.campaign} ({outcome.status})")

@@ -144,7 +144,7 @@ def init(
 
 
 def _adopt(path: Path, like: str, instruction: str) -> None:
-    """Write the contract of a checkout whose layout is known."""
+    """`init`: write the contract of a checkout whose layout is known."""
     from ridgeline.agent.scaffold.adapters import ROUTER
     from ridgeline.agent.scaffold.adapters import write as adopt
 
@@ -156,7 +156,7 @@ def _adopt(path: Path, like: str, instruction: str) -> None:
 
 
 def _make_task(path: Path, kind: "Format", source: Path, *, entry: str | None, processor: bool, anyway: bool) -> None:
-    """Write a task of a problem of another format, and leave with 1 where a wrong kernel may pass its test."""
+    """`init`: write a task of a foreign problem, and leave with 1 where a wrong kernel may pass its test."""
     from ridgeline.agent.formats.reading import open_problem
     from ridgeline.agent.scaffold.pytorch import Request
     from ridgeline.agent.scaffold.pytorch import write as write_task
@@ -188,7 +188,7 @@ def _write_harness(
     reference: Path | None,
     as_json: bool,
 ) -> None:
-    """Write test, benchmark and contract of a function; leave with 1 where they do not run yet and no gap says why."""
+    """`init`: write test, benchmark and contract of a function; leave with 1 where they do not run yet and no gap says why."""
     import sys
 
     from ridgeline.agent.scaffold.function import write as write_harness
@@ -239,7 +239,7 @@ def _write_harness(
 
 
 def _require_at_most_one(**options: object) -> None:
-    """Raises UserError where more than one of these options has a value."""
+    """Raises UserError where more than one of these options of a command has a value."""
     names = [f"--{name.replace('_', '-')}" for name, value in options.items() if value is not None]
     if len(names) > 1:
         raise UserError(f"{' and '.join(names)}: give one of them")
@@ -274,7 +274,7 @@ def check(contract: Contract, static: Static = False, as_json: Json = False) -> 
 
 
 def _print_rehearsal(rehearsal: "Rehearsal") -> None:
-    """Build, test, benchmark, noise and estimated time, a line each."""
+    """Prints build, test, benchmark, noise and estimated time of `ridgeline check`, a line each."""
     low, high = rehearsal.minutes_per_round
     built = "nothing to build" if rehearsal.build_s is None else f"{rehearsal.build_s:.1f} s"
     console.say(f"contract   {rehearsal.contract} at {rehearsal.commit[:12]}, on {rehearsal.machine}")

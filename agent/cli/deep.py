@@ -70,7 +70,7 @@ def languages(
 
 
 def _run_tool(words: list[str], campaign: str | None) -> None:
-    """One command of a tool: sent to the campaign that started this agent, else carried out here."""
+    """A command of `ridgeline deep`: sent to the campaign that started this agent, else carried out here."""
     from ridgeline.agent.providers.base import DESK
 
     desk = os.environ.get(DESK)

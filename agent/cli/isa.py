@@ -93,12 +93,12 @@ def isa(
 
 
 def _list_reports(kernels: "Sequence[Inspected]") -> "list[tuple[Inspection, ...]]":
-    """Kernels that at least one target has code of."""
+    """Kernels to print for `isa`, of which at least one target has code."""
     return [kernel.inspections for kernel in kernels if kernel.inspections]
 
 
 def _make_document(file: Path, kernels: "Sequence[Section]", refused: "Sequence[Refusal]") -> dict[str, object]:
-    """One kernel's object; of several a list of them under `kernels`."""
+    """What `isa --json` prints of one kernel; of several a list of them under `kernels`."""
     left_out = {"refused": [refusal.model_dump(mode="json") for refusal in refused]} if refused else {}
     if len(kernels) == 1:
         return {"file": str(file), **_make_kernel_document(kernels[0]), **left_out}
@@ -106,7 +106,7 @@ def _make_document(file: Path, kernels: "Sequence[Section]", refused: "Sequence[
 
 
 def _make_kernel_document(section: "Section") -> dict[str, object]:
-    """Reports whole, listings left out: `--listing` and `--html` are for people."""
+    """Reports whole for `isa --json`, listings left out: `--listing` and `--html` are for people."""
     return {
         "kernel": section.kernel,
         "targets": {
@@ -122,7 +122,7 @@ def _make_kernel_document(section: "Section") -> dict[str, object]:
 
 
 def _make_hot_line(inspection: "Inspection", index: int, share: float) -> dict[str, object]:
-    """One hot instruction; `share`: of all samples of the trace."""
+    """One hot instruction as a line that `isa` prints; `share`: of all samples of the trace."""
     instruction = inspection.code.instructions[index] if inspection.code else None
     text, source = (instruction.text, instruction.source) if instruction else ("", "")
     return {"index": index, "share": share, "isa": text, "source": source}
@@ -137,7 +137,7 @@ def _print_sections(kernels: "Sequence[Section]", *, with_listing: bool) -> None
 
 
 def _print_section(section: "Section", *, with_listing: bool) -> None:
-    """One kernel: its numbers for each target, hot loops, findings, then instructions."""
+    """Prints one kernel for `isa`: its numbers for each target, hot loops, findings, then instructions."""
     from ridgeline.agent.analysis.isa_report import header, hot_loop, launches, rows
     from ridgeline.sandbox.profiles.readers.names import display
 
@@ -177,7 +177,7 @@ def _print_instructions(inspection: "Inspection", placed: "HotspotPlacement | No
 
 
 def _write_page(path: Path, kernels: "Sequence[Section]") -> None:
-    """Write the page. Raises UserError where the file cannot be written."""
+    """Write the page of `isa --html`. Raises UserError where the file cannot be written."""
     from ridgeline.agent.analysis.isa_report import page
 
     text = page(kernels)

@@ -254,7 +254,7 @@ def lint(task: TaskFile, as_json: Json = False) -> None:
 
 
 def _parse_labels(shapes: str) -> tuple[str, ...]:
-    """Names of sizes out of an option with commas; empty means all."""
+    """Names of sizes out of an option of `judge` with commas; empty means all."""
     return tuple(word for word in shapes.split(",") if word)
 
 
@@ -273,7 +273,7 @@ def _refuse(failure: "JudgeFailed") -> NoReturn:
 
 
 def _print_judgment(judgment: "Judgment") -> None:
-    """The judgment's own lines, and how to repeat the calls that they name."""
+    """Prints the judgment's own lines, and how to repeat the calls that they name."""
     from ridgeline.sandbox.judge.call_names import list_mentions
 
     for line in judgment.lines:
@@ -319,7 +319,7 @@ def audit(path: Source, contract: Contract = None, python: Python = None, as_jso
 
 
 def _print_findings(report: "AuditReport") -> None:
-    """Findings, what their rules mean, caches that were tried, and the verdict."""
+    """Prints the audit's findings, what their rules mean, caches that were tried, and the verdict."""
     from ridgeline.agent.verification import rows
 
     if report.findings:

@@ -144,14 +144,14 @@ def check(campaign: Campaign = None, wiki: Wiki = None, as_json: Json = False) -
 
 
 def _library(wikis: "Sequence[Path] | None") -> "Library":
-    """The documents that ship and those of `--wiki`. Raises UserError for a folder that cannot be read."""
+    """The documents for `ridgeline knowledge`: those that ship and those of `--wiki`. Raises UserError for an unreadable folder."""
     from ridgeline.knowledge.library import Library
 
     return Library(require_readable(wikis or (), "--wiki"))
 
 
 def _plain(spec: "Spec") -> dict[str, object]:
-    """A hardware number as a JSON object; without a source where no document gives it."""
+    """A hardware number as `knowledge spec --json` prints it; without a source where no document gives it."""
     return {
         "metric": spec.metric,
         "value": spec.written if spec.value is None and spec.written else spec.value,

@@ -84,7 +84,7 @@ def gate(
 
 
 def _of_files(files: list[Path], *, as_json: bool) -> "GateReport":
-    """With --json an unreadable file still gives the one object: unknown, and what the problem is."""
+    """`gate` of recorded files: with --json an unreadable one still gives the one object: unknown, and what the problem is."""
     from ridgeline.agent.machine import decide_from_files, report
     from ridgeline.sandbox.devices.values import Unreadable
 
@@ -97,7 +97,7 @@ def _of_files(files: list[Path], *, as_json: bool) -> "GateReport":
 
 
 def _print_gate(report: "GateReport") -> None:
-    """A table of the cards, and which one a command would get."""
+    """Prints a table of the cards, and which one a command would get."""
     if report.cards:
         header = ("GPU", "STATE", "USE", "MEMORY", "POWER", "NAME", "WHY")
         console.table(header, [_row(card) for card in report.cards])
@@ -108,7 +108,7 @@ def _print_gate(report: "GateReport") -> None:
 
 
 def _row(card: "CardView") -> tuple[str, ...]:
-    """The cells of one card."""
+    """The printed cells of one card in `ridgeline gate`."""
     return (
         f"{card.vendor} {'?' if card.index is None else card.index}",
         card.state,

@@ -161,7 +161,7 @@ def _mark_masked(versions: str, where: Path | None, *, masked: bool) -> None:
 
 
 def _select_part(record: dict[str, Any], field: str, version: str) -> Any:
-    """A dotted part of a record; the record itself for an empty path."""
+    """A dotted part of a memory record for `memory read`; the record itself for an empty path."""
     part: Any = record
     for key in filter(None, field.split(".")):
         if isinstance(part, list) and key.isdigit() and int(key) < len(part):
@@ -207,7 +207,7 @@ def empty(version: str) -> dict[str, Any]:
 
 
 def versions(folder: Path) -> tuple[str, ...]:
-    """Names of all versions that a memory folder has a record of, by number."""
+    """Names of all versions that a memory folder has a record of, by number, as `memory list` prints them."""
     names = (file.stem for file in folder.glob("v*.json") if VERSION.fullmatch(file.stem))
     return tuple(sorted(names, key=lambda name: int(name[1:])))
 
@@ -230,13 +230,13 @@ def load(folder: Path, version: str) -> dict[str, Any]:
 
 
 def load_unmasked(folder: Path) -> dict[str, dict[str, Any]]:
-    """Records that may influence planning, by version."""
+    """Memory records of versions that may influence planning, by version."""
     records = {name: load(folder, name) for name in versions(folder)}
     return {name: record for name, record in records.items() if not record.get("masked")}
 
 
 def create_version(folder: Path, version: str, *, force: bool) -> Path:
-    """Write an empty record. Raises `UserError` when there is one and `force` is not given."""
+    """Write an empty memory record. Raises `UserError` when there is one and `force` is not given."""
     if _file(folder, version).exists() and not force:
         raise UserError(f"{version}: exists already in {folder}; use update, or --force to replace it")
     return store(folder, version, empty(version))
@@ -255,7 +255,7 @@ def store(folder: Path, version: str, record: dict[str, Any]) -> Path:
 
 
 def assign(record: dict[str, Any], key: str, text: str) -> None:
-    """Set a dotted key, in place. Raises `UserError` when the path runs through something that is no section."""
+    """Set a dotted key of a memory record, in place. Raises `UserError` when the path runs through something that is no section."""
     *sections, name = key.split(".")
     part: Any = record
     for section in sections:
@@ -266,7 +266,7 @@ def assign(record: dict[str, Any], key: str, text: str) -> None:
 
 
 def parse_value(text: str, *, name: str, present: object) -> Any:
-    """Text as the value it should be: text where text stands already, otherwise JSON when it is JSON."""
+    """The value of `memory update KEY=TEXT`: text where text stands already, otherwise JSON when it is JSON."""
     if name in TEXT_FIELDS or (isinstance(present, str) and not text.startswith(("[", "{"))):
         return text
     try:

@@ -133,7 +133,7 @@ def run(
 
 
 def _print_assembly(files: "tuple[Path, ...]", contract: Path, *, as_json: bool) -> None:
-    """The files that a compiler left, to be read by `ridgeline isa`."""
+    """Prints the files that a compiler left, to be read by `ridgeline isa`."""
     if not files:
         raise UserError(f"{contract}: no compiler left assembly; `ridgeline isa` compiles a source itself", exit_code=5)
     if as_json:
@@ -144,7 +144,7 @@ def _print_assembly(files: "tuple[Path, ...]", contract: Path, *, as_json: bool)
 
 
 def _print_processor(measured: "ProcessorProfile", *, as_json: bool) -> None:
-    """What it used, where time went, and the counters that a campaign reads."""
+    """Prints what a profiled program used, where time went, and the counters that a campaign reads."""
     if as_json:
         console.emit(measured)
         return
@@ -169,7 +169,7 @@ def _print_processor(measured: "ProcessorProfile", *, as_json: bool) -> None:
 def _print_recordings(
     recordings: "tuple[Recording, ...]", kernels: "tuple[JudgedKernel, ...]", *, as_json: bool
 ) -> None:
-    """A table of kernels for each recording, then what bounds them, then warnings."""
+    """Prints a table of kernels for each recording, then what bounds them, then warnings."""
     from ridgeline.agent.analysis import profile_report
     from ridgeline.agent.analysis.profile_document import document
 
@@ -190,7 +190,7 @@ def _print_recordings(
 
 
 def _print_difference(pair: "KernelChange") -> None:
-    """One kernel in both versions: time, bound, and the numbers that moved."""
+    """Prints one kernel in both versions: time, bound, and the numbers that moved."""
     from ridgeline.agent.analysis.profile_report import number, plain
 
     time = pair.time
@@ -212,7 +212,7 @@ def _print_difference(pair: "KernelChange") -> None:
 
 
 def _write(path: Path, text: str) -> None:
-    """Write a page. Raises UserError where the file cannot be written."""
+    """Write the page of `profile --html`. Raises UserError where the file cannot be written."""
     try:
         path.write_text(text, encoding="utf-8")
     except OSError as error:

@@ -74,7 +74,7 @@ def roofline(
 
 
 def _make_request(op: str, flags: dict[str, str | int | None], wikis: list[Path] | None) -> "CallRequest":
-    """The options as a request. Raises UserError where shape or dtype is missing."""
+    """The options of `roofline` as a request. Raises UserError where shape or dtype is missing."""
     from ridgeline.agent.analysis.roofline import CallRequest
 
     for name in ("--shape", "--dtype"):
@@ -85,7 +85,7 @@ def _make_request(op: str, flags: dict[str, str | int | None], wikis: list[Path]
 
 
 def _print_operation(request: "CallRequest", *, as_json: bool) -> None:
-    """Where an operator of these sizes stands on the roofline."""
+    """Prints where an operator of these sizes stands on the roofline."""
     from ridgeline.agent.analysis.roofline import place
 
     placed = place(request)
@@ -98,7 +98,7 @@ def _print_operation(request: "CallRequest", *, as_json: bool) -> None:
 
 
 def _print_measured(target: str, plot: Path | None, *, as_json: bool) -> None:
-    """A campaign where the word names one, else a contract."""
+    """Prints the roofline of a campaign where the word names one, else of a contract."""
     if plot is not None:
         from ridgeline.agent.analysis.roofline_picture import check
 
@@ -130,7 +130,7 @@ def _print_measured(target: str, plot: Path | None, *, as_json: bool) -> None:
 
 
 def _is_contract(path: Path) -> bool:
-    """A folder of a contract may hold campaigns too: then the contract is meant."""
+    """Whether `roofline FOLDER` means a contract: its folder may hold campaigns too."""
     return path.is_file() or (path.is_dir() and (path / "ridgeline.yaml").is_file() and not folders.is_campaign(path))
 
 
@@ -153,7 +153,7 @@ def _measure_contract(path: Path, *, as_json: bool) -> "Picture":
 
 
 def _print_operators(*, as_json: bool) -> None:
-    """The operators with their sizes and formulas."""
+    """Prints the operators that `roofline` knows with their sizes and formulas."""
     from ridgeline.graph.rules.operations import FAMILIES, usage
 
     if as_json:
@@ -164,7 +164,7 @@ def _print_operators(*, as_json: bool) -> None:
 
 
 def _print_placed(placed: "CallRoofline") -> None:
-    """Work, intensity, bound, floor and target of an operator, a line each."""
+    """Prints work, intensity, bound, floor and target of an operator, a line each."""
     console.say(f"{placed.op} {', '.join(f'{name}={size}' for name, size in placed.shape.items())}, {placed.dtype} in,")
     console.say(f"{placed.out_dtype} out: {placed.formula}\n")
     for line in placed.sources:
@@ -190,7 +190,7 @@ def _print_placed(placed: "CallRoofline") -> None:
 
 
 def _print_shapes(report: "ContractRoofline") -> None:
-    """Ceilings with their sources, then a table of the benchmark's shapes."""
+    """Prints ceilings with their sources, then a table of the benchmark's shapes."""
     _print_specs(report.specs, report.note)
     console.say(f"the benchmark as a whole is bound by: {report.bound}\n")
     console.table(HEADER, [_cells(shape) for shape in report.shapes])
@@ -198,7 +198,7 @@ def _print_shapes(report: "ContractRoofline") -> None:
 
 
 def _print_specs(specs: tuple[str, ...], note: str) -> None:
-    """Ceilings, a line each, and a note."""
+    """Prints ceilings, a line each, and a note."""
     for line in specs:
         console.say(line)
     if note:
@@ -207,7 +207,7 @@ def _print_specs(specs: tuple[str, ...], note: str) -> None:
 
 
 def _cells(shape: "MeasuredShape") -> tuple[str, ...]:
-    """One measured shape: GFLOP, MB, FLOP/byte, bound, microseconds, share of the ceiling, a copy of its own size."""
+    """Printed cells of a measured shape: GFLOP, MB, FLOP/byte, bound, microseconds, share of the ceiling, a copy of its own size."""
     return (
         shape.label,
         _number(shape.flops, 1e9),
@@ -223,7 +223,7 @@ def _cells(shape: "MeasuredShape") -> tuple[str, ...]:
 
 
 def _standing(shape: "ShapeStands") -> tuple[str, ...]:
-    """One shape of a campaign: floor, original and best in microseconds, and their shares."""
+    """Printed cells of one shape of a campaign: floor, original and best in microseconds, and their shares."""
     return (
         shape.label,
         _number(shape.intensity),
@@ -237,10 +237,10 @@ def _standing(shape: "ShapeStands") -> tuple[str, ...]:
 
 
 def _share(value: float | None) -> str:
-    """A share in percent; `-` where it is not known."""
+    """A share as a percentage that `roofline` prints; `-` where it is not known."""
     return "-" if value is None else f"{value:.1%}"
 
 
 def _number(value: float | None, unit: float = 1.0) -> str:
-    """A value in multiples of `unit`, four digits; `-` where it is not known."""
+    """A number that `roofline` prints, in multiples of `unit`, four digits; `-` where it is not known."""
     return "-" if value is None else f"{value / unit:.4g}"

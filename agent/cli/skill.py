@@ -52,7 +52,7 @@ def skill(action: Action = None, to: To = None, print_it: Print = False, as_json
 
 
 def _install(text: str, to: Path | None) -> tuple[Path, ...]:
-    """Write the skill into both places. Raises UserError for a folder that is none, and where something else lies there."""
+    """Write Ridgeline's SKILL.md into both places. Raises UserError for a folder that is none, and where something else lies there."""
     from ridgeline.agent.campaign.folders import repository
     from ridgeline.sandbox.store.durable import write_whole
 
@@ -70,7 +70,7 @@ def _install(text: str, to: Path | None) -> tuple[Path, ...]:
 
 
 def _is_ours(path: Path) -> bool:
-    """Whether a file is a version of the skill: by the name in its front matter."""
+    """Whether a file is a version of Ridgeline's SKILL.md: by the name in its front matter."""
     with path.open("rb") as file:
         lines = file.read(LARGEST).decode(errors="replace").splitlines()
     return lines[:1] == ["---"] and f"name: {NAME}" in lines[1:10]

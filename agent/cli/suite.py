@@ -117,7 +117,7 @@ def list_problems(problems: SourceArgument, as_json: Json = False) -> None:
 
 
 def _parse_arm(text: str) -> "Arm":
-    """NAME or NAME:key=value,key=value; a value may hold commas (`looks=1,2`). Raises UserError."""
+    """The option `--arm`: NAME or NAME:key=value,key=value; a value may hold commas (`looks=1,2`). Raises UserError."""
     from ridgeline.agent.suite.run import ANSWERS, Arm
 
     name, _, words = text.partition(":")

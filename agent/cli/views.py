@@ -124,7 +124,7 @@ def report(campaign: Campaign = None, html: Html = None, pack: Pack = None, as_j
 
 
 def _print_status(campaign: Path, *, as_json: bool) -> None:
-    """The report's text; as JSON with the status."""
+    """Prints the report's text; as JSON with the status."""
     from ridgeline.agent.campaign.state_files import require_complete, require_whole
     from ridgeline.graph.reports.final_report import render_final_report as render
 
@@ -143,7 +143,7 @@ def _print_status(campaign: Path, *, as_json: bool) -> None:
 
 
 def _worked_s(campaign: Path) -> float:
-    """Seconds that the campaign has worked; 0 where its ledger is damaged, which the first look tells."""
+    """Seconds that the watched campaign has worked; 0 where its ledger is damaged, which the first look tells."""
     from ridgeline.agent.campaign.progress import worked_s
     from ridgeline.graph.rules.history import fold_ledger
     from ridgeline.sandbox.store.ledger import JsonlLedger, verify
@@ -154,7 +154,7 @@ def _worked_s(campaign: Path) -> float:
 
 
 def _describe_stop(now: "CampaignStatus") -> str:
-    """Why there is nothing to follow, and what to do about it."""
+    """Why `watch` has nothing to follow, and what to do about it."""
     if now.status == "concluded":
         return f"{now.campaign}: read the report with `ridgeline report {now.campaign}`"
     if now.request:

@@ -45,7 +45,7 @@ class Desk:
         folder: Path | None = None,
         tokens: Callable[[], int] = lambda: 0,
     ) -> None:
-        """`history`: before the round. `folder`: where the steps are shown; `tokens`: of the model so far."""
+        """The desk of a deep round. `history`: before the round. `folder`: where the steps are shown; `tokens`: of the model so far."""
         self._ports = ports
         self._history = history
         self._best = standing(history)
@@ -66,22 +66,22 @@ class Desk:
         self.steps: list[DeepStep] = []
 
     def text(self, path: str) -> str | None:
-        """An editable file as it stands; None where there is none."""
+        """An editable file of the deep round's tree as it stands; None where there is none."""
         return self.edits[path] if path in self.edits else self._original.get(path)
 
     def take_up(self, steps: tuple[DeepStep, ...]) -> None:
-        """Go on after these steps, which an earlier process took; the tree is that of the last."""
+        """Go on with a deep round after these steps, which an earlier process took; the tree is that of the last."""
         self.steps = list(steps)
         if steps:
             self._read_clock()
         self._set_commit(next((step.commit for step in reversed(steps) if step.commit), self._best.commit))
 
     def describe_budget(self) -> str:
-        """What is left, in a line."""
+        """What is left of the deep round's budget, in a line."""
         return describe_deep_budget(self._history.limits, self._spent())
 
     def check_budget(self) -> None:
-        """Raises DeepEnded where a budget is used up, and StepEnded where a person or a time limit ends the campaign."""
+        """Raises DeepEnded where the deep round's budget is used up, and StepEnded where a person or a time limit ends the campaign."""
         stopping.check()
         if why := explain_deep_end(self._history.limits, self._spent()):
             raise DeepEnded(why)
@@ -89,11 +89,11 @@ class Desk:
     # Tools that change the tree.
 
     def write_file(self, path: str, text: str) -> str:
-        """The whole new text of one file."""
+        """A deep round's tool: write the whole new text of one file."""
         return self._change("write_file", {**self.edits, path: text}, f"{path}: {len(text.splitlines())} lines")
 
     def edit_file(self, path: str, old: str, new: str) -> str:
-        """Replace a text that stands in the file exactly once."""
+        """A deep round's tool: replace a text that stands in the file exactly once."""
         before = self.text(path)
         count = before.count(old) if before is not None and old else 0
         if before is None or count != 1:
@@ -102,30 +102,30 @@ class Desk:
         return self._change("edit_file", {**self.edits, path: before.replace(old, new)}, f"{path}: 1 place changed")
 
     def delete_file(self, path: str) -> str:
-        """Remove one file."""
+        """A deep round's tool: remove one file."""
         if self.text(path) is None:
             return self._note("delete_file", f"not done: {path}: no such editable file")
         return self._change("delete_file", {**self.edits, path: None}, f"{path}: deleted")
 
     def go_back(self, step: int) -> str:
-        """The tree as it was after that step; 0 is the best version."""
+        """A deep round's tool: the tree as it was after that step; 0 is the best version."""
         if not 0 <= step <= len(self.steps):
             return self._note("go_back", f"not done: there are steps 0 to {len(self.steps)}")
         self._set_commit(self.steps[step - 1].commit if step else self._best.commit)
         return self._note("go_back", f"the tree is that of step {step}")
 
     def replace_tree(self, edits: Mapping[str, str | None]) -> str:
-        """The tree that lies on a disk, in place of this one; why it may not be, or nothing. No step."""
+        """The tree that lies on a disk, in place of the deep round's; why it may not be, or nothing. No step."""
         return self._commit(edits)
 
     # Tools that run it.
 
     def build(self) -> str:
-        """Compile the tree."""
+        """A deep round's tool: compile the tree."""
         return self._tell_build(self._build())
 
     def test(self) -> str:
-        """Compile, then the contract's test."""
+        """A deep round's tool: compile, then the contract's test."""
         build = self._build()
         if not build.ok:
             return self._tell_build(build, tool="test")
@@ -135,7 +135,7 @@ class Desk:
         return self._note("test", outcome, test.detail, run=test)
 
     def time(self) -> str:
-        """Compile, then one process pair against the best version: a hint."""
+        """A deep round's tool: compile, then one process pair against the best version: a hint."""
         build = self._build()
         if not build.ok:
             return self._tell_build(build, tool="time")
@@ -155,7 +155,7 @@ class Desk:
         return self._note("time", outcome, detail, run=run)
 
     def profile(self) -> str:
-        """Compile, then the counters of the tree."""
+        """A deep round's tool: compile, then the counters of the tree."""
         build = self._build()
         if not build.ok:
             return self._tell_build(build, tool="profile")
@@ -170,7 +170,7 @@ class Desk:
     # The end of the round.
 
     def hand_in(self, story: str, *, ended: str = "", cost: Cost, prompts: tuple[str, ...] = ()) -> DeepWork:
-        """What stands, as one change. Where a budget ended the round it must build; a broken tree is nothing then."""
+        """The deep round's tree as one change. Where a budget ended the round it must build; a broken tree is nothing then."""
         refusal = ""
         if not self.edits:
             refusal = ended or "the tree is the best version's: nothing was changed"
@@ -188,7 +188,7 @@ class Desk:
         )
 
     def stop(self, why: str, *, cost: Cost, prompts: tuple[str, ...] = ()) -> DeepWork:
-        """Nothing is handed in: a person or the campaign's time limit ended it."""
+        """End the deep round with nothing handed in: a person or the campaign's time limit ended it."""
         return DeepWork(
             edits=(),
             refusal=why,
@@ -201,18 +201,18 @@ class Desk:
         )
 
     def _is_usable(self) -> bool:
-        """Whether what stands builds; where the contract's test compiles it, whether it passes that."""
+        """Whether the deep round's tree builds; where the contract's test compiles it, whether it passes that."""
         if not self._ports.builder.build(self.commit).ok:
             return False
         return self._has_build or self._ports.checker.check(self.commit, purpose=self._purpose()).passed
 
     @property
     def _has_build(self) -> bool:
-        """Whether the contract has a command that builds; else its test and benchmark compile what they run."""
+        """Whether the deep round's contract has a command that builds; else its test and benchmark compile what they run."""
         return self._history.contract.rebuild.required
 
     def _command_cost(self) -> Cost:
-        """Of all steps; the build of what is handed in is counted where the round builds it."""
+        """Cost of all steps of the deep round; the build of what is handed in is counted where the round builds it."""
         command_s = sum(step.seconds for step in self.steps) - self._build_s.get(self.commit, 0.0)
         device_s = sum(step.device_s for step in self.steps) if self._on_card else 0.0
         return Cost(command_seconds=max(0.0, command_s), gpu_seconds=device_s)
@@ -230,19 +230,19 @@ class Desk:
         )
 
     def _purpose(self) -> str:
-        """Names the step to the tape: the same step of the same tree is the same question."""
+        """A deep round's step by name for the tape: the same step of the same tree is the same question."""
         return f"round-{self._round} deep step {len(self.steps) + 1}"
 
     def _list_edits(self) -> tuple[FileEdit, ...]:
         return tuple(FileEdit(path=path, text=text) for path, text in sorted(self.edits.items()))
 
     def _change(self, tool: ToolName, edits: Mapping[str, str | None], outcome: str) -> str:
-        """Commit other edits; what may not be edited is refused, and the tree stays."""
+        """Commit edits of the deep round's tree; what may not be edited is refused, and the tree stays."""
         refused = self._commit(edits)
         return self._note(tool, f"refused: {refused}" if refused else outcome)
 
     def _commit(self, edits: Mapping[str, str | None]) -> str:
-        """Make these the tree, committed beside the accepted line; why they may not be, or nothing."""
+        """Make these files the deep round's tree, committed beside the accepted line; why they may not be, or nothing."""
         changed = {
             path: text for path, text in edits.items() if path not in self._original or text != self._original[path]
         }
@@ -258,7 +258,7 @@ class Desk:
         return ""
 
     def _set_commit(self, commit: str) -> None:
-        """The tree of an earlier step."""
+        """Make the tree of an earlier step that of the deep round."""
         texts = {edit.path: edit.text for edit in self._ports.workspace.sources(commit)}
         deleted = dict.fromkeys(self._original.keys() - texts.keys())
         self.commit = commit
@@ -281,12 +281,12 @@ class Desk:
         return self._note(tool, outcome, warnings if result.ok else output)
 
     def _require_unstopped(self, stopped: bool, why: str) -> None:
-        """Raises StepEnded where a person or the campaign's time limit ended a command."""
+        """Raises StepEnded where a person or the campaign's time limit ended a command of the deep round."""
         if stopped:
             raise StepEnded(why or "the step was stopped")
 
     def _read_clock(self) -> None:
-        """Seconds of work until the last step: what nobody worked, such as the wait for an answer, is not in them."""
+        """Seconds of work of a deep round until the last step: the wait for an answer is not in them."""
         now_s = self._ports.clock.worked_s(f"round-{self._round} deep step {len(self.steps)}")
         self._worked_s = max(0.0, now_s - self._began_s)
 
@@ -298,7 +298,7 @@ class Desk:
         *,
         run: TestResult | Comparison | BenchmarkFailed | Profiled | None = None,
     ) -> str:
-        """Keep the step, and say what came of it and what is left."""
+        """Keep a deep round's step, and say what came of it and what is left."""
         seconds = run.seconds if run else 0.0
         device_s = 0.0 if run is None else run.gpu_s if self._on_card else seconds
         step = DeepStep(
@@ -317,7 +317,7 @@ class Desk:
 
 
 def describe_hint(run: Comparison) -> tuple[str, str]:
-    """A timing in a line, and each shape; both say that it is a hint."""
+    """A deep round's timing in a line, and each shape; both say that it is a hint."""
     logs = [sum(map(sum, shape.pairs)) / max(1, sum(map(len, shape.pairs))) for shape in run.shapes]
     mean = math.exp(sum(logs) / len(logs))
     lines = [
@@ -336,7 +336,7 @@ def folder_of(campaign: Path, round: int) -> Path:
 
 
 def read_steps(folder: Path) -> tuple[DeepStep, ...]:
-    """The steps on a disk, oldest first; none where there is no such file."""
+    """A deep round's steps on a disk, oldest first; none where there is no such file."""
     try:
         lines = (folder / STEPS_FILE).read_text(encoding="utf-8").splitlines()
     except FileNotFoundError:

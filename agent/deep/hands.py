@@ -57,13 +57,13 @@ class WorkTree:
     """The folder that is edited, and what of it counts."""
 
     def __init__(self, folder: Path, contract: Contract, texts: Mapping[str, str]) -> None:
-        """`texts`: of the best version, by path; files that are no text are not laid out."""
+        """The folder in which hands edit a deep round. `texts`: of the best version, by path; files that are no text are not laid out."""
         self.folder = folder
         self._contract = contract
         self._texts = texts
 
     def lay_out(self) -> None:
-        """The files of the best version, where none lie yet."""
+        """Lay the files of the best version into the deep round's folder, where none lie yet."""
         if self.folder.is_dir():
             return
         aside = self.folder.with_name("tree.new")
@@ -74,7 +74,7 @@ class WorkTree:
         aside.rename(self.folder)
 
     def take_to(self, desk: Desk) -> str:
-        """Make what lies here the desk's tree. What is to be said of it: files that were put back, or why it may not be."""
+        """Make what lies in the deep round's folder the desk's tree. What is to be said: files put back, or why it may not be."""
         put_back = []
         for path, text in self._texts.items():
             if not self._is_editable(path) and _read(self.folder / path) != text:
@@ -88,7 +88,7 @@ class WorkTree:
         return "\n".join([*notes, *([f"refused: {refused}"] if refused else [])])
 
     def bring_from(self, desk: Desk) -> None:
-        """Make the editable files here those of the desk's tree."""
+        """Make the editable files of the deep round's folder those of the desk's tree."""
         for path in {*self._list_editable(), *self._texts, *desk.edits}:
             if self._is_editable(path):
                 text = desk.text(path)
@@ -101,7 +101,7 @@ class WorkTree:
         return matches(path, self._contract.editable_globs) and not matches(path, guarded)
 
     def _list_editable(self) -> list[str]:
-        """Editable files that lie here, links to folders not followed."""
+        """Editable files in the deep round's folder, links to folders not followed."""
         found = (
             (Path(top) / name).relative_to(self.folder).as_posix()
             for top, _, names in os.walk(self.folder)
@@ -129,7 +129,7 @@ def _write(place: Path, text: str) -> None:
 
 
 def read_texts(reader: Reader, commit: str) -> dict[str, str]:
-    """Path -> text of a version's files."""
+    """Path -> text of a version's files, for a deep round's tree."""
     texts = ((path, reader.text(commit, path)) for path in reader.paths(commit))
     return {path: text for path, text in texts if text is not None}
 
@@ -138,7 +138,7 @@ class Bench:
     """A deep round's desk with the folder that hands edit."""
 
     def __init__(self, ports: Ports, history: History, reader: Reader, *, campaign: Path, opened: OpenRound) -> None:
-        """`history`: before the round. Goes on after the steps that are on the disk."""
+        """`history`: before the deep round. Goes on after the steps that are on the disk."""
         folder = folder_of(campaign, opened.round)
         self.desk = Desk(ports, history, round=opened.round, opened_at=opened.opened_at, folder=folder)
         commit = self.desk.commit
@@ -148,7 +148,7 @@ class Bench:
         write_whole(folder / OPEN_FILE, opened.model_dump_json().encode(), synced=False)
 
     def run(self, words: list[str]) -> str:
-        """Answer to a command. Raises StepEnded where the campaign shall stop, and what a broken world raises."""
+        """Answer to a command of a deep round's hands. Raises StepEnded where the campaign shall stop, and what a broken world raises."""
         name, *arguments = words or [""]
         if name not in (*RUNS, "back"):
             return f"no tool is called {name[:40]!r}; there are: {', '.join((*RUNS, 'back N'))}"
@@ -172,7 +172,7 @@ class Bench:
 
 
 def open_bench(ports: Ports, reader: Reader, campaign: Path) -> Bench:
-    """That of the deep round which is open. Raises UserError where none is."""
+    """The bench of the deep round that is open. Raises UserError where none is."""
     history = read_history(ports)
     number = (history.rounds[-1].round if history.rounds else 1) + 1
     data = read_left(folder_of(campaign, number) / OPEN_FILE)
@@ -193,7 +193,7 @@ class HandsWorker:
         self._campaign = campaign
 
     def work(self, briefing: Briefing, about: Proposed) -> DeepWork:
-        """Raises Waiting until a mailbox's answer, which ends the round, is there."""
+        """A deep round by hand. Raises Waiting until a mailbox's answer, which ends the round, is there."""
         limits = self._planner.limits
         history = read_history(self._ports, before=f"round-{about.round}")
         opened = OpenRound(round=about.round, opened_at=about.opened_at)
@@ -244,7 +244,7 @@ class HandsWorker:
 
 @contextlib.contextmanager
 def serve(bench: Bench) -> Iterator[str]:
-    """A folder in the tree where commands are answered for the block, one at a time.
+    """Answer the commands of a deep round's agent from a folder in its tree for the block, one at a time.
 
     What a broken world raises ends the answering, so that the agent's next command says that nobody listens, and is
     raised at the end of the block.
@@ -276,7 +276,7 @@ def serve(bench: Bench) -> Iterator[str]:
 
 
 def _read_words(request: Path) -> list[str]:
-    """The words of a command; none where it cannot be read."""
+    """The words of a command of a deep round's agent; none where it cannot be read."""
     try:
         words = json.loads(read_left(request) or b"[]")
     except ValueError:

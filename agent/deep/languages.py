@@ -47,7 +47,7 @@ for module in sys.argv[1:]:
 
 
 def find_languages(contract: Contract, root: Path) -> tuple[Language, ...]:
-    """Those that are importable where the kernel runs. Raises UserError where no command names a Python."""
+    """Languages for a deep round that are importable where the kernel runs. Raises UserError where no command names a Python."""
     interpreter = interpreter_of(contract, root)
     if interpreter is None:
         raise UserError(

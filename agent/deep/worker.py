@@ -39,7 +39,7 @@ class ModelWorker:
         self._campaign = campaign
 
     def work(self, briefing: Briefing, about: Proposed) -> DeepWork:
-        """The same answers give the same steps, so a round that was killed goes on where it was."""
+        """A model's deep round. The same answers give the same steps, so a round that was killed goes on where it was."""
         model = DeepModel(self._planner.model, room=ROOM * self._planner.limits.context_tokens)
         desk = Desk(
             self._ports,
@@ -75,7 +75,7 @@ class DeepModel:
     """The model of one deep round: its cost added up, its budget looked at, its conversation kept from growing."""
 
     def __init__(self, inner: Model, *, room: int) -> None:
-        """`room`: tokens of a conversation, from which on old tool answers are left out."""
+        """A model in a deep round. `room`: tokens of a conversation, from which on old tool answers are left out."""
         self._inner = inner
         self._room = room
         self.name = inner.name
@@ -88,7 +88,7 @@ class DeepModel:
         return self._inner.count(text)
 
     def ask(self, ask: Ask) -> Reply:
-        """Raises what the model raises, and DeepEnded where a budget is used up."""
+        """Ask the model in a deep round. Raises what the model raises, and DeepEnded where a budget is used up."""
         self.before()
         messages = shorten_conversation(ask.messages, room=self._room, count=self.count)
         fields: dict[str, Any] = {name: getattr(ask, name) for name in Ask.model_fields}
@@ -98,7 +98,7 @@ class DeepModel:
 
 
 def shorten_conversation(messages: Sequence[Message], *, room: int, count: Callable[[str], int]) -> tuple[Message, ...]:
-    """The same conversation within `room` tokens: of the oldest tool calls and answers only that there were some.
+    """A deep round's conversation within `room` tokens: of the oldest tool calls and answers only that there were some.
 
     The rules, the question and the last messages always stay, so a conversation of those alone may be longer.
     """
@@ -126,7 +126,7 @@ class DeepTools:
         self.offered = (*self._tools, *list_tools())
 
     def run(self, call: Call) -> str:
-        """The answer to a call, what is left of the budget with it. Raises DeepEnded, StepEnded."""
+        """The answer to a model's call of a deep round's tool, with what is left of the budget. Raises DeepEnded, StepEnded."""
         if call.name not in {tool.name for tool in self.offered}:
             return f"no tool is called {clip_line(call.name, 60)!r}; there are: {', '.join(tool.name for tool in self.offered)}"
         if call.name not in {tool.name for tool in self._tools}:
@@ -146,7 +146,7 @@ class TreeNow:
         self._desk = desk
 
     def paths(self, commit: str) -> tuple[str, ...]:
-        """Of the best version, with what was added, without what was deleted."""
+        """Files of the deep round's tree: the best version's, with what was added, without what was deleted."""
         edits = self._desk.edits
         before = self._inner.paths(commit)
         added = (path for path in sorted(edits) if path not in before and edits[path] is not None)

@@ -56,7 +56,7 @@ class Candidate:
 
     @property
     def texts(self) -> Mapping[str, str]:
-        """What the edits make of the sources: the files that change; empty where they find nothing to change."""
+        """What a card's edits make of the sources: the files that change; empty where they find nothing to change."""
         return _apply_to_sources(self.edits, self.sources, self.flags_file, self.target, self.only) or {}
 
 
@@ -74,7 +74,7 @@ def texts(briefing: Briefing) -> dict[str, str]:
 
 
 def of_language(cards: tuple[Card, ...], briefing: Briefing) -> tuple[Card, ...]:
-    """Cards for the target's language and operator that carry their edits; one that only describes needs a model."""
+    """The catalog's cards for the target's language and operator that carry their edits; one that only describes needs a model."""
     words = {briefing.target.target_lang.lower(), briefing.target.target_backend.lower()}
     return tuple(
         card
@@ -86,7 +86,7 @@ def of_language(cards: tuple[Card, ...], briefing: Briefing) -> tuple[Card, ...]
 
 
 def narrow(sources: Mapping[str, str], scope: Scope | None) -> Mapping[str, str]:
-    """The sources, of code only what is timed: where another function has a pattern, the timed one need not."""
+    """The sources that the catalog edits, of code only what is timed: where another function has a pattern, the timed one need not."""
     only = scope.names if scope else None
     if only is None:
         return sources
@@ -97,7 +97,7 @@ def narrow(sources: Mapping[str, str], scope: Scope | None) -> Mapping[str, str]
 
 
 def candidates(card: Card, briefing: Briefing, scope: Scope | None = None) -> Iterator[Candidate | Drop]:
-    """Every variant of a card that may be tried now; a drop where a requirement fails. `scope`: what may be changed."""
+    """Every variant of a catalog card that may be tried now; a drop where a requirement fails. `scope`: what may be changed."""
     sources = narrow(texts(briefing), scope)
     why = find_unmet_requirement(card.requires, briefing, sources=sources) or find_exclusion(
         card.excludes, briefing, sources=sources
@@ -136,14 +136,14 @@ def _apply_to_sources(
     target: tuple[str, int] | None,
     only: frozenset[str] | None,
 ) -> Mapping[str, str] | None:
-    """What the edits make of the sources: most rounds are rolled back, and then nothing has changed since the last."""
+    """What a card's edits make of the sources: most rounds are rolled back, and then nothing has changed since the last."""
     return apply(edits, dict(sources), flags_file=flags_file, target=dict((target,) if target else ()), only=only)
 
 
 def _step_constants(
     card: Card, briefing: Briefing, sources: Mapping[str, str], scope: Scope | None
 ) -> Iterator[Candidate]:
-    """Each constant of `sources` one step along its ladder, never back to a value that was left or tried."""
+    """Each constant of a card one step along its ladder, never back to a value that was left or tried."""
     programs = {path: text for path, text in sources.items() if code(path)}
     whole_texts = tuple((path, text) for path, text in texts(briefing).items() if code(path))
     tried_settings = {
@@ -208,7 +208,7 @@ def _tune_constants(
 
 
 def _list_near(ladder: tuple[int, ...], value: int) -> set[int]:
-    """The value and two rungs of its ladder on each side."""
+    """A card's constant and two rungs of its ladder on each side."""
     below, above = [rung for rung in ladder if rung < value], [rung for rung in ladder if rung > value]
     return {value, *below[-2:], *above[:2]}
 
@@ -247,7 +247,7 @@ def read_build_flags(briefing: Briefing, files: Files | None) -> str:
 
 
 def _is_protected(path: str, briefing: Briefing) -> bool:
-    """Whether the contract's globs keep a path from edits."""
+    """Whether the contract's globs keep a path from the catalog's edits."""
     return any(fnmatch(path, glob) for glob in briefing.contract.protected)
 
 
@@ -263,7 +263,7 @@ def find_exclusion(excludes: Needs, briefing: Briefing, *, sources: Mapping[str,
 
 
 def explain_relaxed(edits: tuple[Edit, ...], contract: Contract) -> str:
-    """Why edits that change the meaning of arithmetic are out, or nothing."""
+    """Why a card's edits that change the meaning of arithmetic are out, or nothing."""
     if contract.relaxed_math == "allowed":
         return ""
     flags = [word for edit in edits if isinstance(edit, Flags) for word in edit.add]
@@ -305,7 +305,7 @@ def _matters_to(candidate: Candidate, accepted: RoundClosed) -> bool:
 
 
 def list_tried(briefing: Briefing) -> tuple[RoundClosed, ...]:
-    """Every closed round, oldest first, also those that a restart masked: a card makes the same edit again."""
+    """Every closed round for the catalog, oldest first, also those that a restart masked: a card makes the same edit again."""
     return tuple(sorted((*briefing.masked_rounds, *briefing.rounds), key=lambda closed: closed.round))
 
 
@@ -320,13 +320,13 @@ def _has_flags(briefing: Briefing, sources: Mapping[str, str]) -> bool:
 
 
 def _flags(briefing: Briefing, sources: Mapping[str, str]) -> str:
-    """The flags file and what pragmas say."""
+    """The flags file and what pragmas say, for the requirements of cards."""
     pragmas = [line for text in sources.values() for line in text.splitlines() if line.startswith("#pragma GCC")]
     return "\n".join([sources.get(briefing.contract.flags_file or "", ""), *pragmas])
 
 
 def _in_code(pattern: str, sources: Mapping[str, str]) -> bool:
-    """Whether the pattern matches in a source that is code; build files and texts do not count."""
+    """Whether a card's pattern matches in a source that is code; build files and texts do not count."""
     return any(re.search(pattern, text) for path, text in sources.items() if code(path))
 
 
@@ -345,7 +345,7 @@ class CatalogPlanner:
         self._files = files
 
     def propose(self, briefing: Briefing) -> Proposal:
-        """The best levers that apply to the best version's sources and were not settled before, as many as are tried."""
+        """The best cards that apply to the best version's sources and were not settled before, as many as are tried."""
         order, drops = self.order(briefing, most=max(OFFERED, briefing.candidates))
         dropped = tuple(f"{drop.lever}: {drop.why}" for drop in drops)
         if not order:
@@ -407,11 +407,11 @@ class CatalogPlanner:
         return Draft(edits=(), refusal=f"{lever} is a card: it has no form specialised for one configuration class")
 
     def review(self, briefing: Briefing, trigger: str) -> Review:
-        """At least three directions from different categories, unexplored ones first."""
+        """The catalog's review: at least three directions from different categories, unexplored ones first."""
         return Review(directions=directions(self.order(briefing)[0], briefing))
 
     def reflect(self, briefing: Briefing, judged: Judged) -> Reflection:
-        """What the round taught, by comparing prediction and profile."""
+        """What the catalog learns from a round, by comparing prediction and profile."""
         return reflection(briefing, judged, card=self._card(find_proposal(judged).hypothesis.lever))
 
     def order(self, briefing: Briefing, *, most: int | None = None) -> tuple[list[Candidate], list[Drop]]:
@@ -441,7 +441,7 @@ class CatalogPlanner:
         return list(islice(working, most)), drops
 
     def _find(self, briefing: Briefing, hypothesis: Hypothesis) -> Candidate | None:
-        """The candidate that a hypothesis was made of, if its card still changes the sources."""
+        """The card's candidate that a hypothesis was made of, if its card still changes the sources."""
         card = self._card(hypothesis.lever)
         items = candidates(card, briefing, find_scope(briefing, self._files)) if card else ()
         same = (item for item in items if isinstance(item, Candidate) and item.id == hypothesis.id)
@@ -463,7 +463,7 @@ class CatalogPlanner:
 
 
 def _list_searches(order: list[Candidate], briefing: Briefing, barred: int) -> tuple[LookUp, ...]:
-    """The cards that were looked at, best first: no further than to the levers that a proposal names."""
+    """The cards that the catalog looked at, best first: no further than to the levers that a proposal names."""
     target = briefing.target
     query = f"levers for {target.target_op} in {target.target_lang} on {target.target_gpu}, {briefing.bottleneck} bound"
     chosen, *others = order
@@ -487,7 +487,7 @@ def _list_searches(order: list[Candidate], briefing: Briefing, barred: int) -> t
 
 
 def _forbidden(item: Candidate, briefing: Briefing) -> str | None:
-    """What rule 11 says of it; kernel work is always allowed, so its hypothesis is only written when it is chosen."""
+    """What Rule 11 says of a catalog's candidate; kernel work is always allowed, so its hypothesis is only written when it is chosen."""
     return None if item.card.bucket.startswith("K") else explain_forbidden(make_hypothesis(item, briefing))
 
 
@@ -504,7 +504,7 @@ CALIBRATION = (0.5, 1.5)
 
 
 def rank_candidates(levers: list[Candidate], briefing: Briefing) -> list[Candidate]:
-    """Best first; equal scores stay in the order of the cards, and a sweep goes up before it goes down."""
+    """The catalog's candidates best first; equal scores stay in the order of the cards, and a sweep goes up before it goes down."""
     return sorted(levers, key=lambda candidate: -compute_expected_gain(candidate, briefing))
 
 
@@ -519,7 +519,7 @@ def compute_expected_gain(candidate: Candidate, briefing: Briefing) -> float:
 
 
 def calibration(rounds: list[RoundClosed]) -> float:
-    """Measured over predicted gain of the accepted rounds, both in nats, within bounds; 1 where there is none."""
+    """Measured over predicted gain of the accepted rounds, by which the catalog weighs; both in nats, within bounds; 1 without any."""
     ratios = [
         math.log1p(gain) / math.log(speedup)
         for closed in rounds
@@ -550,13 +550,13 @@ OF_GPUS: frozenset[Category] = frozenset({"occupancy"})
 
 
 def categories_of(briefing: Briefing) -> tuple[Category, ...]:
-    """Those of the target: a processor has no occupancy to trade."""
+    """Categories of levers for the target: a processor has no occupancy to trade."""
     cpu = briefing.machine.kind == "cpu"
     return tuple(name for name in CATEGORIES if not (cpu and name in OF_GPUS))
 
 
 def make_hypothesis(candidate: Candidate, briefing: Briefing) -> Hypothesis:
-    """The candidate as a falsifiable claim with its evidence."""
+    """A card's candidate as a falsifiable hypothesis with its evidence."""
     card = candidate.card
     predicted = card.prediction
     return Hypothesis(
@@ -584,7 +584,7 @@ def make_hypothesis(candidate: Candidate, briefing: Briefing) -> Hypothesis:
 
 
 def _evidence(candidate: Candidate, briefing: Briefing) -> tuple[str, ...]:
-    """What was measured, the place that the card describes, and the last rollback: a line each."""
+    """The evidence of a catalog's hypothesis: what was measured, the place that the card describes, the last rollback: a line each."""
     card = candidate.card
     counter = card.prediction.counter
     value = briefing.profile.counter(counter) if briefing.profile else None
@@ -625,7 +625,7 @@ def section(card: Card, heading: str) -> str:
 
 
 def directions(ranked: list[Candidate], briefing: Briefing) -> tuple[str, ...]:
-    """One sentence per category, those that no round has touched first, then those with the best lever left."""
+    """The catalog's review: one sentence per category, those that no round has touched first, then those with the best lever left."""
     explored = {hypothesis_of(closed).category for closed in briefing.rounds}
     best: dict[str, Candidate] = {}
     for candidate in ranked:
@@ -649,7 +649,7 @@ def _direction(category: str, candidate: Candidate | None, explored: set[Categor
 
 
 def reflection(briefing: Briefing, judged: Judged, *, card: Card | None) -> Reflection:
-    """Attribution from prediction against profile; a lesson only where the round settled something."""
+    """What the catalog learns from a round, prediction against profile; a lesson only where the round settled something."""
     hypothesis = find_proposal(judged).hypothesis
     traced = find(judged, Traced)
     checked = predict.check_metric(judged, briefing.contract.scoring) or predict.check_prediction(
@@ -668,7 +668,7 @@ def reflection(briefing: Briefing, judged: Judged, *, card: Card | None) -> Refl
 
 
 def _attribution(judged: Judged, checked: PredictionCheck) -> str:
-    """What the round's result comes from: the counter's change beside the prediction, or the early end."""
+    """What the catalog says a round's result comes from: the counter's change beside the prediction, or the early end."""
     failed = find(judged, Failed)
     if failed is not None:
         first_line = (failed.detail.strip().splitlines() or [""])[0][:200]
@@ -684,7 +684,7 @@ def _attribution(judged: Judged, checked: PredictionCheck) -> str:
 
 
 def _cause(judged: Judged, checked: PredictionCheck) -> str:
-    """Root cause of a rollback, as far as verdict and prediction tell it."""
+    """The catalog's root cause of a rollback, as far as verdict and prediction tell it."""
     failed = find(judged, Failed)
     if failed is not None:
         return explain_failure(failed)
@@ -711,7 +711,7 @@ def _next_direction(hypothesis: Hypothesis, *, accepted: bool) -> str:
 
 
 def _lesson(briefing: Briefing, judged: Judged, hypothesis: Hypothesis, card: Card) -> str:
-    """One sentence about the card for this operator and machine."""
+    """The catalog's lesson: one sentence about the card for this operator and machine."""
     place = f"{briefing.target.target_op} on {briefing.machine.name}"
     gain = judged.verdict.gain
     if judged.verdict.accepted and gain is not None:

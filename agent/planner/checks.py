@@ -91,7 +91,7 @@ def of_edits(texts: Mapping[str, str], contract: Contract, *, candidates: int = 
 
 
 def measured_names(briefing: Briefing) -> tuple[str, ...]:
-    """Names of what was measured: shapes, their classes, columns of the benchmark, counters, ceilings."""
+    """Names of what was measured that a direction may cite: shapes, their classes, columns of the benchmark, counters, ceilings."""
     output, scoring = briefing.contract.benchmark_output, briefing.contract.scoring
     classes = [part for shape in briefing.shapes if shape.config_class != "all" for part in _parts(shape.config_class)]
     latest_shapes = [shape.label for closed in briefing.rounds[-1:] for shape in closed.judged.verdict.shapes]
@@ -112,7 +112,7 @@ def measured_names(briefing: Briefing) -> tuple[str, ...]:
 
 
 def names(text: str, checks: Checks) -> bool:
-    """Whether the text names something that was measured, alone or with more words; roughly written names count."""
+    """Whether a direction's text names something that was measured, alone or with more words; roughly written names count."""
     plain_text = _plain(text)
     if any(int(number) in checks.rounds for number in re.findall(r"\bround (\d{1,6})\b", plain_text)):
         return True
@@ -120,14 +120,14 @@ def names(text: str, checks: Checks) -> bool:
 
 
 def list_measurable(checks: Checks) -> str:
-    """What `measured` may name, in one bounded line."""
+    """What a direction's field `measured` may name, in one bounded line."""
     more = f", and {len(checks.measured) - LISTED} more" if len(checks.measured) > LISTED else ""
     rounds = f"; `round N`, N from {checks.rounds[0]} to {checks.rounds[-1]}" if checks.rounds else ""
     return f"{', '.join(checks.measured[:LISTED])}{more}{rounds}; other words may stand beside it"
 
 
 def match_class(target_class: str, classes: Sequence[str]) -> str:
-    """The class as the benchmark spells it: `decode` is `regime=decode` where only one class says so."""
+    """A direction's class as the benchmark spells it: `decode` is `regime=decode` where only one class says so."""
     if target_class in classes:
         return target_class
     words = _plain(target_class)
@@ -149,7 +149,7 @@ def explain_unknown_class(target_class: str, checks: Checks) -> str:
 
 
 def summarize_round(closed: RoundClosed) -> EarlierTry:
-    """A closed round, without what was measured in it."""
+    """A closed round as the planner's checks see it, without what was measured in it."""
     return EarlierTry(
         round=closed.round,
         hypothesis=find_proposal(closed.judged).hypothesis,
@@ -166,7 +166,7 @@ def _parts(config_class: str) -> list[str]:
 
 
 def _plain(text: str) -> str:
-    """Lower-case letters and digits, everything else a single space: how names are compared."""
+    """Names in a direction as they are compared: lower-case letters and digits, everything else a single space."""
     return re.sub(r"[^a-z0-9]+", " ", text.lower()).strip()
 
 
@@ -226,16 +226,16 @@ def is_same_direction(left: Hypothesis, right: Hypothesis) -> bool:
 
 
 def _numbers(hypothesis: Hypothesis) -> set[str]:
-    """Numbers in the change of a hypothesis, as written."""
+    """Numbers in the change of a direction, as written."""
     return set(re.findall(r"\d+", hypothesis.change))
 
 
 def _words(hypothesis: Hypothesis) -> frozenset[str]:
-    """Words and numbers in the change of a hypothesis, without filler."""
+    """Words and numbers in the change of a direction, without filler."""
     words = re.findall(r"[a-z]+|\d+", hypothesis.change.lower())
     return frozenset(word for word in words if word not in _FILLER)
 
 
 def _are_alike(left: frozenset[str], right: frozenset[str]) -> bool:
-    """Whether two sets of words have at least `ALIKE` of all their words in common."""
+    """Whether two directions are alike: two sets of words have at least `ALIKE` of all their words in common."""
     return bool(left | right) and len(left & right) / len(left | right) >= ALIKE

@@ -79,7 +79,7 @@ class Context:
     """The sections of one round's prompts, each fenced as data."""
 
     def __init__(self, briefing: Briefing, *, budget: int, count: Count, books: Books, reader: Reader) -> None:
-        """`budget`: tokens of a whole prompt, without the fixed words of its template."""
+        """What a model's prompt is made of. `budget`: tokens of a whole prompt, without the fixed words of its template."""
         self._reader = reader
         self._briefing = briefing
         self._budget = budget
@@ -87,7 +87,7 @@ class Context:
         self._books = books
 
     def planning(self, *, without_tools: bool) -> dict[str, str]:
-        """For choosing a direction. `without_tools`: there are none, so more of the knowledge is shown at once."""
+        """Sections of the prompt for choosing a direction. `without_tools`: there are none, so more of the knowledge is shown at once."""
         rounds, count = self._briefing.rounds, self._count
         cards = MOST_CARDS if without_tools else MOST_CARDS - 1
         return self._compose(
@@ -126,7 +126,7 @@ class Context:
         evidence: str = "",
         beside: Sequence[Hypothesis] = (),
     ) -> dict[str, str]:
-        """For writing edits of `texts`; `evidence` is what a compiler or a checker said of them.
+        """Sections of the prompt for writing edits of `texts`; `evidence` is what a compiler or a checker said of them.
 
         `beside`: all hypotheses that edits are asked for at once.
         """
@@ -148,7 +148,7 @@ class Context:
         )
 
     def looking_back(self, hypothesis: Hypothesis, evidence: str, *, diff: str, profiled: bool) -> dict[str, str]:
-        """For learning from a closed trial; `evidence` is what was measured, `diff` the change that was judged.
+        """Sections of the prompt for learning from a closed trial; `evidence` is what was measured, `diff` the change that was judged.
 
         `profiled`: the evidence has the counters of both versions, so the profile is not shown once more.
         """
@@ -162,7 +162,7 @@ class Context:
         )
 
     def _compose(self, *parts: Part) -> dict[str, str]:
-        """Each part fenced; one that has nothing to say is empty."""
+        """The sections of a prompt, each fenced; one that has nothing to say is empty."""
         texts = compose_parts(parts, budget=self._budget, count=self._count)
         return {name: fence(text) if text else "" for name, text in texts.items()}
 
@@ -171,15 +171,15 @@ class Context:
         return bound_text(text, tokens=tokens, count=self._count) if text else ""
 
     def _describe(self, hypothesis: Hypothesis) -> str:
-        """The hypothesis in lines, with what it would make of the score."""
+        """Section of the prompt: the hypothesis in lines, with what it would make of the score."""
         return describe_hypothesis(hypothesis, of_score(hypothesis, self._briefing.shapes))
 
     def _describe_task(self, hypothesis: Hypothesis) -> str:
-        """The hypothesis as it is to be carried out, with the lines that it cites."""
+        """Section of the prompt: the hypothesis as it is to be carried out, with the lines that it cites."""
         return "\n".join([self._describe(hypothesis), *self._quote_lines(hypothesis.sources)])
 
     def _quote_lines(self, places: Iterable[str]) -> Iterator[str]:
-        """The lines of the sources that are cited: where sources stand without numbers nobody could tell them."""
+        """Lines of the sources that a hypothesis cites, for the prompt: where sources stand without numbers nobody could tell them."""
         texts = {path: text.splitlines() for path, text in self._texts().items()}
         for place in places:
             path, _, number = place.rpartition(":")
@@ -235,7 +235,7 @@ class Context:
         return _lines(facts)
 
     def _peaks(self) -> list[str]:
-        """Hardware numbers with their sources; not those of caches that have a line already, nor of other dtypes."""
+        """Section of the prompt: hardware numbers with their sources; not those of caches that have a line already, nor of other dtypes."""
         machine, dtype = self._briefing.machine, self._briefing.target.dtype
         cached = bool(_caches(machine.l1d_bytes, machine.l2_bytes, machine.l3_bytes))
         specs = [spec for spec in self._briefing.specs if not (cached and _of_cache(spec))]
@@ -246,11 +246,11 @@ class Context:
         return self._fit(by_shape(self._briefing), tokens)
 
     def _profile(self, tokens: int, *, predicts: bool = False) -> str:
-        """Bottleneck and counters of the best version; `predicts`: with what a prediction may be of."""
+        """Section of the prompt: bottleneck and counters of the best version; `predicts`: with what a prediction may be of."""
         return self._fit(profile_of(self._briefing, predicts=predicts), tokens)
 
     def _sources(self, texts: Mapping[str, str], tokens: int, *, number: bool, cited: tuple[str, ...] = ()) -> str:
-        """Every file with its path; smaller ones whole, so that the room goes to those that need it."""
+        """Section of the prompt: every file with its path; smaller ones whole, so that the room goes to those that need it."""
         excerpts: dict[str, str] = {}
         left = tokens
         order = sorted(texts, key=lambda path: (len(texts[path]), path))
@@ -268,7 +268,7 @@ class Context:
     def _timed_lines(
         self, text: str, spans_by_name: Sequence[NamedLines], tokens: int, number: bool, cited: tuple[int, ...]
     ) -> str:
-        """What is timed, of a long source, then the lines around citations; what found no room by name."""
+        """Section of the prompt: of a long source what is timed, then the lines around citations; what found no room by name."""
         around = [(max(1, line - CITED), line + CITED) for line in cited]
         spans = [(item.start, item.end) for item in spans_by_name]
         around += [(at, at) for at, line in enumerate(text.splitlines(), start=1) if _INCLUDE.match(line)]
@@ -280,13 +280,13 @@ class Context:
 
     @cached_property
     def _scope(self) -> Scope | None:
-        """What is timed; None where nobody says it, and where the sources are short enough to be shown whole."""
+        """What is timed, for the prompt; None where nobody says it, and where the sources are short enough to be shown whole."""
         if sum(self._count(text) for text in self._texts().values()) <= LONG * self._budget:
             return None
         return find_scope(self._briefing, self._reader)
 
     def _describe_scope(self) -> str:
-        """The timed functions of long sources, and who names them."""
+        """Section of the prompt: the timed functions of long sources, and who names them."""
         scope = self._scope
         return (
             f"{', '.join(scope.functions)}, named by {scope.because}; only it and what it uses may change"
@@ -295,14 +295,14 @@ class Context:
         )
 
     def _problem_part(self, *, number: bool) -> Part:
-        """The read-only files that define the problem; of long sources the timed function's types, its test and benchmark."""
+        """read-only files that define the problem; of long sources the timed function's types, test and benchmark."""
         scope = self._scope
         if scope is None:
             return Part(name="problem", share=PROBLEM, make=self._problem)
         return Part(name="problem", share=LONG_PROBLEM, make=lambda tokens: self._of_harness(scope, tokens, number))
 
     def _of_harness(self, scope: Scope, tokens: int, number: bool) -> str:
-        """Types and macros of headers, then what of test and benchmark calls the timed function, a file at a time."""
+        """For the prompt: types and macros of headers, then what of test and benchmark calls the timed function, a file at a time."""
         briefing, parts, left = self._briefing, list[str](), tokens
         read_only = list_read_only(briefing, self._reader, scope)
         for path, spans in read_only.items():
@@ -327,7 +327,7 @@ class Context:
         )[:600]
 
     def _levers(self, tokens: int, cards: int) -> str:
-        """The best cards whole, each reason once, the next ones by name; a section of a document where one fits."""
+        """Section of the prompt: the best cards whole, each reason once, the next ones by name; a section of a document where one fits."""
         briefing = self._briefing
         cards -= briefing.machine.kind != "cpu"  # a section of a document takes its place
         choices = [
@@ -388,11 +388,11 @@ class Context:
         return past.ineffective(self._briefing.rounds, tokens=min(tokens, FAILED_MOST), count=self._count)
 
     def _directions(self, tokens: int) -> str:
-        """Directions of the last review, a line each."""
+        """Section of the prompt: directions of the last review, a line each."""
         return self._fit("\n".join(f"- {clip_line(line, 400)}" for line in self._briefing.directions), tokens)
 
     def _tips(self, tokens: int) -> str:
-        """Lessons of earlier campaigns, and the champions of theirs that cannot be tried here."""
+        """Section of the prompt: lessons of earlier campaigns, and the champions of theirs that cannot be tried here."""
         champions = (
             f"Best version of campaign {champion.campaign}, {champion.speedup:.2f}x there, no candidate here"
             f" ({champion.mismatch}); {edit.path}:\n{edit.text}"
@@ -403,7 +403,7 @@ class Context:
 
 
 def describe_hypothesis(hypothesis: Hypothesis, score: str = "") -> str:
-    """A hypothesis in lines, as it was written down before any edit; `score`: what it would make of the score."""
+    """A hypothesis for the prompt in lines, as it was written down before any edit; `score`: what it would make of the score."""
     lines = [
         f"[{hypothesis.id}] {hypothesis.claim}",
         f"change: {hypothesis.change}",
@@ -418,12 +418,12 @@ def describe_hypothesis(hypothesis: Hypothesis, score: str = "") -> str:
 
 
 def _rests_on(hypothesis: Hypothesis, lever: str, path: str) -> bool:
-    """Whether a hypothesis is about this lever or cites its card."""
+    """Whether a model's hypothesis is about this lever or cites its card."""
     return hypothesis.lever == lever or any(place.startswith(f"{path}:") for place in hypothesis.sources)
 
 
 def _of_cache(spec: Spec) -> bool:
-    """A size that the line of the caches has already."""
+    """Whether a hardware number is a size that the prompt's line of the caches has already."""
     return "cache" in spec.metric and spec.value is not None
 
 
@@ -483,7 +483,7 @@ _IMPORT = re.compile(r"^\s*(?:#\s*include\s*\"([^\"]+)\"|(?:from|import)\s+([\w.
 
 
 def problem(briefing: Briefing, reader: Reader, *, tokens: int, count: Count) -> str:
-    """The defining files within `tokens`, each marked read-only, and what else there is by name."""
+    """The prompt's defining files within `tokens`, each marked read-only, and what else there is by name."""
     source_paths = {edit.path for edit in briefing.sources}
     paths = [path for path in reader.paths(briefing.base_commit) if path not in source_paths]
     parts: list[str] = []
@@ -507,7 +507,7 @@ def problem(briefing: Briefing, reader: Reader, *, tokens: int, count: Count) ->
 
 
 def fold_bodies(text: str, level: int = 0) -> str:
-    """Without the bodies of functions that say nothing of errors or inputs; lists, structures and comments stay.
+    """A source for the prompt without the bodies of functions that say nothing of errors or inputs; lists, structures, comments stay.
 
     `level`: 1 leaves out all but those that say what comes and what is right, 2 all but those that decide what is right.
     Every gap is stated.
@@ -526,7 +526,7 @@ def fold_bodies(text: str, level: int = 0) -> str:
 
 
 def terse(text: str) -> str:
-    """Python without what only explains or serves the harness: texts under a name, imports, long explanations."""
+    """A Python source for the prompt without what only explains or serves the harness: texts under a name, imports, long explanations."""
     lines: list[str] = []
     source_lines = _LONG.sub(r'\1"""', text).splitlines()
     for line in source_lines:
@@ -541,7 +541,7 @@ CACHE_PHRASES = {"cold": "outside the L2 cache", "warm": "in the L2 cache, as fa
 
 
 def benchmark_says(briefing: Briefing, reader: Reader) -> str:
-    """What the benchmark's file says at its top about caches and launches, or a task of the judge by its field."""
+    """For the prompt: what the benchmark's file says at its top about caches and launches, or a task of the judge by its field."""
     paths = set(reader.paths(briefing.base_commit))
     path = next((word for word in briefing.contract.quick_command if word in paths), None)
     text = (reader.text(briefing.base_commit, path) or "") if path else ""
@@ -556,13 +556,13 @@ def benchmark_says(briefing: Briefing, reader: Reader) -> str:
 
 
 def describe_values(briefing: Briefing, reader: Reader) -> str:
-    """How the inputs of timed calls are drawn, as a task of the judge declares them; empty for a benchmark's own."""
+    """For the prompt: how the inputs of timed calls are drawn, as a task of the judge declares them; empty for a benchmark's own."""
     task = _read_task(briefing, reader)
     return "; ".join(f"{entry.name} {_describe_spread(entry)}" for entry in task.inputs) if task else ""
 
 
 def describe_untimed_sizes(briefing: Briefing, reader: Reader) -> str:
-    """At which sizes beside the timed ones the judge tests; empty for tests of a project's own."""
+    """For the prompt: at which sizes beside the timed ones the judge tests; empty for tests of a project's own."""
     task = _read_task(briefing, reader)
     if task is None:
         return ""
@@ -581,7 +581,7 @@ PRECISIONS = {
 
 
 def describe_exactness(briefing: Briefing, reader: Reader) -> str:
-    """How near outputs must come to float64, as a task of the judge says it; empty for tests of a project's own."""
+    """For the prompt: how near outputs must come to float64, as a task of the judge says it; empty for tests of a project's own."""
     task = _read_task(briefing, reader)
     if task is None:
         return ""
@@ -604,13 +604,13 @@ LIBRARIES = {
 
 
 def describe_own_work(briefing: Briefing, reader: Reader) -> str:
-    """Whether a library may compute the result, as a task of the judge says it."""
+    """For the prompt: whether a library may compute the result, as a task of the judge says it."""
     task = _read_task(briefing, reader)
     return LIBRARIES[task.library] if task else ""
 
 
 def _read_task(briefing: Briefing, reader: Reader) -> Task | None:
-    """The task of a contract that the judge answers; None for others, and where the file cannot be read."""
+    """The task that the prompt describes; None for a contract that the judge does not answer, and where the file cannot be read."""
     path = briefing.contract.task_file
     if path is None:
         return None
@@ -621,7 +621,7 @@ def _read_task(briefing: Briefing, reader: Reader) -> Task | None:
 
 
 def _describe_spread(tensor: Input) -> str:
-    """In words: what a kernel may count on when timed, and not in tests."""
+    """For the prompt: what a kernel may count on when timed, and not in tests."""
     if tensor.dtype == "bool" or tensor.values == "mask":
         return "true or false alike"
     if "int" in tensor.dtype or tensor.values == "integers":
@@ -642,7 +642,7 @@ def _is_foldable(head: str, body: list[str], level: int) -> bool:
 
 
 def _defining(briefing: Briefing, paths: Iterable[str]) -> list[str]:
-    """What the kernel includes first, then files whose names say that they define the problem."""
+    """For the prompt, what the kernel includes first, then files whose names say that they define the problem."""
     sources = "\n".join(edit.text or "" for edit in briefing.sources)
     included_names = {
         PurePosixPath((include or module).replace(".", "/") if module else include).name

@@ -26,7 +26,7 @@ class Wrong(Value):
 
 
 def json_of(text: str) -> Any | Wrong:
-    """The first object or list that the answer holds, comments and trailing commas forgiven; else what is wrong."""
+    """The first object or list in a model's answer, comments and trailing commas forgiven; else what is wrong."""
     plain_text = without_thoughts(text)
     first_error: Wrong | None = None
     for candidate in _candidates(plain_text):
@@ -43,13 +43,13 @@ def json_of(text: str) -> Any | Wrong:
 
 
 def without_thoughts(text: str) -> str:
-    """The answer without what a reasoning model thought aloud, also where only the end of the thought was sent."""
+    """A model's answer without what it thought aloud, also where only the end of the thought was sent."""
     rest = _THOUGHT.sub("", text)
     return re.split(r"</think(?:ing)?>", rest, flags=re.I)[-1]
 
 
 def _candidates(text: str) -> Iterator[str]:
-    """Texts that may be the JSON: every fenced block, then every bracketed part of the prose."""
+    """Texts in a model's answer that may be the JSON: every fenced block, then every bracketed part of the prose."""
     for match in _FENCE.finditer(text):
         yield match[2]
     start = min((at for at in (text.find("{"), text.find("[")) if at >= 0), default=-1)
@@ -62,7 +62,7 @@ def _candidates(text: str) -> Iterator[str]:
 
 
 def _closing(text: str, start: int) -> int | None:
-    """Where the bracket at `start` is closed; None where it never is."""
+    """Where a bracket in a model's answer is closed; None where it never is."""
     depth, quoted, at = 0, False, start
     while at < len(text):
         letter = text[at]
@@ -82,7 +82,7 @@ def _closing(text: str, start: int) -> int | None:
 
 
 def _load_json(text: str) -> Any | Wrong:
-    """The value of a JSON text, with and without its comments; else what is wrong with it."""
+    """The value of JSON in a model's answer, with and without its comments; else what is wrong with it."""
     wrong = Wrong(why="the answer holds no JSON")
     for attempt in (text.strip(), _strip_comments(text.strip())):
         try:
@@ -96,7 +96,7 @@ def _load_json(text: str) -> Any | Wrong:
 
 
 def _refuse_constant(name: str) -> float:
-    """Refuse NaN and Infinity, which are no JSON. Raises ValueError."""
+    """Refuse NaN and Infinity in a model's answer, which are no JSON. Raises ValueError."""
     raise ValueError(f"{name} is no number")
 
 
@@ -187,7 +187,7 @@ def _ask(question: Question, messages: list[Message], number: int, *, offered: b
 
 
 def _serve_calls(desk: Desk, reply: Reply, messages: list[Message], left: int) -> int:
-    """Answer the calls; returns how many more may be made. Every call gets an answer, also one beyond the limit."""
+    """Answer a model's tool calls; returns how many more may be made. Every call gets an answer, also one beyond the limit."""
     messages.append(Message(role="assistant", text=reply.text, calls=reply.calls))
     for call in reply.calls:
         result = desk.run(call) if left > 0 else "not run: no tool calls are left"
@@ -200,7 +200,7 @@ def _serve_calls(desk: Desk, reply: Reply, messages: list[Message], left: int) -
 
 
 def _parse_reply(reply: Reply, parse: Callable[[str], T | Wrong]) -> T | Wrong:
-    """What `parse` makes of a reply that is whole and not empty."""
+    """What `parse` makes of a model's reply that is whole and not empty."""
     if reply.truncated:
         return Wrong(why="the answer was cut off by the limit on its length; give a shorter one")
     if not reply.text.strip():
@@ -231,7 +231,7 @@ def strip_controls(text: str) -> str:
 
 
 def fence(text: str, label: str = "") -> str:
-    """A code block that its content cannot close: the fence is longer than every run of backticks inside."""
+    """A code block of a prompt that its content cannot close: the fence is longer than every run of backticks inside."""
     body = strip_controls(text).rstrip("\n")
     longest = max((len(run) for run in re.findall(r"`{3,}", body)), default=2)
     fence = "`" * (longest + 1)
@@ -239,7 +239,7 @@ def fence(text: str, label: str = "") -> str:
 
 
 def bound_text(text: str, *, tokens: int, count: Count) -> str:
-    """The whole text, or its beginning and end with what is between them stated; at most about `tokens`."""
+    """A prompt's text whole, or its beginning and end with what is between them stated; at most about `tokens`."""
     total_tokens = count(text)
     if total_tokens <= tokens:
         return text
@@ -252,23 +252,23 @@ def bound_text(text: str, *, tokens: int, count: Count) -> str:
 
 
 def clip_line(text: str, characters: int) -> str:
-    """One line of at most so many characters."""
+    """One line of a prompt, of at most so many characters."""
     line = " ".join(strip_controls(text).split())
     return line if len(line) <= characters else f"{line[: max(0, characters - 4)].rstrip()} ..."
 
 
 def number_lines(text: str, *, tokens: int, count: Count, focus: Iterable[int] = ()) -> str:
-    """Lines with their numbers; where they do not fit, those around the lines in `focus` and the first ones."""
+    """A prompt's source lines with their numbers; where they do not fit, those around the lines in `focus` and the first ones."""
     return _fit_lines(text, tokens=tokens, count=count, focus=tuple(focus), number=True)
 
 
 def excerpt(text: str, *, tokens: int, count: Count, focus: Iterable[int] = ()) -> str:
-    """Lines exactly as they are; where they do not fit, those around `focus` and the first ones, with gaps stated."""
+    """A prompt's source lines exactly as they are; where they do not fit, those around `focus` and the first ones, with gaps stated."""
     return _fit_lines(text, tokens=tokens, count=count, focus=tuple(focus), number=False)
 
 
 def _fit_lines(text: str, *, tokens: int, count: Count, focus: tuple[int, ...], number: bool) -> str:
-    """All lines, or those around `focus` with the widest radius that fits into `tokens`."""
+    """For a prompt all lines of a source, or those around `focus` with the widest radius that fits into `tokens`."""
     lines = text.splitlines()
     full_text = _join_lines(lines, range(1, len(lines) + 1), number=number)
     needed = count(full_text)
@@ -291,7 +291,7 @@ def _fit_lines(text: str, *, tokens: int, count: Count, focus: tuple[int, ...], 
 def choose_lines(
     text: str, spans: Sequence[tuple[int, int]], *, tokens: int, count: Count, number: bool
 ) -> tuple[str, tuple[tuple[int, int], ...]]:
-    """The lines of as many spans (first and last line, from 1) as fit, those named first before others; and the rest.
+    """For a prompt, the lines of as many spans (first and last line, from 1) as fit, those named first before others; and the rest.
 
     A first span that alone does not fit is cut in its middle. Gaps of empty lines are shown.
     """
@@ -316,7 +316,7 @@ def choose_lines(
 
 
 def _join_lines(lines: Sequence[str], chosen: Sequence[int], *, number: bool) -> str:
-    """The chosen lines (numbers from 1), every gap between them stated."""
+    """The lines chosen for a prompt (numbers from 1), every gap between them stated."""
     width = len(str(len(lines)))
     out: list[str] = []
     before = 0
@@ -331,7 +331,7 @@ def _join_lines(lines: Sequence[str], chosen: Sequence[int], *, number: bool) ->
 
 
 def _ends(text: str, size: int) -> str:
-    """Two thirds from the beginning, one from the end, cut at line ends where there are any."""
+    """A prompt's long text: two thirds from the beginning, one from the end, cut at line ends where there are any."""
     head, tail = text[: size * 2 // 3], text[len(text) - size // 3 :]
     head = head[: head.rfind("\n")] if "\n" in head else head
     tail = tail[tail.find("\n") + 1 :] if "\n" in tail else tail
@@ -351,7 +351,7 @@ class Part:
 
 
 def compose_parts(parts: Sequence[Part], *, budget: int, count: Count) -> dict[str, str]:
-    """The parts by name, the first ones first served; one that finds no room says so."""
+    """The parts of a prompt by name, the first ones first served; one that finds no room says so."""
     texts: dict[str, str] = {}
     left = budget
     for part in parts:

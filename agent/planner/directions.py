@@ -128,7 +128,7 @@ class CheckedDirections(Value):
 
 
 def check_directions(answer: str, checks: Checks, unresolved: Unresolved) -> CheckedDirections | Wrong:
-    """The directions that may be tried. Wrong when there is none, and when nothing says that none is left."""
+    """The directions of a model's answer that may be tried. Wrong when there is none, and when nothing says that none is left."""
     document = json_of(answer)
     if isinstance(document, Wrong):
         return document
@@ -205,7 +205,7 @@ def short(text: str) -> str:
 
 
 def slug(text: str) -> str:
-    """Lower-case words joined by hyphens, colons and equal signs kept: at most 60 characters."""
+    """A direction's name: lower-case words joined by hyphens, colons and equal signs kept: at most 60 characters."""
     return re.sub(r"[^a-z0-9:=._]+", "-", text.lower()).strip("-")[:60].strip("-")
 
 
@@ -215,7 +215,7 @@ def normalize_citation(citation: str) -> str:
 
 
 def _list_directions(document: Any) -> tuple[list[Any], str]:
-    """The directions of an answer that is an object, a bare list, or one bare direction; and what else it says."""
+    """The directions of a model's answer that is an object, a bare list, or one bare direction; and what else it says."""
     if isinstance(document, list):
         return document, ""
     if "directions" not in document and "change" in document:
@@ -226,7 +226,7 @@ def _list_directions(document: Any) -> tuple[list[Any], str]:
 
 
 def _direction(item: Any) -> Direction | Wrong:
-    """One item of the answer as a direction, or which of its fields are wrong."""
+    """One item of a model's answer as a direction, or which of its fields are wrong."""
     try:
         return Direction.model_validate(item)
     except ValidationError as error:
@@ -241,7 +241,7 @@ def complaint(error: ValidationError) -> str:
 
 
 def _find_bar(direction: Direction, hypothesis: Hypothesis, checks: Checks, unresolved: Unresolved) -> str:
-    """The first rule that drops a direction, decided by code whatever the model says of it."""
+    """The first rule that drops a model's direction, decided by code whatever the model says of it."""
     if (
         why := explain_forbidden(hypothesis)
         or explain_several_changes(hypothesis)
@@ -330,7 +330,7 @@ def categories(answer: str) -> dict[str, Aspect] | Wrong:
 
 
 def read_end(answer: str) -> str:
-    """Why nothing is left, where an answer of any kind says `{"exhausted": "why"}` and nothing else; else empty."""
+    """Why no direction is left, where a model's answer says `{"exhausted": "why"}` and nothing else; else empty."""
     if not answer.lstrip().startswith(("{", "```")):
         return ""
     document = json_of(answer)
@@ -348,7 +348,7 @@ def nothing_left(answer: str) -> str:
 
 
 def read_end_or_review(answer: str, briefing: Briefing) -> str | CheckedReview | Wrong:
-    """Why nothing is left, or a review with its plan of a deep round, where it has one."""
+    """Why no direction is left, or a review with its plan of a deep round, where it has one."""
     review = nothing_left(answer) or read_review(answer, briefing)
     if not isinstance(review, tuple):
         return review
@@ -385,7 +385,7 @@ def list_untouched_categories(briefing: Briefing) -> str:
 
 
 def read_lessons(answer: str) -> Learnt | Wrong:
-    """What an answer says was learnt, as it says it."""
+    """What a model's answer says was learnt, as it says it."""
     document = json_of(answer)
     if isinstance(document, Wrong):
         return document
@@ -424,7 +424,7 @@ def combine_reflection(
 
 
 def nothing_seen(judged: Judged) -> bool:
-    """Whether the round ended before anything was built, or without a number: there is nothing to reason from."""
+    """Whether the round to reflect on ended before anything was built, or without a number: nothing to reason from."""
     failed = find(judged, Failed)
     return was_disturbed(judged) or (failed is not None and failed.reason in UNTRIED)
 
@@ -437,7 +437,7 @@ def _sentence(aspect: Aspect, touched: frozenset[str]) -> str:
 
 
 def _words(text: str) -> str:
-    """One line of a direction, at most `WORDS` characters."""
+    """One line of a model's direction, at most `WORDS` characters."""
     return clip_line(text, WORDS)
 
 
@@ -457,7 +457,7 @@ class AnswerCheck(Value):
 
 
 def assess_answer(answer: str, checks: Checks, line: Line) -> AnswerCheck:
-    """The planner's own checks, as far as they can be made away from its campaign: the rest it makes itself."""
+    """The planner's own checks of an answer, as far as they can be made away from its campaign."""
     match checks.kind:
         case "propose":
             unresolved = resolver(dict(checks.lengths).get, (lambda path, number: "") if checks.more else line)
@@ -477,10 +477,10 @@ def assess_answer(answer: str, checks: Checks, line: Line) -> AnswerCheck:
 
 
 def _list_dropped(chosen: CheckedDirections) -> AnswerCheck:
-    """The check of an answer that can be used, with what would be left out of it."""
+    """The check of a planner's answer that can be used, with what would be left out of it."""
     return AnswerCheck(dropped=chosen.dropped)
 
 
 def _explain_refusal(result: object) -> AnswerCheck:
-    """The check of a parsed answer: why it cannot be used, where it cannot."""
+    """The check of a planner's answer: why it cannot be used, where it cannot."""
     return AnswerCheck(why=result.why) if isinstance(result, Wrong) else AnswerCheck()

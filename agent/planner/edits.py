@@ -69,7 +69,7 @@ def apply_answer(answer: str, sources: Mapping[str, str], contract: Contract) ->
 def apply_candidate(
     answer: str, sources: Mapping[str, str], contract: Contract, count: int, place: int
 ) -> EditedFiles | Wrong:
-    """Of an answer with the edits of `count` candidates, under a line `CANDIDATE N` each, those of the one at `place`.
+    """Of a model's answer with the edits of `count` candidates, under a line `CANDIDATE N` each, those of the one at `place`.
 
     A candidate that the answer leaves out has no edits. An answer without such lines is about the first.
     """
@@ -85,7 +85,7 @@ def apply_candidate(
 
 
 def _split_candidates(answer: str, count: int) -> dict[int, str] | Wrong:
-    """Place of a candidate, from 0 -> its part of the answer."""
+    """Place of a candidate, from 0 -> its part of the model's answer."""
     pieces = _CANDIDATE.split(answer)
     if len(pieces) == 1:
         return {0: answer}
@@ -111,7 +111,7 @@ def explanation(answer: str) -> str:
 
 
 def blocks(answer: str, *, only: str = "") -> tuple[Block, ...] | Wrong:
-    """The wishes of an answer in their order. `only`: the file that is meant where none is named."""
+    """The edit blocks of a model's answer in their order. `only`: the file that is meant where none is named."""
     reader = _Reader(only)
     for line in answer.split("\n"):
         reader.take(line)
@@ -131,7 +131,7 @@ class _Reader:
         self._blocks: list[Block] = []
 
     def take(self, line: str) -> None:
-        """Read one line in the state that the lines before it left."""
+        """Read one line of a model's answer in the state that the lines before it left."""
         if self._replace is not None:
             self._in_replace(line)
         elif self._search is not None:
@@ -146,7 +146,7 @@ class _Reader:
             self._body, self._fence = [], fence[1]
 
     def finish(self) -> tuple[Block, ...] | Wrong:
-        """All blocks, or what is wrong: an open block, no block, or too many."""
+        """All edit blocks of a model's answer, or what is wrong: an open block, no block, or too many."""
         if self._search is not None or self._replace is not None or self._body is not None:
             return Wrong(why=f"the last edit, of {self._path or 'no file'}, is not closed: the answer ends inside")
         if not self._blocks:
@@ -156,7 +156,7 @@ class _Reader:
         return tuple(self._blocks)
 
     def _in_search(self, line: str) -> None:
-        """A line between SEARCH and the middle mark."""
+        """A line of an edit block between SEARCH and the middle mark."""
         assert self._search is not None
         if _MIDDLE.match(line):
             self._replace = []
@@ -164,7 +164,7 @@ class _Reader:
             self._search.append(line)
 
     def _in_replace(self, line: str) -> None:
-        """A line between the middle mark and REPLACE, which closes the block."""
+        """A line of an edit block between the middle mark and REPLACE, which closes the block."""
         assert self._replace is not None
         if not _REPLACE.match(line):
             self._replace.append(line)
@@ -173,7 +173,7 @@ class _Reader:
         self._search = self._replace = None
 
     def _in_file(self, line: str) -> None:
-        """A line of a whole file; the fence that opened it closes it."""
+        """A line of a whole file in a model's answer; the fence that opened it closes it."""
         assert self._body is not None
         fence = _FENCE.match(line)
         if not fence or fence[2].strip() or fence[1][0] != self._fence[0] or len(fence[1]) < len(self._fence):
@@ -228,7 +228,7 @@ def _new(block: Block, text: str | None) -> str | Wrong:
 
 
 def _end_lines_like(lines: tuple[str, ...], before: str) -> str:
-    """A whole text that ends its lines as the old one did."""
+    """A whole text of an edit block that ends its lines as the old one did."""
     text = "\n".join(lines).rstrip("\n") + "\n"
     return text.replace("\n", "\r\n") if before.count("\r\n") * 2 > before.count("\n") else text
 

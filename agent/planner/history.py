@@ -66,7 +66,7 @@ def ineffective(rounds: Sequence[RoundClosed], *, tokens: int, count: Count) -> 
 
 
 def describe_unmeasured(rounds: Sequence[RoundClosed], *, tokens: int, count: Count) -> str:
-    """Directions that the machine gave no numbers for: nothing is known of them, so they may come again."""
+    """For the prompt: directions that the machine gave no numbers for: nothing is known of them, so they may come again."""
     disturbed_rounds = [closed for closed in reversed(rounds) if not closed.accepted and was_disturbed(closed.judged)]
     lines = [
         f"{hypothesis_of(closed).id} (round {closed.round}): {clip_line(hypothesis_of(closed).change, 100)}"
@@ -76,7 +76,7 @@ def describe_unmeasured(rounds: Sequence[RoundClosed], *, tokens: int, count: Co
 
 
 def describe_outpaced(rounds: Sequence[RoundClosed], *, tokens: int, count: Count) -> str:
-    """Directions that were timed beside a faster one and not tried since: they may help on top of it."""
+    """For the prompt: directions that were timed beside a faster one and not tried since: they may help on top of it."""
     lines = [
         f"{hypothesis_of(closed).id} (round {closed.round}): {clip_line(hypothesis_of(closed).change, 100)}{_gain(closed)}"
         for place, closed in reversed(list(enumerate(rounds)))
@@ -87,7 +87,7 @@ def describe_outpaced(rounds: Sequence[RoundClosed], *, tokens: int, count: Coun
 
 
 def was_disturbed(judged: Judged) -> bool:
-    """Whether the candidate was right, and other work on the machine kept it from being measured."""
+    """Whether a round's candidate was right, and other work kept it from being measured: for the prompt's history."""
     if judged.verdict.reason != "benchmark_failed":
         return False  # pairs that were lost on the way were made up for
     timed = find(judged, Timed)
@@ -96,21 +96,21 @@ def was_disturbed(judged: Judged) -> bool:
 
 
 def _was_refuted(closed: RoundClosed) -> bool:
-    """Whether a round settled that its direction does not help."""
+    """Whether a round settled that its direction does not help, for the prompt's history."""
     if closed.accepted or closed.set_aside:
         return False
     return hypothesis_of(closed).lever != NO_DIRECTION and not was_disturbed(closed.judged)
 
 
 def _why(closed: RoundClosed) -> str:
-    """A failed direction in one line: name, change, reason and cause."""
+    """A failed direction in one line of the prompt: name, change, reason and cause."""
     about, reason = hypothesis_of(closed), closed.judged.verdict.reason.replace("_", " ")
     cause = clip_line(closed.reflection.root_cause, 120)
     return f"{about.id} (round {closed.round}): {clip_line(about.change, 100)}; {reason}; {cause}".rstrip("; ")
 
 
 def _name_categories(failed: Sequence[RoundClosed]) -> list[str]:
-    """One line for each category."""
+    """One line of the prompt for each category."""
     order = sorted(failed, key=lambda closed: hypothesis_of(closed).category)
     return [
         f"also failed, {category}: {' '.join(dict.fromkeys(hypothesis_of(closed).id for closed in group))}"
@@ -130,7 +130,7 @@ def recent(rounds: Sequence[RoundClosed], scoring: Scoring, *, tokens: int, coun
 
 
 def describe_round(closed: RoundClosed, scoring: Scoring, *, words: int = WORDS) -> str:
-    """One round: what was expected, what was seen, what was learnt, each lesson in at most so many characters."""
+    """One round for the prompt: what was expected, seen and learnt, each lesson in at most so many characters."""
     about, learnt = hypothesis_of(closed), closed.reflection
     lines = [
         f"round {closed.round} [{about.id}] {about.category}, for {describe_shapes_of(about)}",
@@ -155,12 +155,12 @@ def describe_round(closed: RoundClosed, scoring: Scoring, *, words: int = WORDS)
 
 
 def explored_categories(rounds: Sequence[RoundClosed]) -> frozenset[str]:
-    """Categories of optimization that rounds were really about."""
+    """Categories of optimization that rounds were really about, for the planner."""
     return frozenset(hypothesis_of(closed).category for closed in rounds if hypothesis_of(closed).lever != NO_DIRECTION)
 
 
 def unusable_streak(rounds: Sequence[RoundClosed]) -> int:
-    """How many of the last rounds in a row had no usable direction."""
+    """How many of the last rounds in a row had no usable direction of the planner."""
     streak = 0
     for closed in reversed(rounds):
         if hypothesis_of(closed).lever != NO_DIRECTION:

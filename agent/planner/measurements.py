@@ -24,7 +24,7 @@ REASONLESS = "couldn't vectorize loop"
 
 
 def profile_of(briefing: Briefing, *, predicts: bool = True) -> str:
-    """Bottleneck with its grounds, one line for each group of shapes; then counters and notes.
+    """The profile for the prompt: bottleneck with its grounds, one line for each group of shapes; then counters and notes.
 
     `predicts`: who reads it is asked for a prediction, so what that may be of is said.
     """
@@ -45,7 +45,7 @@ def profile_of(briefing: Briefing, *, predicts: bool = True) -> str:
 
 
 def split_chains(evidence: str) -> list[str]:
-    """Each `measured -> inferred -> action`, with the semicolons that are its own."""
+    """For the prompt, each chain `measured -> inferred -> action`, with the semicolons that are its own."""
     chains: list[str] = []
     for part in OUTSIDE_BRACKETS.split(evidence):
         if not chains or (chains[-1].count(ARROW) >= STEPS and ARROW in part):
@@ -63,7 +63,7 @@ MEANINGS = {"mem_throughput": "the busiest part of the memory system, caches too
 
 
 def _list_counters(profile: Profiled) -> list[str]:
-    """A line for each number, those first that limit a patch; one number under several names stands there once."""
+    """Counters for the prompt, a line each, those first that limit a patch; one number under several names stands there once."""
     order = sorted(profile.counters, key=lambda counter: not any(word in counter.name.lower() for word in FIRST))
     sources = {origin.name: origin.source.rpartition(": ")[2] for origin in profile.origins}
     names: dict[tuple[float, str], list[str]] = {}
@@ -97,7 +97,7 @@ ALMOST = 10.0
 
 
 def by_shape(briefing: Briefing) -> str:
-    """Original and best version, one line for each shape; empty where nothing was measured."""
+    """For the prompt: original and best version, one line for each shape; empty where nothing was measured."""
     if not briefing.shapes:
         return ""
     metric = briefing.target.primary_metric
@@ -118,7 +118,7 @@ def by_shape(briefing: Briefing) -> str:
 
 
 def _beside(briefing: Briefing) -> dict[str, float]:
-    """Microseconds of the best version in the comparison that had it accepted; empty where there was none."""
+    """For the prompt: microseconds of the best version in the comparison that had it accepted; empty where there was none."""
     accepting_round = next(
         (closed for closed in briefing.rounds if closed.round == briefing.best_round and closed.accepted), None
     )
@@ -126,7 +126,7 @@ def _beside(briefing: Briefing) -> dict[str, float]:
 
 
 def _timed_anew(shape: ShapeNow, us: float | None, scoring: Scoring) -> ShapeNow:
-    """The shape with that time, and with the score that goes with it: two runs at two times would only confuse."""
+    """For the prompt: a shape with a later time, and with the score that goes with it: two runs at two times would only confuse."""
     if us is None or not shape.best_us or shape.best is None:
         return shape
     factor = shape.best_us / us if higher_wins(scoring) else us / shape.best_us
@@ -134,7 +134,7 @@ def _timed_anew(shape: ShapeNow, us: float | None, scoring: Scoring) -> ShapeNow
 
 
 def changes(judged: Judged, roofs: Mapping[str, ShapeRoof] | None = None) -> tuple[str, ...]:
-    """Each shape before and after, with its gain: times of calls that were interleaved, where there are any."""
+    """For the prompt: each shape before and after, with its gain: times of calls that were interleaved, where there are any."""
     times = times_by_label(judged)
     return tuple(
         f"{shape.label}: {_pair(times.get(shape.label), (roofs or {}).get(shape.label))}{format_signed_gain(shape.gain)}"
@@ -143,7 +143,7 @@ def changes(judged: Judged, roofs: Mapping[str, ShapeRoof] | None = None) -> tup
 
 
 def times_by_label(judged: Judged) -> dict[str, tuple[float, float]]:
-    """Label -> microseconds of one call of best and of candidate, geometric mean over all interleaved runs."""
+    """For the prompt: label -> microseconds of one call of best and of candidate, geometric mean over all interleaved runs."""
     timed = find(judged, Timed)
     runs = [item for item in timed.evidence if isinstance(item, Comparison)] if timed else []
     pairs: dict[str, list[tuple[float, float]]] = {}
@@ -154,7 +154,7 @@ def times_by_label(judged: Judged) -> dict[str, tuple[float, float]]:
 
 
 def how_timed(judged: Judged) -> str:
-    """Where the numbers of `changes` come from, since two runs at two times may differ for the machine's sake."""
+    """For the prompt: where its numbers come from, since two runs at two times may differ for the machine's sake."""
     timed = find(judged, Timed)
     if timed is None:
         return "nothing was timed"
@@ -168,7 +168,7 @@ def how_timed(judged: Judged) -> str:
 
 
 def speeds(judged: Judged) -> str:
-    """Predicted against measured speedup of the shapes that the change was for, then of the score; empty if unknown."""
+    """For the prompt: predicted against measured speedup of the shapes that the change was for, then of the score; empty if unknown."""
     about, verdict = find_proposal(judged).hypothesis, judged.verdict
     predicted_speedup = about.prediction.speedup
     if verdict.gain is None:
@@ -183,19 +183,19 @@ def speeds(judged: Judged) -> str:
 
 
 def foreseen(closed: RoundClosed, scoring: Scoring) -> str:
-    """Predicted against measured counter and speedup of a closed round, in one line."""
+    """For the prompt: predicted against measured counter and speedup of a closed round, in one line."""
     checked = check_round(closed, scoring)
     counter = f"{checked.counter} {_describe_prediction(checked)}" if checked else ""
     return "; ".join(part for part in (counter, speeds(closed.judged)) if part) or "not measured"
 
 
 def format_signed_gain(gain: float) -> str:
-    """A gain as a person says it."""
+    """A gain as a prompt says it."""
     return f"{1 + gain:.3g}x" if gain >= ALMOST - 1 else f"{gain:+.1%}"
 
 
 def _describe_prediction(checked: PredictionCheck) -> str:
-    """A counter before and after, and whether it moved as predicted."""
+    """For the prompt: a counter before and after, and whether it moved as predicted."""
     before, after = checked.before, checked.after
     if checked.speedup is not None:
         return f"measured as the speedup {checked.speedup:.3g}x: {checked.outcome}"
@@ -233,7 +233,7 @@ def _pair(us: tuple[float, float] | None, roof: ShapeRoof | None) -> str:
 
 
 def _rate(roof: ShapeRoof | None, us: float | None) -> str:
-    """Work by time, in the unit of what bounds the shape."""
+    """For the prompt: work by time, in the unit of what bounds the shape."""
     if roof is None or not us:
         return ""
     amount, unit = (roof.bytes, "GB/s") if roof.bound == "memory" else (roof.flops, "GFLOP/s")
@@ -241,7 +241,7 @@ def _rate(roof: ShapeRoof | None, us: float | None) -> str:
 
 
 def _share(roof: ShapeRoof | None, us: float | None, peaks: Mapping[str, float]) -> str:
-    """Share of the peak that bounds the shape, then of the other one, where that is known."""
+    """For the prompt: share of the peak that bounds the shape, then of the other one, where that is known."""
     if roof is None or not us or roof.floor_us is None:
         return ""
     name, work, peak = (
@@ -271,7 +271,7 @@ ENGINE_PHRASES: dict[Engine, str] = {
 
 
 def describe_score(briefing: Briefing) -> str:
-    """How the rows become the score, which way is better, and what the best version had."""
+    """For the prompt: how the rows become the score, which way is better, and what the best version had."""
     scoring = briefing.contract.scoring
     shapes = f"the {len(briefing.shapes)} shapes" if briefing.shapes else "the shapes"
     better = "higher" if higher_wins(scoring) else "lower"
@@ -284,19 +284,19 @@ def describe_score(briefing: Briefing) -> str:
 
 
 def counted_work(contract: Contract) -> str:
-    """What shares of a peak count as work of one call: the least that it must do, whatever a kernel really does."""
+    """For the prompt: what shares of a peak count as work of one call: the least that it must do, whatever a kernel really does."""
     formulas = {"operations": contract.work.flops, "bytes": contract.work.bytes}
     text = ", ".join(f"{name} {formula}" for name, formula in formulas.items() if formula)
     return f"{text}: the least of a call; a kernel that moves or computes more shows a lower share" if text else ""
 
 
 def timed_by(briefing: Briefing) -> str:
-    """What the timing includes; empty on a processor, where nothing is launched."""
+    """For the prompt: what the timing includes; empty on a processor, where nothing is launched."""
     return "" if briefing.machine.kind == "cpu" else ENGINE_PHRASES[briefing.contract.scoring.engine]
 
 
 def of_score(hypothesis: Hypothesis, shapes: Sequence[ShapeNow]) -> str:
-    """What the predicted speedup makes of the score; empty without one, or where its shapes are not known."""
+    """For the prompt: what the predicted speedup makes of the score; empty without one, or where its shapes are not known."""
     speedup = hypothesis.prediction.speedup
     if not speedup or not shapes:
         return ""
@@ -310,7 +310,7 @@ def of_score(hypothesis: Hypothesis, shapes: Sequence[ShapeNow]) -> str:
 
 
 def _metric(scoring: Scoring) -> str:
-    """The benchmark's columns that make a row's score, in words."""
+    """For the prompt: the benchmark's columns that make a row's score, in words."""
     if scoring.combined:
         return f"6 / (2 / {scoring.forward} + 4 / {scoring.backward})"
     several = "; none of them may fall" if len(scoring.primary_metric) > 1 else ""
@@ -318,7 +318,7 @@ def _metric(scoring: Scoring) -> str:
 
 
 def _times(factor: float) -> str:
-    """A factor as text, such as 1.2x."""
+    """A factor in the prompt, such as 1.2x."""
     return f"{factor:.3g}x"
 
 
@@ -329,7 +329,7 @@ FLAGGED = "suspicious: "
 
 
 def overlaid(briefing: Briefing, edits: tuple[FileEdit, ...]) -> dict[str, str]:
-    """The best version's editable files with a candidate's edits on them."""
+    """The best version's editable files with a model's edits on them."""
     texts = {edit.path: edit.text for edit in briefing.sources if edit.text is not None}
     for edit in edits:
         if edit.text is None:
@@ -340,7 +340,7 @@ def overlaid(briefing: Briefing, edits: tuple[FileEdit, ...]) -> dict[str, str]:
 
 
 def against_best(briefing: Briefing, texts: Mapping[str, str]) -> tuple[FileEdit, ...]:
-    """Edits that make these files out of the best version's: what a commit on top of it needs."""
+    """Edits that make a model's files out of the best version's: what a commit on top of it needs."""
     best = {edit.path: edit.text for edit in briefing.sources if edit.text is not None}
     changed = [FileEdit(path=path, text=text) for path, text in texts.items() if best.get(path) != text]
     gone = [FileEdit(path=path, text=None) for path in best if path not in texts]
@@ -348,7 +348,7 @@ def against_best(briefing: Briefing, texts: Mapping[str, str]) -> tuple[FileEdit
 
 
 def describe_failure(broken: Broken | Built) -> str:
-    """What the compiler or the checker said, and what earlier repairs were about."""
+    """For the prompt: what the compiler or the checker said, and what earlier repairs were about."""
     drafted = find(broken, Drafted)
     earlier = drafted.repairs if drafted else ()
     lines = [f"repair {number} was: {repair.explanation}" for number, repair in enumerate(earlier, start=1)]
@@ -362,7 +362,7 @@ def describe_failure(broken: Broken | Built) -> str:
 
 
 def describe_parent(briefing: Briefing) -> str:
-    """In search mode `evolve`: the version that is changed, and what other cells hold; empty in mode `linear`."""
+    """For the prompt in search mode `evolve`: the version that is changed, and what other cells hold; empty in mode `linear`."""
     parent = briefing.parent
     if parent is None:
         return ""
@@ -393,7 +393,7 @@ def _say_version(version: ArchivedVersion) -> str:
 
 
 def diff(judged: Judged, briefing: Briefing) -> str:
-    """The change that was judged, against the version that was the best before it; empty where there is none."""
+    """For the prompt: the change that was judged, against the version that was the best before it; empty where there is none."""
     drafted = find(judged, Drafted)
     if drafted is None:
         return ""
@@ -406,7 +406,7 @@ def diff(judged: Judged, briefing: Briefing) -> str:
 
 
 def outcome(judged: Judged, briefing: Briefing) -> str:
-    """Verdict, each shape before and after, prediction against measurement, counters, and what ended a trial early."""
+    """For the prompt: verdict, each shape before and after, prediction against measurement, counters, and what ended a trial early."""
     verdict = judged.verdict
     roofs = {shape.label: shape.roof for shape in briefing.shapes if shape.roof is not None}
     lines = [f"verdict: {verdict.sentence} ({verdict.decision.replace('_', ' ')}: {verdict.reason.replace('_', ' ')})"]
@@ -430,27 +430,27 @@ def outcome(judged: Judged, briefing: Briefing) -> str:
 
 
 def neutral(note: str) -> str:
-    """A note of a verdict as a fact: what it asks of the people who read the report is not asked of a model."""
+    """A note of a verdict as a fact for the prompt: what it asks of the people who read the report is not asked of a model."""
     if not note.startswith(FLAGGED):
         return note
     return f"flagged for people to look at: {note.removeprefix(FLAGGED).partition(';')[0]}"
 
 
 def has_counters(judged: Judged) -> bool:
-    """Whether the candidate's profile has counters of its own."""
+    """Whether the prompt can show counters of the candidate's own profile."""
     traced = find(judged, Traced)
     return traced is not None and traced.profile is not None
 
 
 def by_class(judged: Judged) -> str:
-    """Gain of every shape under its configuration class, losers first."""
+    """For the prompt: gain of every shape under its configuration class, losers first."""
     order = sorted(judged.verdict.shapes, key=lambda shape: (shape.gain, shape.label))
     lines = [f"{shape.config_class}: {shape.label} {shape.gain:+.2%}" for shape in order]
     return "\n".join([judged.verdict.sentence, *lines])
 
 
 def _foreseen(judged: Judged, briefing: Briefing) -> list[str]:
-    """Predicted against measured: the counter, then the speedups."""
+    """For the prompt: predicted against measured: the counter, then the speedups."""
     forecast, traced = find_proposal(judged).hypothesis.prediction, find(judged, Traced)
     checked = check_metric(judged, briefing.contract.scoring) or check_prediction(
         forecast, briefing.profile, traced.profile if traced else None
@@ -467,7 +467,7 @@ def _foreseen(judged: Judged, briefing: Briefing) -> list[str]:
 
 
 def _counters(briefing: Briefing, traced: Traced) -> list[str]:
-    """A line for each counter of the candidate, beside the best version's by the same instrument."""
+    """For the prompt: a line for each counter of the candidate, beside the best version's by the same instrument."""
     assert traced.profile is not None
     before = briefing.profile
     lines = []

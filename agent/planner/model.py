@@ -52,7 +52,7 @@ class FrugalPlanner:
     """Answers by a refusal where the planner behind it may ask no more; what was already paid is in its cost."""
 
     def __init__(self, inner: Planner, *, cost_so_far: Callable[[], Cost]) -> None:
-        """`cost_so_far`: cost of every answer that was given in this process."""
+        """`cost_so_far`: cost of every answer that was given to the planner in this process."""
         self._inner = inner
         self._cost_so_far = cost_so_far
 
@@ -94,7 +94,7 @@ class FrugalPlanner:
             return Reflection(attribution=reason, root_cause=reason, cost=self._since(before))
 
     def _draft(self, call: Callable[[], Draft]) -> Draft:
-        """Edits, or a refusal with the cost where the budget ended."""
+        """A planner's edits, or a refusal with the cost where the budget ended."""
         before = self._cost_so_far()
         try:
             return call()
@@ -102,7 +102,7 @@ class FrugalPlanner:
             return Draft(edits=(), refusal=f"{spent.begins}{spent}", cost=self._since(before))
 
     def _since(self, before: Cost) -> Cost:
-        """What was answered since then: an unknown price in it stays unknown."""
+        """Cost of what a model answered since then: an unknown price in it stays unknown."""
         now = self._cost_so_far()
         is_priced = now.dollars is not None and before.dollars is not None
         return Cost(
@@ -147,7 +147,7 @@ class Wording:
         return self.templates.render(SYSTEM)
 
     def question(self, name: str, **variables: Any) -> str:
-        """The question of that name; a variable that its template lacks is an error."""
+        """The prompt of that name; a variable that its template lacks is an error."""
         return self.templates.render(self.names[name][0], **variables)
 
     def identities(self, name: str, *, tools: bool = False) -> tuple[str, ...]:
@@ -193,7 +193,7 @@ class ModelPlanner:
         self._wording = wording or Wording()
 
     def propose(self, briefing: Briefing) -> Proposal:
-        """The best directions that pass every check, as many as are tried; after a bad answer one about nothing."""
+        """The best directions of a model that pass every check, as many as are tried; after a bad answer one about nothing."""
         if (streak := unusable_streak(briefing.rounds)) >= GIVE_UP:
             return Proposal(hypothesis=None, exhausted=f"{self._model.name} gave no usable answer {streak} rounds long")
         self._books.begin()
@@ -212,13 +212,13 @@ class ModelPlanner:
     def write_baseline(
         self, briefing: Briefing, about: Hypothesis, edits: tuple[FileEdit, ...], evidence: str
     ) -> Draft:
-        """A first kernel in place of PyTorch; `evidence` says what was wrong with `edits`, the attempt before."""
+        """A model's first kernel in place of PyTorch; `evidence` says what was wrong with `edits`, the attempt before."""
         texts = measurements.overlaid(briefing, edits)
         backend = briefing.target.target_lang
         return self._edits("baseline", briefing, about, texts=texts, evidence=evidence, backend=backend)
 
     def draft(self, briefing: Briefing, proposal: Proposal) -> Draft:
-        """Edits of the best version that test the hypothesis, or why there are none."""
+        """A model's edits of the best version that test the hypothesis, or why there are none."""
         about = proposal.hypothesis
         if about is None or about.lever == NO_DIRECTION:
             return Draft(edits=(), refusal=" ".join(about.evidence) if about else "there is no hypothesis")
@@ -279,11 +279,11 @@ class ModelPlanner:
 
     @property
     def reader(self) -> Reader | None:
-        """Files of the repository beyond the briefing, where there is one."""
+        """Files of the repository that a model may read beyond the briefing, where there is one."""
         return self._reader
 
     def repair(self, briefing: Briefing, broken: Broken | Built, attempt: int) -> Draft:
-        """Edits that mend the candidate, its hypothesis unchanged; made against the best version."""
+        """A model's edits that mend the candidate, its hypothesis unchanged; made against the best version."""
         drafted = find(broken, Drafted)
         assert drafted is not None
         return self._edits(
@@ -298,7 +298,7 @@ class ModelPlanner:
         )
 
     def split(self, briefing: Briefing, judged: Judged) -> Draft:
-        """A form of the candidate that dispatches by configuration class; made against the best version."""
+        """A model's form of the candidate that dispatches by configuration class; made against the best version."""
         drafted = find(judged, Drafted)
         assert drafted is not None
         texts = measurements.overlaid(briefing, drafted.edits)
@@ -307,7 +307,7 @@ class ModelPlanner:
         )
 
     def review(self, briefing: Briefing, trigger: str) -> Review:
-        """At least three directions of different categories, unexplored ones first; from code where the model fails."""
+        """A model's review: at least three directions of different categories, unexplored ones first; from code where it fails."""
         context = self._context(briefing).planning(without_tools=not self._model.tools)
         question = self._question(
             "review",
@@ -330,7 +330,7 @@ class ModelPlanner:
         )
 
     def _describe_deep(self) -> str:
-        """The budget of a deep round, where a review may ask for one; else empty."""
+        """For the prompt: the budget of a deep round, where a review may ask for one; else empty."""
         limits = self._limits
         if limits.deep == "asked":
             return ""
@@ -366,11 +366,11 @@ class ModelPlanner:
         return lessons.model_copy(update={"cost": exchange.cost, "prompts": self._wording.identities(name)})
 
     def _add_checks(self, question: Question, checks: Callable[[], Checks]) -> Question:
-        """The same question; one that is written into a mailbox with what its answer can be checked by on arrival."""
+        """The same question to a model; in a mailbox with what its answer can be checked by on arrival."""
         return replace(question, checks=checks().model_dump_json()) if self._model.name == MAILBOX else question
 
     def _context(self, briefing: Briefing) -> Context:
-        """The briefing as sections that fit the token budget."""
+        """The briefing as sections of the prompt that fit the token budget."""
         budget = self._limits.context_tokens
         reader = self._reader or BriefedReader(briefing)
         return Context(briefing, budget=budget, count=self._model.count, books=self._books, reader=reader)
@@ -380,7 +380,7 @@ class ModelPlanner:
         return list_tools() if self._model.tools and self._limits.tool_calls else ()
 
     def _planning(self, briefing: Briefing) -> Question:
-        """The question for directions, with its tools."""
+        """The question to a model for directions, with its tools."""
         tools = self._tools()
         variables: dict[str, Any] = {
             **self._context(briefing).planning(without_tools=not tools),
@@ -402,13 +402,13 @@ class ModelPlanner:
         return self._add_tools(question, briefing, tools)
 
     def _add_tools(self, question: Question, briefing: Briefing, tools: tuple[Tool, ...]) -> Question:
-        """The same question with tools at hand."""
+        """The same question to a model with tools at hand."""
         reader, tokens = self._reader or BriefedReader(briefing), self._limits.context_tokens // TOOL_SHARE
         desk = Toolbox(briefing, reader=reader, books=self._books, tokens=tokens, count=self._model.count)
         return replace(question, tools=tools, calls=self._limits.tool_calls, desk=desk)
 
     def _question(self, name: str, briefing: Briefing, variables: Mapping[str, Any], *, schema: str = "") -> Question:
-        """A question by its template; what every template may use is added here."""
+        """A question to a model by its template; what every template may use is added here."""
         template_variables = {
             "round": briefing.round,
             "rollbacks": briefing.consecutive_rollbacks,
@@ -443,7 +443,7 @@ class ModelPlanner:
         place: int = 0,
         **more: Any,
     ) -> Draft:
-        """Ask for edits of `texts`; give them as edits of the best version.
+        """Ask a model for edits of `texts`; give them as edits of the best version.
 
         `beside`: all candidates that one answer is about; `place`: the one whose edits are wanted.
         """
@@ -488,14 +488,14 @@ def _reads_web(briefing: Briefing) -> bool:
 
 
 def _name_origin(briefing: Briefing) -> str:
-    """The version whose sources are shown, as a sentence names it."""
+    """The version whose sources the prompt shows, as a sentence names it."""
     if briefing.base_round == briefing.best_round:
         return "best version"
     return "original" if briefing.base_round == 1 else f"version of round {briefing.base_round}"
 
 
 def _proposal(exchange: Exchange[CheckedDirections], round: int, candidates: int) -> Proposal:
-    """The best directions, at most `candidates`. A refusal is a round of its own, so that it is on record with its cost."""
+    """A model's best directions, at most `candidates`. A refusal is a round of its own, so that it is on record with its cost."""
     chosen = exchange.value
     if isinstance(chosen, Wrong):
         why = f"no usable direction in two answers; the last: {chosen.why}"
@@ -520,13 +520,13 @@ def _proposal(exchange: Exchange[CheckedDirections], round: int, candidates: int
 
 
 def _describe_expectation(about: Hypothesis) -> str:
-    """The predicted speedup in brackets; empty where none was predicted."""
+    """For the prompt: the predicted speedup in brackets; empty where none was predicted."""
     speedup = about.prediction.speedup
     return f" ({speedup:.2f}x expected)" if speedup else ""
 
 
 def _describe_editable(briefing: Briefing) -> str:
-    """Globs that may be edited; in workspace mode also which of them never leave the minimal project."""
+    """For the prompt: globs that may be edited; in workspace mode also which of them never leave the minimal project."""
     contract = briefing.contract
     globs = ", ".join(contract.editable_globs)
     core = (*contract.kernel_source, *((contract.flags_file,) if contract.flags_file else ()))

@@ -54,14 +54,14 @@ class Scope:
 
     @property
     def names(self) -> frozenset[str] | None:
-        """Names of the definitions that may be changed; None where the whole file is meant."""
+        """Names of the timed definitions that a planner may change; None where the whole file is meant."""
         if self.is_whole:
             return None
         return frozenset(name for place in self.places for name in place.definition.names)
 
 
 def find_scope(briefing: Briefing, files: Files | None = None) -> Scope | None:
-    """What is timed, by the contract, the task, the instruction, the profile or the test and benchmark, in this order.
+    """What is timed, for the planner: by the contract, the task, the instruction, the profile or the test and benchmark, in this order.
 
     None where nobody names a function of the editable sources. `files`: None where only the briefing is at hand.
     """
@@ -111,7 +111,7 @@ def _list_names(
 
 
 def _costliest(report: str, defined: frozenset[str]) -> tuple[str, ...]:
-    """The function of the sources that a callgrind report gives the most instructions; none in other reports."""
+    """The timed function by a callgrind report: the one of the sources with the most instructions; none in other reports."""
     costs: dict[str, int] = {}
     by_number: dict[str, str] = {}
     function, is_call = "", False
@@ -135,7 +135,7 @@ WRITTEN = ("call.h", "problem.h")
 
 
 def read_written(briefing: Briefing, files: Files) -> dict[str, str]:
-    """These files, by path, where the benchmark's command names something below their folder."""
+    """For the planner: these files, by path, where the benchmark's command names something below their folder."""
     words = [word for word in briefing.contract.quick_command if "/" in word]
     paths = [path for path in files.paths(briefing.base_commit) if path.rpartition("/")[2] in WRITTEN]
     near = [path for path in paths if any(word.startswith(path.rpartition("/")[0] + "/") for word in words)]
@@ -143,7 +143,7 @@ def read_written(briefing: Briefing, files: Files) -> dict[str, str]:
 
 
 def read_harness(briefing: Briefing, files: Files) -> list[tuple[str, str]]:
-    """Read-only sources of test and benchmark: those that a command names, then those named like them."""
+    """For the planner: read-only sources of test and benchmark: those that a command names, then those named like them."""
     contract, editable = briefing.contract, {edit.path for edit in briefing.sources}
     words = {*contract.test_command, *contract.quick_command, *contract.benchmark_command}
     paths = [path for path in files.paths(briefing.base_commit) if path not in editable and code(path)]
@@ -164,13 +164,13 @@ class NamedLines:
 
 
 def line_spans(texts: Mapping[str, str], functions: Iterable[str]) -> dict[str, tuple[NamedLines, ...]]:
-    """The lines of what the functions use, themselves first, by path; no path without any."""
+    """The lines of what the timed functions use, themselves first, by path; no path without any."""
     sources = {path: text for path, text in texts.items() if code(path)}
     return _to_lines(reach(sources, functions), sources)
 
 
 def _to_lines(places: Iterable[Place], texts: Mapping[str, str]) -> dict[str, tuple[NamedLines, ...]]:
-    """Source lines of definitions that an edit may touch, in their order."""
+    """Source lines of definitions that a planner's edit may touch, in their order."""
     spans: dict[str, list[NamedLines]] = {}
     lines = {path: text.splitlines(keepends=True) for path, text in texts.items()}
     ends = {path: list(accumulate(map(len, items))) for path, items in lines.items()}
@@ -189,12 +189,12 @@ def _to_lines(places: Iterable[Place], texts: Mapping[str, str]) -> dict[str, tu
 
 
 def _belongs_to_next(line: str) -> bool:
-    """Whether a line is about the definition below it: a comment, or an option of the compiler that begins there."""
+    """Whether a line is about the timed definition below it: a comment, or an option of the compiler that begins there."""
     return bool(_ABOVE.match(line) or (_OPTIONS.match(line) and not _OPTIONS_END.match(line)))
 
 
 def list_read_only(briefing: Briefing, files: Files, scope: Scope) -> dict[str, tuple[NamedLines, ...]]:
-    """Of read-only files: types and macros that the timed functions use, then what of test and benchmark calls them."""
+    """Of read-only files, for the prompt: types and macros that the timed functions use, then what of test and benchmark calls them."""
     sources = {edit.path: edit.text for edit in briefing.sources if edit.text is not None and code(edit.path)}
     harness = dict(read_harness(briefing, files))
     included = {path: text for path, text in read_included(briefing, files).items() if path not in harness}
@@ -224,13 +224,13 @@ def list_read_only(briefing: Briefing, files: Files, scope: Scope) -> dict[str, 
 
 
 def _calling(path: str, text: str, name: str) -> list[Definition]:
-    """Functions of a file that use the name; where there are none, its other statements that do."""
+    """Functions of a file that call the timed one; where there are none, its other statements that do."""
     using = [item for item in read_definitions(text, lang_of(path)) if name in item.uses and item.kind != "prototype"]
     return [item for item in using if item.kind == "function"] or using
 
 
 def read_included(briefing: Briefing, files: Files) -> Mapping[str, str]:
-    """Read-only files that the sources include or import, and what these include, by path."""
+    """For the planner: read-only files that the sources include or import, and what these include, by path."""
     editable = {edit.path for edit in briefing.sources}
     by_name: dict[str, list[str]] = {}
     for path in files.paths(briefing.base_commit):

@@ -68,19 +68,19 @@ class Reader(Protocol):
     """What a planner may look at beyond its briefing; nothing can be changed through it."""
 
     def paths(self, commit: str) -> tuple[str, ...]:
-        """Files at a commit, relative to the contract's folder."""
+        """For a model's tools: files at a commit, relative to the contract's folder."""
         ...
 
     def text(self, commit: str, path: str) -> str | None:
-        """Text of a file; None when there is none or when it is not text."""
+        """For a model's tools: text of a file; None when there is none or when it is not text."""
         ...
 
     def search(self, commit: str, text: str) -> tuple[str, ...]:
-        """Lines that hold a text, whatever its case, as `path:line: text`; plain text, never an expression."""
+        """For a model's tools: lines that hold a text, whatever its case, as `path:line: text`; plain text, never an expression."""
         ...
 
     def read_artifact(self, artifact: Artifact) -> str | None:
-        """Text of a stored artifact; None when it is gone or is not text."""
+        """For a model's tools: text of a stored artifact; None when it is gone or is not text."""
         ...
 
 
@@ -110,7 +110,7 @@ class NotingBooks:
         self._looked_up: dict[tuple[str, str], tuple[Hit, ...]] = {}
 
     def begin(self) -> None:
-        """Forget what was looked up for an earlier proposal."""
+        """Forget what a planner looked up in the knowledge for an earlier proposal."""
         self._looked_up = {}
 
     def find(self, question: str, briefing: Briefing, *, phase: str, limit: int, budget: int) -> tuple[Hit, ...]:
@@ -135,7 +135,7 @@ class NotingBooks:
         return self._books.line(path, number)
 
     def list_searches(self, sources: Sequence[str]) -> tuple[LookUp, ...]:
-        """What was looked up since `begin`, in order; `sources`: the places that the hypothesis cites."""
+        """What a planner looked up since `begin`, in order; `sources`: the places that the hypothesis cites."""
         return tuple(
             LookUp(
                 source="ref-project" if source == "ref-project" else "gpu-wiki",
@@ -152,19 +152,19 @@ QUERY, PLACES = 200, 4
 
 
 def describe_question(briefing: Briefing) -> str:
-    """What knowledge cards are asked for, in a line."""
+    """What a planner asks knowledge cards for, in a line."""
     target = briefing.target
     return f"levers for {target.target_op} in {target.target_lang} on {target.target_gpu}, {briefing.bottleneck} bound"
 
 
 def _list_places(hits: Sequence[Hit]) -> str:
-    """Where answers of the knowledge stand, best first."""
+    """Where answers of the knowledge to a planner stand, best first."""
     more = f" and {len(hits) - PLACES} more" if len(hits) > PLACES else ""
     return ", ".join(f"{hit.path}:{hit.line}" for hit in hits[:PLACES]) + more if hits else "nothing"
 
 
 def _describe_use(hits: Sequence[Hit], sources: Sequence[str]) -> str:
-    """Which answers of the knowledge a hypothesis cites."""
+    """Which answers of the knowledge a planner's hypothesis cites."""
     cited = [
         source
         for source in sources
@@ -176,7 +176,7 @@ def _describe_use(hits: Sequence[Hit], sources: Sequence[str]) -> str:
 
 
 def _names_card(place: str, hit: Hit) -> bool:
-    """Whether a citation is of this card, at whatever line."""
+    """Whether a planner's citation is of this card, at whatever line."""
     return place.rpartition(":")[0] == hit.path
 
 
@@ -226,7 +226,7 @@ class Toolbox:
         }
 
     def run(self, call: Call) -> str:
-        """The answer to a call; a call that cannot be run is told why."""
+        """The answer to a model's call of a tool; a call that cannot be run is told why."""
         tool = self._tools.get(call.name)
         if tool is None:
             return f"no tool is called {clip_line(call.name, 60)!r}; there are: {', '.join(self._tools)}"
@@ -236,7 +236,7 @@ class Toolbox:
         return fence(bound_text(tool(**arguments), tokens=self._tokens, count=self._count))
 
     def _read_file(self, path: str, first: int = 1, last: int = 0) -> str:
-        """Lines `first` to `last` of a file of the best version, numbered; `last` 0 is the end."""
+        """A model's tool: lines `first` to `last` of a file of the best version, numbered; `last` 0 is the end."""
         text = self._reader.text(self._briefing.base_commit, path)
         if text is None:
             return f"{path}: no such text file; list_files names them"
@@ -250,13 +250,13 @@ class Toolbox:
         return f"{path}, lines {start}-{end} of {len(lines)}\n{part}"
 
     def _list_files(self) -> str:
-        """Files of the best version, at most `FILES`."""
+        """A model's tool: files of the best version, at most `FILES`."""
         paths = self._reader.paths(self._briefing.base_commit)
         more = f"\n[{len(paths) - FILES} more]" if len(paths) > FILES else ""
         return "\n".join(paths[:FILES]) + more
 
     def _search_code(self, text: str) -> str:
-        """Plain text, no expression: what a model writes must not be able to keep the processor busy."""
+        """A model's tool: search for plain text, no expression: what a model writes must not keep the processor busy."""
         if not text.strip() or "\n" in text:
             return "give one line of text to look for"
         hits = self._reader.search(self._briefing.base_commit, text)
@@ -264,7 +264,7 @@ class Toolbox:
         return "\n".join(clip_line(line, 200) for line in hits[:HITS]) + more if hits else f"{text!r} stands nowhere"
 
     def _search_knowledge(self, question: str) -> str:
-        """Excerpts of the knowledge for a question, each with the place to cite."""
+        """A model's tool: excerpts of the knowledge for a question, each with the place to cite."""
         results = self._books.find(question, self._briefing, phase="propose", limit=5, budget=self._tokens)
         hits = for_machine(results, self._briefing)
         unknown = self._books.uncovered_words(question, self._briefing)
@@ -272,7 +272,7 @@ class Toolbox:
         return "\n\n".join([*note, *(cite(hit) for hit in hits)]) or "nothing found; ask in other words"
 
     def _read_profile(self) -> str:
-        """Counters, notes and the profiler's own report of the best version."""
+        """A model's tool: counters, notes and the profiler's own report of the best version."""
         profile = self._briefing.profile
         if profile is None:
             return "the best version has no profile"
@@ -281,7 +281,7 @@ class Toolbox:
         return "\n".join([f"instrument: {profile.rung}", *counters, *profile.notes, *([report] if report else [])])
 
     def _read_round(self, round: int) -> str:
-        """One earlier round and its diff."""
+        """A model's tool: one earlier round and its diff."""
         closed = next((entry for entry in self._briefing.rounds if entry.round == round), None)
         if closed is None:
             return f"there is no round {round} to read; {self._list_rounds()}"
@@ -290,7 +290,7 @@ class Toolbox:
         return describe_round(closed, self._briefing.contract.scoring) + (f"\n\n{diff}" if diff else "")
 
     def _diff_rounds(self, first: int, second: int) -> str:
-        """Unified diff of the kernel's files between two rounds."""
+        """A model's tool: unified diff of the kernel's files between two rounds."""
         old, new = self._texts(first), self._texts(second)
         if old is None or new is None:
             return f"round {second if old else first} has no sources that can be read; {self._list_rounds()}"
@@ -301,7 +301,7 @@ class Toolbox:
         return "\n".join(lines) or "no difference"
 
     def _texts(self, round: int) -> dict[str, str] | None:
-        """The kernel's files as a round's candidate had them; those of the best version for its own round."""
+        """For a model's tools: the kernel's files as a round's candidate had them; those of the best version for its own round."""
         if round == self._briefing.base_round:
             return {edit.path: edit.text for edit in self._briefing.sources if edit.text is not None}
         closed = next((entry for entry in self._briefing.rounds if entry.round == round), None)
@@ -314,7 +314,7 @@ class Toolbox:
         return sources or {edit.path: edit.text for edit in edits if edit.text is not None} or None
 
     def _list_rounds(self) -> str:
-        """The last 20 rounds that can be read, by number."""
+        """A model's tool: the last 20 rounds that can be read, by number."""
         numbers = [str(entry.round) for entry in self._briefing.rounds]
         return f"rounds that can be read: {', '.join(numbers[-20:]) or 'none yet'}"
 
@@ -336,7 +336,7 @@ def read_arguments(call: Call, tools: Sequence[Tool]) -> dict[str, Any] | str:
 
 
 def _explain_unfit(name: str, arguments: dict[str, Any], tools: Sequence[Tool]) -> str:
-    """Why the arguments do not fit the tool, or nothing."""
+    """Why the arguments of a model's call do not fit the tool, or nothing."""
     schema = json.loads(next(tool.parameters for tool in tools if tool.name == name))
     properties, kinds = schema["properties"], {"string": str, "integer": int}
     if missing := [field for field in schema["required"] if field not in arguments]:
@@ -373,7 +373,7 @@ class ShippedBooks:
         self._open = local()
 
     def find(self, question: str, briefing: Briefing, *, phase: str, limit: int, budget: int) -> tuple[Hit, ...]:
-        """Excerpts for the target, best first, within `budget` tokens."""
+        """For a planner: excerpts of the knowledge for the target, best first, within `budget` tokens."""
         hits = self._find_documents(question, briefing, phase=phase, limit=limit, budget=budget)
         if hits or self._project is None or not question.strip():
             return hits
@@ -382,7 +382,7 @@ class ShippedBooks:
     def _find_documents(
         self, question: str, briefing: Briefing, *, phase: str, limit: int, budget: int
     ) -> tuple[Hit, ...]:
-        """Of the knowledge alone; while nothing is kept, without what earlier rounds rested on."""
+        """For a planner, of the knowledge alone; while nothing is kept, without what earlier rounds rested on."""
         search, route = self._search(), self._route(briefing, phase)
         if briefing.consecutive_rollbacks < STALLED:
             return search.find(question, route, limit=limit, budget=budget)
@@ -393,33 +393,33 @@ class ShippedBooks:
         return search.find(question, route, limit=limit, budget=budget, used=used)
 
     def uncovered_words(self, question: str, briefing: Briefing) -> tuple[str, ...]:
-        """What a question is about that no document has."""
+        """What a planner's question is about that no document of the knowledge has."""
         return self._search().uncovered_words(question, self._route(briefing, "propose"))
 
     def _route(self, briefing: Briefing, phase: str) -> Route:
-        """Operator, device and language of the campaign; the product where it is known, else its architecture."""
+        """What a planner searches the knowledge by: operator, device and language; the product where it is known, else its architecture."""
         target = briefing.target
         product = self._search().gate(Route(gpu=target.platform)).product
         gpu = target.platform if product else target.target_gpu
         return Route(op=target.target_op, gpu=gpu, lang=target.target_lang, phase=phase)
 
     def levers(self, briefing: Briefing, scope: Scope | None = None) -> tuple[Card, ...]:
-        """Cards that the campaign's machine and operator allow and no round has settled, the most promising first."""
+        """For a planner: cards that the campaign's machine and operator allow and no round has settled, the most promising first."""
         return levers(load(), briefing, scope)
 
     def line(self, path: str, number: int) -> str | None:
-        """A line of the knowledge or the reference project by its cited path; None where there is no such line."""
+        """For a planner's citation: a line of the knowledge or the reference project by its path; None where there is no such line."""
         if is_of_project(path):
             return self._project.line(path, number) if self._project else None
         return self.library.line(path, number)
 
     @cached_property
     def library(self) -> Library:
-        """The documents, opened once."""
+        """The planner's documents, opened once."""
         return Library(self._wikis)
 
     def _search(self) -> Search:
-        """One connection for each thread: SQLite's are not shared."""
+        """The planner's search of the knowledge: one connection for each thread, as SQLite's are not shared."""
         if not hasattr(self._open, "search"):
             self._open.search = Search(open_index(self.library, self._cache))
         search: Search = self._open.search
@@ -427,7 +427,7 @@ class ShippedBooks:
 
 
 def _is_inside(place: str, hit: Hit) -> bool:
-    """Whether a citation points into an excerpt."""
+    """Whether a planner's citation points into an excerpt."""
     path, _, line = place.rpartition(":")
     if path != hit.path or not line.split("-")[0].isdigit():
         return False
@@ -448,7 +448,7 @@ LEAST_SHARE = 0.5
 
 
 def is_of_project(path: str) -> bool:
-    """Whether a cited path is of the reference project."""
+    """Whether a planner's cited path is of the reference project."""
     return path.startswith(PROJECT)
 
 
@@ -459,7 +459,7 @@ class ReferenceProject:
         self._root = root
 
     def find(self, question: str, *, limit: int, budget: int) -> tuple[Hit, ...]:
-        """The files with most of the question's words, each around its best line, within `budget` tokens."""
+        """For a planner: the project's files with most of the question's words, each around its best line, within `budget` tokens."""
         words = {stem(word) for word in split_words(question)}
         hits = [hit for path in self._texts if (hit := self._find_in(path, words)) is not None]
         order = sorted(hits, key=lambda hit: (-hit.score, hit.path))[:limit]
@@ -472,13 +472,13 @@ class ReferenceProject:
         return tuple(chosen)
 
     def line(self, path: str, number: int) -> str | None:
-        """A line by its cited path; None where there is no such line."""
+        """For a planner's citation: a line of the reference project by its path; None where there is no such line."""
         lines = self._texts.get(path.removeprefix(PROJECT), "").splitlines()
         return lines[number - 1] if 0 < number <= len(lines) else None
 
     @cached_property
     def _texts(self) -> dict[str, str]:
-        """Relative path -> text of what can be read; links are not followed."""
+        """For a planner: relative path -> text of what can be read in the reference project; links are not followed."""
         paths = sorted(
             path
             for path in self._root.rglob("*")
@@ -488,7 +488,7 @@ class ReferenceProject:
         return {path: text for path, text in texts.items() if text}
 
     def _find_in(self, path: str, words: set[str]) -> Hit | None:
-        """The place of a file with most of the words; None where it has too few of them."""
+        """For a planner: the place of a file with most of the words; None where it has too few of them."""
         lines = self._texts[path].splitlines()
         held = [words & {stem(word) for word in split_words(line)} for line in (path, *lines)]
         share = len(set().union(*held)) / len(words) if words else 0.0
@@ -520,7 +520,7 @@ class SearchCommand:
 
     @classmethod
     def parse(cls, text: str) -> "SearchCommand":
-        """By the variable's text. Raises UserError for one that names no place for the query."""
+        """The planner's web search, by its variable's text. Raises UserError for one that names no place for the query."""
         try:
             words = shlex.split(text)
         except ValueError as error:
@@ -531,7 +531,9 @@ class SearchCommand:
         return cls((os.path.abspath(program) if program else words[0], *words[1:]))  # noqa: PTH100 -- links stay
 
     def search(self, query: str, *, purpose: str) -> WebSearch:
-        """What it printed, as data; whatever goes wrong is one line. Raises StepEnded where the campaign shall stop."""
+        """What the planner's web search printed, as data; whatever goes wrong is one line. Raises StepEnded where the campaign shall
+        stop.
+        """
         argv = tuple(word.replace("{query}", query) for word in self._argv)
         try:
             with tempfile.TemporaryDirectory(prefix="ridgeline-", ignore_cleanup_errors=True) as folder:
@@ -556,7 +558,7 @@ class SearchCommand:
         return WebSearch(query=query, text=text)
 
     def _fail(self, query: str, why: str) -> WebSearch:
-        """No text, and why: a round goes on without it."""
+        """No text of a planner's web search, and why: a round goes on without it."""
         logger.warning("%s: %s; the round goes on without", SEARCH, redact(why))
         return WebSearch(query=query, failure=redact(why))
 
@@ -594,16 +596,16 @@ class TreeReader:
         self._entries = lru_cache(maxsize=2)(self._list_tree)
 
     def paths(self, commit: str) -> tuple[str, ...]:
-        """Files at a commit, relative to the contract's folder. Raises NoSuchBase when the commit is not known."""
+        """For a model's tools: files at a commit, relative to the contract's folder. Raises NoSuchBase when the commit is not known."""
         return tuple(self._entries(commit))
 
     def text(self, commit: str, path: str) -> str | None:
-        """Text of a file; None when there is none, when it is not text, or when it is very large."""
+        """For a model's tools: text of a file; None when there is none, when it is not text, or when it is very large."""
         entry = self._entries(commit).get(path)
         return None if entry is None else _text(self._workspace.repository().blobs((entry.oid,))[0])
 
     def search(self, commit: str, text: str) -> tuple[str, ...]:
-        """Lines that hold a text, whatever its case, as `path:line: text`."""
+        """For a model's tools: lines that hold a text, whatever its case, as `path:line: text`."""
         folder = self._folder()
         words = ("-z", "-n", "-I", "-i", "-F", "--full-name", "-e", text, commit, "--", folder or ".")
         result = self._workspace.repository().attempt("grep", *words)
@@ -618,19 +620,19 @@ class TreeReader:
         return tuple(hits)
 
     def read_artifact(self, artifact: Artifact) -> str | None:
-        """Text of a stored artifact; None when it is gone or is not text."""
+        """For a model's tools: text of a stored artifact; None when it is gone or is not text."""
         try:
             return _text(self._artifacts.get(artifact))
         except ArtifactLost:
             return None
 
     def _folder(self) -> str:
-        """The contract's folder with a slash at its end; empty at the repository's root."""
+        """For a model's tools: the contract's folder with a slash at its end; empty at the repository's root."""
         folder = str(self._workspace.contract_dir)
         return "" if folder == "." else f"{folder}/"
 
     def _list_tree(self, commit: str) -> dict[str, Entry]:
-        """Path in the contract's folder -> entry at a commit, without links and submodules."""
+        """For a model's tools: path in the contract's folder -> entry at a commit, without links and submodules."""
         folder = self._folder()
         entries = self._workspace.repository().entries(commit, folder.rstrip("/") or ".")
         return {
@@ -641,7 +643,7 @@ class TreeReader:
 
 
 def _text(data: bytes) -> str | None:
-    """Bytes as UTF-8 text; None where they are binary or more than `LARGEST`."""
+    """Bytes as UTF-8 text for a model's tools; None where they are binary or more than `LARGEST`."""
     if b"\0" in data or len(data) > LARGEST:
         return None
     try:
@@ -656,7 +658,7 @@ _FORM = re.compile(r"(?P<path>[^\s:]+):L?(?P<first>\d+)(?:-L?(?P<last>\d+))?(?::
 
 
 def resolver(length: Length, line: Callable[[str, int], str | None]) -> Callable[[str], str]:
-    """Why a citation does not resolve, or nothing. `length`: of the best version's texts; `line`: of the knowledge."""
+    """Why a model's citation does not resolve, or nothing. `length`: of the best version's texts; `line`: of the knowledge."""
 
     def find_unresolved(citation: str) -> str:
         """Why the citation does not resolve; empty when it does."""
@@ -697,7 +699,7 @@ class Texts:
 
 
 def focus(sources: tuple[str, ...], path: str) -> tuple[int, ...]:
-    """Lines of a knowledge file that citations point at."""
+    """Lines of a knowledge file that a planner's citations point at."""
     matches = (_FORM.fullmatch(citation) for citation in sources)
     return tuple(int(match["first"]) for match in matches if match and match["path"] == path)
 
@@ -723,7 +725,7 @@ NAMES = 4
 
 
 def levers(cards: Sequence[Card], briefing: Briefing, scope: Scope | None = None) -> tuple[Card, ...]:
-    """Every card that this machine and operator allow and no round has settled, the most promising first.
+    """For a planner: every card that this machine and operator allow and no round has settled, the most promising first.
 
     `scope`: what may be changed; None for all of the sources.
     """
@@ -745,13 +747,13 @@ def levers(cards: Sequence[Card], briefing: Briefing, scope: Scope | None = None
 
 
 def is_covered(cards: Sequence[Card], briefing: Briefing) -> bool:
-    """Whether one of the cards is about the operator, expressly or by its words."""
+    """Whether one of a planner's cards is about the operator, expressly or by its words."""
     ours = _spoken(operators(briefing.target.target_op))
     return any("any" not in card.ops or _words(card) & ours for card in cards)
 
 
 def _fit_of(card: Card, briefing: Briefing, scope: Scope | None) -> int:
-    """Words of the operator that it is expressly for, where it treats what was measured and finds its place; else 0.
+    """Words of the operator that a card is expressly for, where it treats what was measured and finds its place; else 0.
 
     Too few blocks are filled up by splitting the work: that treats waiting and launches, not what a block holds, and
     of such cards those come first that foretell a larger grid.
@@ -771,7 +773,7 @@ GRIDS, MANY_WORDS = frozenset({"launch__grid_size", "waves_per_multiprocessor"})
 
 
 def distinct(cards: Sequence[Card]) -> tuple[tuple[Card, tuple[str, ...]], ...]:
-    """Each card with the ids of those after it that have the same reason: other forms of one lever."""
+    """For a planner: each card with the ids of those after it that have the same reason: other forms of one lever."""
     forms: dict[str, list[Card]] = {}
     for card in cards:
         forms.setdefault(card.because, []).append(card)
@@ -779,7 +781,7 @@ def distinct(cards: Sequence[Card]) -> tuple[tuple[Card, tuple[str, ...]], ...]:
 
 
 def describe_card(card: Card, forms: Sequence[str] = (), *, how: bool = False) -> str:
-    """A card in a few lines, under the place that is cited. `how`: with the way it is done, for who writes it."""
+    """A card in a few lines of the prompt, under the place that is cited. `how`: with the way it is done, for who writes it."""
     size = f" to {card.prediction.ratio:g} of it" if card.prediction.ratio else ""
     gain = f", expected {card.expected_speedup:g}x" if card.edits else ""
     measured = f" ({clip_line(card.measured_on, 90)})" if card.measured_on else ""
@@ -796,7 +798,7 @@ def describe_card(card: Card, forms: Sequence[str] = (), *, how: bool = False) -
 
 
 def list_other_levers(names: Sequence[str]) -> str:
-    """The levers that are not shown, as they can be cited, in their order; empty when there are none."""
+    """The levers that the prompt does not show, as they can be cited, in their order; empty when there are none."""
     if not names:
         return ""
     more = f", and {len(names) - NAMES} more" if len(names) > NAMES else ""
@@ -809,7 +811,7 @@ def spoken(card: Card) -> str:
 
 
 def _fits(card: Card, briefing: Briefing) -> bool:
-    """Whether language, operator and machine allow it, whatever the sources and flags are now."""
+    """Whether language, operator and machine allow a card, whatever the sources and flags are now."""
     words = {briefing.target.target_lang.lower(), briefing.target.target_backend.lower()}
     if not words & set(card.langs) or (card.gpus and briefing.machine.arch not in card.gpus):
         return False
@@ -820,7 +822,7 @@ def _fits(card: Card, briefing: Briefing) -> bool:
 
 
 def _is_settled(card: Card, briefing: Briefing) -> bool:
-    """Whether a round was about it and nothing says that it is worth another: sweeps are, and what was not measured."""
+    """Whether a round was about a card and nothing says that it is worth another: sweeps are, and what was not measured."""
     past = [closed for closed in briefing.rounds if hypothesis_of(closed).lever == card.id]
     if not past or card.sweep:
         return False
@@ -830,7 +832,7 @@ def _is_settled(card: Card, briefing: Briefing) -> bool:
 
 
 def _worth(card: Card, briefing: Briefing, telling: frozenset[str], scope: Scope | None) -> float:
-    """Expected gain in nats, weighed by bottleneck, operator and whether the source has what it works on."""
+    """A card's expected gain in nats, weighed by bottleneck, operator and whether the source has what it works on."""
     gain = math.log(max(card.expected_speedup, LEAST)) if card.edits else UNMEASURED
     gain *= 1.0 if briefing.bottleneck in card.bottlenecks else OFF_BOTTLENECK
     gain *= _about(card, briefing.target.target_op, telling)
@@ -840,7 +842,7 @@ def _worth(card: Card, briefing: Briefing, telling: frozenset[str], scope: Scope
 
 
 def _readiness(card: Card, briefing: Briefing, scope: Scope | None) -> float:
-    """Of a card that only describes nothing here can say whether it finds its place; its requirements can be asked."""
+    """How near a card is to being tried: of one that only describes only its requirements can be asked."""
     sources = narrow(texts(briefing), scope)
     if find_unmet_requirement(Needs(pattern=card.requires.pattern), briefing, sources=sources):
         return NOWHERE
@@ -853,7 +855,7 @@ def _readiness(card: Card, briefing: Briefing, scope: Scope | None) -> float:
 
 
 def _about(card: Card, op: str, telling: frozenset[str]) -> float:
-    """How much the card is about the operator: expressly, by its words, not at all, or about another one."""
+    """How much a card is about the operator: expressly, by its words, not at all, or about another one."""
     if "any" not in card.ops:
         return OURS
     card_words = _words(card)
@@ -880,7 +882,7 @@ def _words(card: Card) -> frozenset[str]:
 
 @lru_cache(maxsize=1024)
 def _stems(text: str) -> frozenset[str]:
-    """Stems of the words of a text, for comparing cards with a question."""
+    """Stems of the words of a text, by which a planner compares cards with a question."""
     return frozenset(stem(word) for word in split_words(text))
 
 
@@ -901,12 +903,12 @@ _FOLDER = re.compile(r"/ops/([^/]+)/")
 
 
 def _describe_op(briefing: Briefing) -> str:
-    """Operator and description of the campaign in lower case."""
+    """Operator and description of the campaign in lower case, for a planner's choice of cards."""
     return f"{briefing.target.target_op} {briefing.contract.description}".lower()
 
 
 def _is_low_precision(briefing: Briefing) -> bool:
-    """Whether the campaign has to do with formats of 8 bits or less."""
+    """Whether a planner's cards on formats of 8 bits or less matter to the campaign."""
     return bool(re.search(r"(?:fp|int)[48]\b|e\dm\d|mx|w4", briefing.target.dtype.lower())) or "quant" in _describe_op(
         briefing
     )
@@ -925,17 +927,17 @@ def _on_gpu(briefing: Briefing) -> bool:
 
 
 def _has_groups(briefing: Briefing) -> bool:
-    """Whether the operator works on groups, experts or batches."""
+    """Whether a planner's cards on groups, experts or batches matter to the operator."""
     return bool(re.search(r"group|moe|expert|batch", _describe_op(briefing)))
 
 
 def _has_product(briefing: Briefing) -> bool:
-    """Whether the operator is or contains a matrix product."""
+    """Whether the operator is or contains a matrix product, for a planner's choice of cards."""
     return bool(re.search(r"gemm|matmul|product|linear|conv|attention|attn|mla|moe", _describe_op(briefing)))
 
 
 def _is_flat(briefing: Briefing) -> bool:
-    """Whether the operator has no rows, axes or columns."""
+    """Whether the operator has no rows, axes or columns, for a planner's choice of cards."""
     return not re.search(r"\brows?\b|\baxis\b|\bdim\b|column", _describe_op(briefing))
 
 
@@ -965,12 +967,12 @@ FOREIGN: tuple[tuple[re.Pattern[str], Callable[[Briefing], bool]], ...] = tuple(
 
 
 def alien(text: str, briefing: Briefing) -> bool:
-    """Whether the text as a whole is about something else: it names it, whatever else it says."""
+    """Whether a text of the knowledge is about something else than a planner's campaign: it names it, whatever else it says."""
     return any(pattern.search(text) and not ours(briefing) for pattern, ours in FOREIGN)
 
 
 def relevant(hit: Hit, briefing: Briefing) -> Hit | None:
-    """The section without lines about something else; None when its place or heading is, or little is left of it."""
+    """A section of the knowledge for a planner without lines about something else; None when its heading is, or little is left of it."""
     if OF_C in hit.path and not hit.path.startswith(SHIPPED) and not _on_gpu(briefing):
         return hit
     folder = _FOLDER.search(hit.path)
@@ -986,7 +988,7 @@ def relevant(hit: Hit, briefing: Briefing) -> Hit | None:
 
 
 def for_machine(hits: Sequence[Hit], briefing: Briefing) -> tuple[Hit, ...]:
-    """What a search found, as it may be shown: to a processor's campaign nothing that teaches GPUs."""
+    """What a planner's search found, as it may be shown: to a processor's campaign nothing that teaches GPUs."""
     if _on_gpu(briefing):
         return tuple(hits)
     trimmed_hits = (relevant(hit, briefing) for hit in hits if OF_GPUS not in hit.path)

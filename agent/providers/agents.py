@@ -238,7 +238,7 @@ def _gemini_work_argv(folder: Path, model: str) -> tuple[str, ...]:
 
 
 def _gemini_words(folder: Path, model: str, *, mode: str, rules: str) -> tuple[str, ...]:
-    """With the rules of what it may use in a file of their own."""
+    """The command line of Gemini CLI, with the rules of what it may use in a file of their own."""
     policy = folder / "policy.toml"
     policy.write_text(rules, encoding="utf-8")
     words = ("--output-format", "json", "--approval-mode", mode, "--admin-policy", str(policy), "--extensions", "none")
@@ -400,11 +400,11 @@ class AgentModel:
         self._program = str(Path(program).absolute())
 
     def count(self, text: str) -> int:
-        """Tokens, about; needs no network."""
+        """Tokens of a question to a coding agent, about; needs no network."""
         return estimate_tokens(text)
 
     def most(self, ask: Ask) -> Cost:
-        """An upper estimate with the agent's own instructions; dollars only by a price that a person gave."""
+        """An upper estimate of a coding agent's cost, with its own instructions; dollars only by a price that a person gave."""
         input_tokens = self.count(_write_question(ask, system=SYSTEM)) + OWN_TOKENS
         if ask.place is not None:
             input_tokens = max(input_tokens, ask.place.tokens)
@@ -413,7 +413,7 @@ class AgentModel:
         )
 
     def ask(self, ask: Ask) -> Reply:
-        """Raises KeyMissing, Unreachable and Unanswerable, each with one line; BudgetSpent where its work took too long."""
+        """Ask a coding agent. Raises KeyMissing, Unreachable and Unanswerable, each with one line; BudgetSpent where it took too long."""
         takes_system = self._command.takes_system or ask.place is not None
         question = _write_question(ask, system="" if takes_system else SYSTEM)
         with tempfile.TemporaryDirectory(prefix="ridgeline-", ignore_cleanup_errors=True) as folder:
@@ -453,7 +453,7 @@ class AgentModel:
         )
 
     def _read(self, output: CapturedOutput) -> AgentAnswer:
-        """The answer. Raises Unreachable after the time limit, Unanswerable for a failure or no answer."""
+        """A coding agent's answer. Raises Unreachable after the time limit, Unanswerable for a failure or no answer."""
         who = f"--model {self.name}"
         if output.returncode is None:
             raise Unreachable(f"{who}: no answer within {self._limit_s:g} s; its process was ended")
@@ -493,14 +493,14 @@ class AgentModel:
         }
 
     def _cost(self, input_tokens: int, output_tokens: int) -> float | None:
-        """Dollars by the price that a person gave; None without one."""
+        """Dollars of a coding agent's answer by the price that a person gave; None without one."""
         if self._price is None:
             return None
         return (self._price.input * input_tokens + self._price.output * output_tokens) / MILLION
 
 
 def _write_question(ask: Ask, *, system: str) -> str:
-    """The whole conversation as one text, with the form of the answer at its end; `system`: what it begins with."""
+    """The conversation with a model as one text for a coding agent, the form of the answer at its end; `system`: what it begins with."""
     parts = [*([system] if system else []), *(_write_message(message) for message in ask.messages)]
     if ask.answer_schema:
         parts.append(f"The answer is one JSON object, alone, that fits this JSON Schema:\n{ask.answer_schema}")
@@ -508,7 +508,7 @@ def _write_question(ask: Ask, *, system: str) -> str:
 
 
 def _write_message(message: Message) -> str:
-    """One message; what the model itself said before stands between marks."""
+    """One message for a coding agent; what the model itself said before stands between marks."""
     return (
         message.text
         if message.role != "assistant"
@@ -530,7 +530,7 @@ def _events(output: bytes) -> Iterator[dict[str, Any]]:
 
 
 def _last_object(text: str) -> dict[str, Any] | None:
-    """The JSON object at the end of a text, whatever stands before it; None where there is none."""
+    """The JSON object at the end of a coding agent's output, whatever stands before it; None where there is none."""
     decoder = json.JSONDecoder()
     for at, line in _line_starts(text):
         if line.startswith("{"):
@@ -544,7 +544,7 @@ def _last_object(text: str) -> dict[str, Any] | None:
 
 
 def _line_starts(text: str) -> Iterator[tuple[int, str]]:
-    """Where each line of a text begins, and the line."""
+    """Where each line of a coding agent's output begins, and the line."""
     at = 0
     for line in text.splitlines(keepends=True):
         yield at, line
@@ -558,5 +558,5 @@ def _count(usage: Mapping[str, Any], name: str) -> int:
 
 
 def _read_dollars(value: Any) -> float | None:
-    """A cost that an agent states; None for what is no number."""
+    """A cost that a coding agent states; None for what is no number."""
     return float(value) if isinstance(value, int | float) and not isinstance(value, bool) and value >= 0 else None

@@ -77,7 +77,7 @@ class Ask(Value):
     """Where an agent may work for it; no part of what is asked either."""
 
     def shorten(self, most: int) -> "Ask":
-        """The same question for an answer of at most `most` tokens."""
+        """The same question to a model for an answer of at most `most` tokens."""
         if self.max_output_tokens <= most:
             return self
         fields = {name: getattr(self, name) for name in Ask.model_fields}  # a copy would keep the cached digest
@@ -85,7 +85,7 @@ class Ask(Value):
 
     @cached_property
     def digest(self) -> str:
-        """sha256 of the question."""
+        """sha256 of the question to a model."""
         return hashlib.sha256(self.model_dump_json().encode()).hexdigest()
 
 
@@ -119,7 +119,7 @@ class Client(Model, Protocol):
     """A model that says beforehand what a question may cost."""
 
     def most(self, ask: Ask) -> Cost:
-        """Upper estimate of one answer's cost; dollars None where the price is unknown."""
+        """Upper estimate of what one answer of the model costs; dollars None where the price is unknown."""
         ...
 
 
@@ -184,7 +184,7 @@ KEY = re.compile(
 
 
 def without_keys(text: str, environment: Mapping[str, str] | None = None) -> str:
-    """The text with the value of every secret variable replaced by the variable's name."""
+    """The text without API keys: every secret variable's value replaced by the variable's name."""
     for value, name in _secrets(os.environ if environment is None else environment):
         text = text.replace(value, f"[{name}]")
     return text
@@ -195,7 +195,7 @@ ESCAPE = re.compile(r"(?<!\\)((?:\\\\)*)\\u00([2-7][0-9a-fA-F])")
 
 
 def without_secrets(text: str) -> str:
-    """An answer as it may enter a campaign: without the values of secret variables, and without keys of others."""
+    """A model's answer as it may enter a campaign: without the values of secret variables, and without keys of others."""
     unescaped = _spell_out(text)
     safe = KEY.sub("[key]", without_keys(unescaped))
     return text if safe == unescaped else safe
@@ -213,7 +213,7 @@ def find_secret(text: str) -> str:
 
 
 def _spell_out(text: str) -> str:
-    """The same JSON with its escaped letters as they are, save quotes and backslashes, which must stay escaped."""
+    """The JSON of a model's answer with its escaped letters as they are, save quotes and backslashes, which must stay escaped."""
 
     def spell(match: re.Match[str]) -> str:
         letter = chr(int(match[2], 16))
@@ -223,7 +223,7 @@ def _spell_out(text: str) -> str:
 
 
 def plain(text: str, *, limit: int) -> str:
-    """Text that can be stored and shown: no control characters, no lone surrogates, at most `limit` characters."""
+    """A model's text that can be stored and shown: no control characters, no lone surrogates, at most `limit` characters."""
     head = text[:limit].replace("\r\n", "\n").replace("\r", "\n")
     return CONTROLS.sub("", head).encode("utf-8", "replace").decode("utf-8")
 

@@ -15,7 +15,7 @@ from ridgeline.sandbox.store.campaign_folder import StopFile
 
 
 def open_model(choice: Choice, *, campaign: Path, limits: Limits) -> TapedModel:
-    """Raises KeyMissing, naming what is not set, before anything is asked or measured."""
+    """The model that a campaign asks, budgeted and on tape. Raises KeyMissing, naming what is not set, before anything is asked."""
     tape = ModelTape(campaign / FILE)
     model = BudgetedModel(client(choice, campaign), limits=limits, spent=lambda: tape.spent)
     if StopFile(campaign).stop_requested(0):
@@ -24,7 +24,7 @@ def open_model(choice: Choice, *, campaign: Path, limits: Limits) -> TapedModel:
 
 
 def client(choice: Choice, campaign: Path) -> Client:
-    """The model itself. litellm is imported only for one that needs it."""
+    """The client of one model's provider. litellm is imported only for one that needs it."""
     if choice.name == MAILBOX:
         return MailboxModel(campaign)
     if choice.name.startswith(AGENT):
@@ -121,7 +121,7 @@ class StoppedModel:
         return self._inner.count(text)
 
     def ask(self, ask: Ask) -> Reply:
-        """Raises StopAsked instead of asking."""
+        """Raises StopAsked instead of asking the model."""
         if not self._inner.is_answered(ask):
             raise StopAsked(f"{ask.purpose}: a person asked to stop before it was answered")
         return self._inner.ask(ask)
@@ -131,7 +131,7 @@ class BudgetedModel:
     """Asks only what fits, judged by the most that an answer may cost."""
 
     def __init__(self, inner: Client, *, limits: Limits, spent: Callable[[], Cost]) -> None:
-        """`spent`: what all answers of the campaign have cost so far."""
+        """`spent`: what all answers of the campaign's model have cost so far."""
         self._inner = inner
         self._limits = limits
         self._spent = spent
@@ -142,11 +142,11 @@ class BudgetedModel:
         return self._inner.count(text)
 
     def is_answered(self, ask: Ask) -> bool:
-        """Whether the answer lies in a mailbox."""
+        """Whether the model's answer lies in a mailbox."""
         return isinstance(self._inner, MailboxModel) and self._inner.is_answered(ask)
 
     def ask(self, ask: Ask) -> Reply:
-        """Raises BudgetSpent instead of asking what may not fit."""
+        """Ask the model. Raises BudgetSpent instead of asking what may not fit."""
         if self._limits.max_dollars is not None or self._limits.max_tokens is not None:
             why = over(self._inner.most(ask), self._spent(), self._limits)
             if why:
@@ -155,7 +155,7 @@ class BudgetedModel:
 
 
 def over(most: Cost, spent: Cost, limits: Limits) -> str:
-    """Why an answer of at most that cost does not fit the budget; empty when it does."""
+    """Why an answer of the model of at most that cost does not fit the budget; empty when it does."""
     if limits.max_tokens is not None and spent.tokens + most.tokens > limits.max_tokens:
         return f"may take {most.tokens} tokens, and {spent.tokens} of {limits.max_tokens} are spent"
     if limits.max_dollars is None:

@@ -40,7 +40,7 @@ class Choice(Value):
 
     @property
     def planner(self) -> str:
-        """The word for it in the ledger, for example `llm:openai/gpt-5`."""
+        """The chosen model's word in the ledger, for example `llm:openai/gpt-5`."""
         return MAILBOX if self.name == MAILBOX else f"llm:{self.name}"
 
 
@@ -78,14 +78,14 @@ def choose(
 
 
 def elsewhere(choice: Choice, environment: Mapping[str, str]) -> Choice:
-    """The choice of a campaign that goes on: its server may listen at another address by now."""
+    """The choice of model of a campaign that goes on: its server may listen at another address by now."""
     url = checked_url(environment.get("RIDGELINE_BASE_URL", ""))
     has_server = choice.name != MAILBOX and not choice.name.startswith(AGENT)
     return choice.model_copy(update={"base_url": url}) if url and has_server else choice
 
 
 def checked_url(url: str) -> str:
-    """The address without its last slash. It is written into the campaign, so it may hold no key."""
+    """The address of a model's server without its last slash. It is written into the campaign, so it may hold no key."""
     if not url:
         return ""
     try:
@@ -171,7 +171,7 @@ def provider_of(name: str) -> str:
 
 
 def own_server(provider: str, base_url: str, environment: Mapping[str, str]) -> bool:
-    """Whether the requests go to an address that somebody gave, so that litellm's prices say nothing about it."""
+    """Whether requests to the model go to an address that somebody gave, so that litellm's prices say nothing about it."""
     if provider == "azure":
         return False
     return bool(base_url) or any(environment.get(name) for name in BASES.get(provider, ()))

@@ -41,7 +41,7 @@ class TransientFailure(Exception):
     """A failure that may pass: the connection, a time-out, 429, 5xx."""
 
     def __init__(self, message: str, *, after_s: float | None = None) -> None:
-        """`after_s`: seconds the server asks to wait; None when it says nothing."""
+        """`after_s`: seconds that the provider asks to wait; None when it says nothing."""
         super().__init__(message)
         self.after_s = after_s
 
@@ -62,7 +62,7 @@ class Patience:
     draw: Callable[[], float] = random.random
 
     def insist(self, call: Callable[[float], T], *, who: str) -> T:
-        """`call(seconds left)` until it answers. Raises Unreachable with the last failure when patience ends."""
+        """`call(seconds left)` until the provider answers. Raises Unreachable with the last failure when patience ends."""
         until = self.now() + self.total_s
         for attempt in range(1, self.attempts + 1):
             try:
@@ -85,7 +85,7 @@ class Patience:
 
 
 def within(seconds: float, call: Callable[[], T]) -> T:
-    """The call's result, or TransientFailure when it takes longer than `seconds` of wall time.
+    """The result of a provider's call, or TransientFailure when it takes longer than `seconds` of wall time.
 
     A socket's own time limit starts anew with every byte, so a server that drips would hold us for ever. The thread
     that is left behind ends with the process.
@@ -140,12 +140,12 @@ class LitellmModel:
         return tuple((model.name, model.price) for model in self._models)
 
     def count(self, text: str) -> int:
-        """By an OpenAI encoding that needs no network; a close count for others."""
+        """Tokens of a question, by an OpenAI encoding that needs no network; a close count for other models."""
         library()
         return tokens(text)
 
     def most(self, ask: Ask) -> Cost:
-        """As if the dearest of the models answered at full length; a repeated request that failed is not in it."""
+        """The most a question costs: the dearest of the models answers at full length; a repeated request that failed is not in it."""
         input_tokens = math.ceil(COUNTED_SHORT * self._count_tokens(ask)) + PER_MESSAGE * len(ask.messages)
         prices = [model.price for model in self._models]
         known_prices = [model_price for model_price in prices if model_price is not None]
@@ -158,7 +158,7 @@ class LitellmModel:
         )
 
     def ask(self, ask: Ask) -> Reply:
-        """Raises the typed failures of `ridgeline.agent.providers.base`."""
+        """Ask a provider by litellm. Raises the typed failures of `ridgeline.agent.providers.base`."""
         failures: list[ModelError] = []
         for at, model in enumerate(self._models):
             try:
@@ -173,7 +173,7 @@ class LitellmModel:
         raise failures[0]
 
     def _once(self, at: int, ask: Ask, left_s: float) -> Reply:
-        """One request, and at once a second and third without what the server says it cannot do."""
+        """One request to a provider, and at once a second and third without what its server says it cannot do."""
         for _ in range(2):
             try:
                 return self._request(self._models[at], ask, left_s)
@@ -186,7 +186,7 @@ class LitellmModel:
         return self._request(self._models[at], ask, left_s)
 
     def _request(self, model: ReachableModel, ask: Ask, left_s: float) -> Reply:
-        """One attempt. Raises TransientFailure where another may succeed, ModelError where none will."""
+        """One attempt to ask a provider. Raises TransientFailure where another may succeed, ModelError where none will."""
         lib = library()
         seconds = min(self._timeout_s, max(1.0, left_s))
         parameters = arguments(
@@ -211,7 +211,7 @@ class LitellmModel:
         return reply.model_copy(update={"cost": self._cost(model, ask, response, reply)})
 
     def _cost(self, model: ReachableModel, ask: Ask, response: Any, reply: Reply) -> Cost:
-        """Tokens and dollars of one answer, by the response's usage, else by our own count."""
+        """Tokens and dollars of one answer, by the provider's usage, else by our own count."""
         usage = getattr(response, "usage", None)
         input_tokens, output_tokens = _number(usage, "prompt_tokens"), _number(usage, "completion_tokens")
         if not input_tokens:  # the server does not say
@@ -253,7 +253,7 @@ class LitellmModel:
 
 
 def _asks_for_form(model: ReachableModel, ask: Ask) -> bool:
-    """Beside tools a form is asked for only of those who are known to take both: a grammar would forbid the call."""
+    """Whether a model is asked for a form beside tools: only of those known to take both, as a grammar would forbid the call."""
     return model.schema and (not ask.tools or (model.provider in ("openai", "azure") and not model.base_url))
 
 
@@ -313,7 +313,7 @@ def words(error: Exception) -> str:
 
 
 def _status(error: Exception) -> int:
-    """The HTTP status; 500 for a failure without one: a broken connection or an answer that is none."""
+    """The HTTP status of a provider's failure; 500 for one without: a broken connection or an answer that is none."""
     status = getattr(error, "status_code", None)
     return status if isinstance(status, int) and status >= 400 else 500
 
@@ -347,7 +347,7 @@ def find_entry(name: str) -> dict[str, Any] | None:
 
 
 def price(name: str) -> Price | None:
-    """The most that a million tokens cost, in and out: writing to a cache, and a dearer tier of length, included."""
+    """The most that a million tokens of a model cost, in and out: writing to a cache, and a dearer tier of length, included."""
     entry = find_entry(name)
     if entry is None:
         return None
@@ -361,7 +361,7 @@ def price(name: str) -> Price | None:
 
 
 def _highest(entry: dict[str, Any], *prefixes: str) -> float | None:
-    """The dearest of the rates whose names begin so, in dollars a token; None where there is none."""
+    """The dearest of a model's rates whose names begin so, in dollars a token; None where there is none."""
     rates = [
         value
         for key, value in entry.items()
@@ -371,7 +371,7 @@ def _highest(entry: dict[str, Any], *prefixes: str) -> float | None:
 
 
 def dollars(response: Any, name: str) -> float | None:
-    """Of one answer, its cached tokens at their own price; None when the model is not in the list."""
+    """Dollars of one answer by litellm's list, its cached tokens at their own price; None when the model is not in the list."""
     lib = library()
     try:
         return float(lib.completion_cost(completion_response=response, model=name))
@@ -417,7 +417,7 @@ def arguments(ask: Ask, *, provider: str, model: str, schema: bool, tools: bool)
 
 
 def _message(message: Message, *, cached: bool) -> dict[str, Any]:
-    """One message as the provider takes it; `cached`: marked for the provider's prompt cache."""
+    """One message of a conversation as the provider takes it; `cached`: marked for the provider's prompt cache."""
     fields: dict[str, Any] = {"role": message.role, "content": message.text}
     if cached and message.text and message.role in ("system", "user"):
         # rules and context come first and stay the same in a round: the prefix worth caching
@@ -463,7 +463,7 @@ def _calls(tool_calls: Iterable[Any]) -> Iterable[Call]:
 
 
 def _served_name(response: Any, model_name: str) -> str:
-    """What the server says it is, when that is another name; a snapshot's date, for example."""
+    """What the model's server says it is, when that is another name; a snapshot's date, for example."""
     served_name = _safe(str(response.model or ""), 120)
     return "" if served_name in model_name else served_name
 

@@ -53,17 +53,17 @@ class Mailbox:
         self.folder = campaign / FOLDER
 
     def requests(self) -> tuple[MailboxRequest, ...]:
-        """Every question, oldest first."""
+        """Every question in the mailbox, oldest first."""
         paths = sorted(self.folder.glob("*.request.json"), key=lambda path: int(path.name.partition(".")[0]))
         return tuple(MailboxRequest.model_validate(_json(path)) for path in paths)
 
     def open_request(self) -> MailboxRequest | None:
-        """The one that the campaign waits for: the newest, while it has no answer."""
+        """The mailbox request that the campaign waits for: the newest, while it has no answer."""
         requests = self.requests()
         return requests[-1] if requests and self.answer_to(requests[-1]) is None else None
 
     def answer_to(self, request: MailboxRequest) -> MailboxAnswer | None:
-        """None while there is no answer. Raises UserError when its file answers another question."""
+        """The answer in the mailbox; None while there is none. Raises UserError when its file answers another question."""
         path = self.path(request.number, "answer.json")
         if not path.is_file():
             return None
@@ -73,7 +73,7 @@ class Mailbox:
         return answer
 
     def post(self, ask: Ask) -> MailboxRequest:
-        """The question, written down once; again at the end when another one was asked since and it has no answer."""
+        """The question, written into the mailbox once; again at the end when another one was asked since and it has no answer."""
         requests = self.requests()
         for request in reversed(requests):
             if request.digest == ask.digest and (request is requests[-1] or self.answer_to(request) is not None):
@@ -86,7 +86,7 @@ class Mailbox:
         return request
 
     def store(self, request: MailboxRequest, answer: MailboxAnswer) -> Path:
-        """Where the answer lies now."""
+        """Write an answer into the mailbox; where it lies now."""
         path = self.path(request.number, "answer.json")
         write_whole(path, (answer.model_dump_json(indent=1) + "\n").encode())
         return path
@@ -96,7 +96,7 @@ class Mailbox:
 
 
 def _before(ask: Ask, requests: Sequence[MailboxRequest]) -> int | None:
-    """Number of the request that this one asks again, with what was wrong; None for a question of its own."""
+    """Number of the mailbox request that this one asks again, with what was wrong; None for a question of its own."""
     messages = ask.messages
     return next(
         (
@@ -123,18 +123,18 @@ class MailboxModel:
         return estimate_tokens(text)
 
     def most(self, ask: Ask) -> Cost:
-        """Tokens about; what the writer pays is not known here."""
+        """Tokens of a mailbox question, about; what the writer pays is not known here."""
         input_tokens = sum(estimate_tokens(message.text) for message in ask.messages) + estimate_tokens(
             ask.answer_schema
         )
         return Cost(tokens=input_tokens + ask.max_output_tokens, dollars=None)
 
     def is_answered(self, ask: Ask) -> bool:
-        """Whether somebody has answered this question; asks nothing."""
+        """Whether somebody has answered this question in the mailbox; asks nothing."""
         return any(request.digest == ask.digest and self._box.answer_to(request) for request in self._box.requests())
 
     def ask(self, ask: Ask) -> Reply:
-        """Raises Waiting until the answer is there."""
+        """Ask by mailbox. Raises Waiting until the answer is there."""
         request = self._box.post(ask)
         answer = self._box.answer_to(request)
         if answer is None:
@@ -156,14 +156,14 @@ def waiting(campaign: Path, request: MailboxRequest) -> str:
 
 
 def open_request(campaign: Path) -> str | None:
-    """Path of the page that waits for an answer; None when none does."""
+    """Path of the mailbox page that waits for an answer; None when none does."""
     box = Mailbox(campaign)
     request = box.open_request()
     return str(box.path(request.number, "request.md")) if request else None
 
 
 def check_answer(text: bytes, request: MailboxRequest, *, source: str) -> str:
-    """The answer's text, ready to be stored. Raises UserError saying in one line what is wrong with it."""
+    """A mailbox answer's text, ready to be stored. Raises UserError saying in one line what is wrong with it."""
     if len(text) > LONGEST:
         raise UserError(f"{source}: has {len(text)} bytes; an answer has at most {LONGEST}")
     try:
@@ -201,7 +201,7 @@ def _object(text: str, source: str) -> Any:
 
 
 def _json(path: Path) -> Any:
-    """A stored object. Raises UserError for what is no JSON or of another schema."""
+    """A stored object of the mailbox. Raises UserError for what is no JSON or of another schema."""
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
     except (json.JSONDecodeError, UnicodeDecodeError) as error:
@@ -251,7 +251,7 @@ def page(number: int, ask: Ask, *, before: int | None = None) -> str:
 
 
 def _repeat_question(number: int, ask: Ask, before: int) -> str:
-    """What was wrong comes first; the question, the rules and the form are read where they stand already."""
+    """A mailbox question asked again: what was wrong comes first; question, rules and form are read where they stand already."""
     return (
         f"# Request {number:03d}: {ask.purpose}\n\n## What was wrong with the answer to request {before:03d}\n\n"
         f"{ask.messages[-1].text}\n\n## How to answer\n\n{_how(number, ask, LAST)}\n\nThe question, its rules and the"
@@ -283,7 +283,7 @@ def _section(message: Message) -> str:
 
 
 def _form(number: int, ask: Ask) -> str:
-    """The form once: where the question ends with it, in its own words; else made of the schema."""
+    """The form of a mailbox answer once: where the question ends with it, in its own words; else made of the schema."""
     if not ask.answer_schema:
         return f"## Form of the answer\n\nPlain text, at most about {ask.max_output_tokens} tokens."
     exact = f"`answer_schema` in `{number:03d}.request.json` has its JSON Schema."
@@ -297,7 +297,7 @@ def _form(number: int, ask: Ask) -> str:
 
 
 def _example(schema: Any, root: dict[str, Any], depth: int) -> Any:
-    """An example of an answer, by its schema."""
+    """An example of a mailbox answer, by its schema."""
     if not isinstance(schema, dict) or depth > 8:
         return "..."
     if "$ref" in schema:
@@ -334,7 +334,7 @@ LONGEST_VALUE = 80
 
 
 def problem(value: Any, schema: dict[str, Any]) -> str:
-    """What is wrong with an answer by its JSON Schema, as `place: what`; empty when it fits."""
+    """What is wrong with a mailbox answer by its JSON Schema, as `place: what`; empty when it fits."""
     from jsonschema import Draft202012Validator
     from jsonschema.exceptions import best_match
 
@@ -347,7 +347,7 @@ def problem(value: Any, schema: dict[str, Any]) -> str:
 
 
 def _describe_error(error: "ValidationError") -> str:
-    """The validator's sentence with the value in short; of alternatives, one sentence for each."""
+    """The validator's sentence about a mailbox answer with the value in short; of alternatives, one sentence for each."""
     if error.context:
         return "; ".join(dict.fromkeys(map(_describe_error, error.context)))
     text, value = str(error.message), repr(error.instance)
@@ -359,7 +359,7 @@ def _describe_error(error: "ValidationError") -> str:
 
 
 def _depth(value: Any) -> int:
-    """Levels of objects and arrays; JSON that could be read is not deeper than Python's own recursion."""
+    """Levels of objects and arrays in a mailbox answer; JSON that could be read is not deeper than Python's own recursion."""
     if isinstance(value, dict | list):
         return 1 + max(map(_depth, value.values() if isinstance(value, dict) else value), default=0)
     return 0

@@ -40,7 +40,7 @@ class ModelTape:
     """What was asked and answered so far."""
 
     def __init__(self, path: Path, *, repaired: bool = True) -> None:
-        """`repaired`: cut off half a line that a kill left; a recording is only read."""
+        """A tape of a model's answers. `repaired`: cut off half a line that a kill left; a recording is only read."""
         self._path = path
         self._parts: dict[str, str] = {}
         self._questions: dict[str, _Question] = {}
@@ -50,29 +50,29 @@ class ModelTape:
             self._take(line)
 
     def find_answer(self, ask: Ask) -> Reply | None:
-        """None for a question that was never answered."""
+        """The model's taped answer; None for a question that was never answered."""
         return self._answers.get(ask.digest)
 
     def find_refusal(self, ask: Ask) -> str | None:
-        """Why a question was not asked, when a budget forbade it."""
+        """Why a taped question was not put to the model, when a budget forbade it."""
         return self._refused.get(ask.digest)
 
     @property
     def spent(self) -> Cost:
-        """Of every answer on the tape."""
+        """Cost of every model answer on the tape."""
         return sum((answer.cost for answer in self._answers.values()), Cost())
 
     @property
     def asks(self) -> tuple[Ask, ...]:
-        """Every question on the tape, in the order it was asked."""
+        """Every question to a model on the tape, in the order it was asked."""
         return tuple(self._restore(question) for question in self._questions.values())
 
     def record(self, ask: Ask, reply: Reply) -> None:
-        """On the disk before it returns."""
+        """Write a model's answer to the tape, on the disk before it returns."""
         self._write(ask, {"said": reply.model_dump(mode="json")})
 
     def refuse(self, ask: Ask, why: str) -> None:
-        """That the question was not asked: a replay must stop at the same place."""
+        """Note on the tape that a model was not asked: a replay must stop at the same place."""
         self._write(ask, {"refused": why})
 
     def _write(self, ask: Ask, outcome: dict[str, Any]) -> None:
@@ -94,7 +94,7 @@ class ModelTape:
             self._take(line)
 
     def _lines(self, repaired: bool) -> Iterator[dict[str, Any]]:
-        """Entries in order; a last line cut off by a crash is left out, and with `repaired` cut off the file."""
+        """The model tape's entries in order; a last line cut off by a crash is left out, and with `repaired` cut off the file."""
         if not self._path.exists():
             return
         data = self._path.read_bytes()
@@ -128,7 +128,7 @@ class TapedModel:
     """Answers from the tape, and asks the model only what was never answered."""
 
     def __init__(self, inner: Model, tape: ModelTape, *, longest: int = LONGEST) -> None:
-        """`longest`: tokens of an answer, at most."""
+        """A model whose answers are taped. `longest`: tokens of an answer, at most."""
         self._inner = inner
         self._tape = tape
         self._longest = longest
@@ -170,7 +170,7 @@ class RecordedModel:
         return estimate_tokens(text)
 
     def ask(self, ask: Ask) -> Reply:
-        """Raises TapeMiss for a question that is not on the tape."""
+        """The model's recorded answer. Raises TapeMiss for a question that is not on the tape."""
         ask = ask.shorten(self._longest)
         reply = self._tape.find_answer(ask)
         if reply is not None:
@@ -225,7 +225,7 @@ COMPARED = 20_000
 
 
 def difference(ask: Ask, recorded: Sequence[Ask]) -> str:
-    """A unified diff against the nearest recorded question, bounded; says so when nothing was recorded."""
+    """A unified diff of a question to a model against the nearest recorded one, bounded; says so when nothing was recorded."""
     nearest_ask = nearest(ask, recorded)
     if nearest_ask is None:
         return "the tape holds no question at all"
@@ -246,7 +246,7 @@ def difference(ask: Ask, recorded: Sequence[Ask]) -> str:
 
 
 def nearest(ask: Ask, recorded: Sequence[Ask]) -> Ask | None:
-    """Of the same purpose where there is one, and of those the most alike; None when nothing was recorded."""
+    """The recorded question to a model that is most alike, of the same purpose where there is one; None when nothing was recorded."""
     same = [candidate for candidate in recorded if candidate.purpose == ask.purpose]
     text = _text(ask)[-COMPARED:]
     matcher = SequenceMatcher(None, b=text, autojunk=True)
@@ -263,7 +263,7 @@ def _text(ask: Ask) -> str:
 
 
 def _lines(ask: Ask) -> list[str]:
-    """A question as lines, for a diff."""
+    """A question to a model as lines, for a diff."""
     lines = [f"at most {ask.max_output_tokens} tokens", f"tools {', '.join(tool.name for tool in ask.tools) or 'none'}"]
     for message in ask.messages:
         lines += [f"[{message.role}]", *message.text.splitlines()]

@@ -111,7 +111,7 @@ class Recent(Generic[T]):
         self._entries: OrderedDict[object, tuple[object, T]] = OrderedDict()
 
     def get(self, key: object, stamp: object) -> T | None:
-        """None where there is none of that stamp."""
+        """A page that the server rendered before; None where there is none of that stamp."""
         with self._lock:
             entry = self._entries.get(key)
             if entry is None or entry[0] != stamp:
@@ -120,7 +120,7 @@ class Recent(Generic[T]):
             return entry[1]
 
     def put(self, key: object, stamp: object, value: T) -> None:
-        """Hold it in place of an older one, and let go of what was not asked for the longest."""
+        """Hold a page that the server rendered in place of an older one, and let go of what was not asked for the longest."""
         with self._lock:
             self._entries[key] = (stamp, value)
             self._entries.move_to_end(key)
@@ -152,7 +152,7 @@ class Catalogue:
         return tuple(folder for folder in self._folders if is_fleet(folder))
 
     def find_campaigns(self) -> dict[str, Path]:
-        """Folder of every campaign by its id."""
+        """For the web pages: folder of every campaign by its id."""
         if self._below is None:
             self.search()
         with self._lock:
@@ -164,7 +164,7 @@ class Catalogue:
             return self._path_by_id
 
     def search(self) -> None:
-        """Look into the folders below, where a while has passed since the last time."""
+        """Look for campaigns to show in the folders below, where a while has passed since the last time."""
         began = time.monotonic()
         if began < self._next_search:
             return
@@ -176,7 +176,7 @@ class Catalogue:
             self._next_search = ended + max(SEARCH_S, REST * (ended - began))
 
     def render_once(self, key: object, stamp: object, make: Callable[[], T]) -> T:
-        """What `make` returns, made once for this stamp."""
+        """A page that `make` renders, made once for this stamp."""
         with CORE:
             part = self._parts.get(key, stamp)
             if part is None:
@@ -185,7 +185,7 @@ class Catalogue:
             return part  # type: ignore[return-value]  # what was put in under this key
 
     def stamp(self) -> str:
-        """Changes when the list of all campaigns has something new to show. Reads no ledger."""
+        """A stamp that changes when the web list of all campaigns has something new to show. Reads no ledger."""
         parts = []
         for name, path in self.find_campaigns().items():
             question_count = sum(1 for _ in (path / FOLDER).glob("*.json")) if (path / FOLDER).is_dir() else 0
@@ -201,30 +201,30 @@ class Catalogue:
         return sha256(repr(parts).encode()).hexdigest()[:16]
 
     def asking(self) -> int:
-        """How many open questions of all campaigns wait for a person."""
+        """How many open questions of all campaigns on the pages wait for a person."""
         return len(self.questions())
 
     def folder(self, id: str) -> Path:
-        """Folder of the campaign with an id. Raises UserError for an id that names none."""
+        """Folder of the campaign that a page's id names. Raises UserError for an id that names none."""
         path = self.find_campaigns().get(id)
         if path is None:
             raise UserError("there is no such campaign")
         return path
 
     def rows(self) -> list[Row]:
-        """All campaigns, in no order; what has not been read yet says so and is read meanwhile."""
+        """Rows of all campaigns for the web list, in no order; what has not been read yet says so and is read meanwhile."""
         rows = [self._row(name, path, self._current(name, path)) for name, path in self.find_campaigns().items()]
         if any(row.record is None for row in rows):
             self._wake.set()
         return rows
 
     def row(self, id: str) -> Row:
-        """One campaign, read now. Raises UserError for an id that names none."""
+        """One campaign's row of the web list, read now. Raises UserError for an id that names none."""
         path = self.folder(id)
         return self._row(id, path, self._current(id, path) or self._read_ledger(id, path, hold=True))
 
     def read_record(self, id: str) -> CampaignRecord:
-        """Its record. Raises UserError for an id that names none, WorldError for a damaged ledger."""
+        """A campaign's record for its web page. Raises UserError for an id that names none, WorldError for a damaged ledger."""
         path = self.folder(id)
         stamp = stamp_of(path)
         current = self._recent_records.get(id, stamp)
@@ -238,7 +238,7 @@ class Catalogue:
         return record
 
     def questions(self) -> list[tuple[str, Waits]]:
-        """Every open question with the id of its campaign, oldest first. What cannot be read is told in the list."""
+        """Every open question for the web queue with its campaign's id, oldest first. What cannot be read is told in the list."""
         questions: list[tuple[str, Waits]] = []
         for name, path in self.find_campaigns().items():
             with contextlib.suppress(UserError, ValueError):
@@ -246,7 +246,7 @@ class Catalogue:
         return sorted(questions, key=lambda pair: pair[1].request.asked_at)
 
     def list_unused_decisions(self) -> list[tuple[str, OpenDecision]]:
-        """What was decided and not gone on with, with the id of its campaign, oldest first."""
+        """For the web queue: what was decided and not gone on with, with the id of its campaign, oldest first."""
         decisions: list[tuple[str, OpenDecision]] = []
         for name, path in self.find_campaigns().items():
             with contextlib.suppress(UserError, ValueError):
@@ -255,7 +255,7 @@ class Catalogue:
         return sorted(decisions, key=lambda pair: pair[1].decision.at)
 
     def keep_reading(self, ended: threading.Event) -> None:
-        """Read what is new until the end is asked for: the work of one background thread."""
+        """The server's background thread: read what is new of the campaigns until the end is asked for."""
         while not ended.is_set():
             self.search()
             for name, path in self.find_campaigns().items():
@@ -268,13 +268,13 @@ class Catalogue:
             self._wake.clear()
 
     def _current(self, id: str, path: Path) -> Record | None:
-        """Its record where the ledger has not grown since; None where it must be read."""
+        """A campaign's record that the server holds, where the ledger has not grown since; None where it must be read."""
         with self._lock:
             entry = self._records.get(id)
         return entry[1] if entry is not None and entry[0] == stamp_of(path) else None
 
     def _read_ledger(self, id: str, path: Path, *, hold: bool = False) -> Record:
-        """`hold`: its page is next, so the whole of it is held."""
+        """Read a campaign's ledger for the server; `hold`: its page is next, so the whole of it is held."""
         stamp, shown_end = stamp_of(path), read_shown_end(path)
         try:
             history = (
@@ -320,7 +320,7 @@ class Catalogue:
         )
 
     def waiting(self, path: Path) -> list[Waits]:
-        """Open questions of one campaign. Raises UserError for a file that is none.
+        """Open questions of one campaign for its web page. Raises UserError for a file that is none.
 
         Cheap where nothing was ever asked, which is nearly everywhere.
         """
@@ -330,14 +330,14 @@ class Catalogue:
 
 
 def _place(path: Path) -> str:
-    """The repository of `<repository>/agent/workspace/<campaign>`; elsewhere the folder around."""
+    """Where the web list says a campaign lies: the repository of `<repository>/agent/workspace/<campaign>`; elsewhere the folder around."""
     depth = len(campaigns.WORKSPACE.parts)
     inside = path.parts[-1 - depth : -1] == campaigns.WORKSPACE.parts
     return path.parents[depth if inside else 0].name
 
 
 def stamp_of(campaign: Path) -> Stamp:
-    """Size and time of the ledger: it only ever grows."""
+    """Size and time of a campaign's ledger, which only ever grows: by it the server knows a page is current."""
     try:
         file_stat = (campaign / campaigns.LEDGER).stat()
     except FileNotFoundError:
@@ -353,7 +353,7 @@ def _change_time_ns(file: Path) -> int:
 
 
 def _beside(paths: Sequence[Path]) -> list[Path]:
-    """Campaigns that a search found, and those that have begun beside them since."""
+    """Campaigns that the server's search found, and those that have begun beside them since."""
     folders = [path for path in paths if campaigns.is_campaign(path)]
     for parent in sorted({path.parent for path in paths if path.parent.parts[-2:] == campaigns.WORKSPACE.parts}):
         folders += [path for path in sorted(parent.glob("*")) if campaigns.is_campaign(path)]
@@ -365,7 +365,7 @@ def _of(folder: Path) -> list[Path]:
 
 
 def _make_record(path: Path, history: History | None, shown_end: tuple[int, bool]) -> Record:
-    """`shown_end`: what was rendered before the ledger was read."""
+    """A campaign's record for its web page. `shown_end`: what was rendered before the ledger was read."""
     if history is None:
         return Record(name=path.name)
     opened, conclusion, result = history.opened, history.concluded, compute_result(history)
@@ -392,11 +392,11 @@ def _last_at(record: Record | None, written: Mapping[str, object]) -> datetime |
 
 
 def _aware(moment: str) -> datetime:
-    """An ISO-8601 instant with its time zone. Raises ValueError for what is none."""
+    """A time in a status file as an instant with its time zone, for the pages. Raises ValueError for what is none."""
     instant = datetime.fromisoformat(moment)
     return instant if instant.tzinfo else instant.replace(tzinfo=UTC)
 
 
 def _number(value: object) -> int:
-    """A whole number out of a status file; 0 for what is none."""
+    """A whole number out of a status file, for the pages; 0 for what is none."""
     return value if isinstance(value, int) else 0

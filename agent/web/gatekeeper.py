@@ -72,7 +72,7 @@ class Gatekeeper:
         self._access = access
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer, refuse, or pass on."""
+        """Answer a browser's request, refuse it, or pass it on."""
         if scope["type"] == "lifespan":
             await self._app(scope, receive, send)
             return
@@ -93,7 +93,7 @@ class Gatekeeper:
                 await _refuse(answer, refused)
 
     def _check(self, scope: Scope, headers: Mapping[str, str]) -> None:
-        """Raises Refusal for a method, address, host or form that is not for this server."""
+        """Raises Refusal for a request with a method, address, host or form that is not for this server."""
         if scope["method"] not in METHODS:
             raise Refusal(405, "only GET and POST are understood")
         path, query = scope.get("raw_path") or scope["path"].encode(), scope["query_string"]
@@ -108,12 +108,12 @@ class Gatekeeper:
             _check_post(scope["scheme"], host, headers)
 
     def _ours(self, host: str) -> bool:
-        """Whether a Host header names this server."""
+        """Whether a request's Host header names this server."""
         name = re.sub(r":\d{1,5}$", "", host).lower()
         return name in self._access.names or (self._access.addresses and _numeric(name))
 
     def _entry(self, scope: Scope, headers: Mapping[str, str]) -> str | None:
-        """Where to go on without the token in the address; None for who has shown it. Raises Refusal."""
+        """Where a browser goes on without the token in the address; None for who has shown it. Raises Refusal."""
         token = self._access.token
         bearer = headers.get("authorization", "").removeprefix("Bearer ")
         if _same(bearer, token) or _same(_cookie(headers.get("cookie", "")), _session(token)):
@@ -130,7 +130,7 @@ class Gatekeeper:
 
 
 def keep_token(file: Path) -> str:
-    """The token in the file, which only this user may read; made where there is none. Raises OSError where none can be."""
+    """The web server's token in its file, which only this user may read; made where there is none. Raises OSError where none can be."""
     if (token := _read_token(file)) is not None:
         return token
     file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -151,7 +151,7 @@ def keep_token(file: Path) -> str:
 
 
 def _read_token(file: Path) -> str | None:
-    """None where there is none, and where somebody else may have written or read it."""
+    """The web server's token; None where there is none, and where somebody else may have written or read it."""
     try:
         handle = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError:
@@ -180,7 +180,7 @@ def _check_post(scheme: str, host: str, headers: Mapping[str, str]) -> None:
 
 
 def _headers(scope: Scope) -> dict[str, str]:
-    """By name. Raises Refusal where a name that decides stands there twice, or there is too much."""
+    """A request's headers by name. Raises Refusal where a name that decides stands there twice, or there is too much."""
     headers: dict[str, str] = {}
     total = 0
     for name, value in scope["headers"]:
@@ -256,7 +256,7 @@ async def _refuse(send: Send, refused: Refusal) -> None:
 
 
 async def _redirect(send: Send, path: str, token: str, *, secure: bool) -> None:
-    """To the same page, with the token's stand-in in a cookie that no script and no other site can use."""
+    """Send a browser to the same page, with the token's stand-in in a cookie that no script and no other site can use."""
     marks = f"HttpOnly; SameSite=Strict; Path=/; Max-Age={REMEMBERED_S}" + ("; Secure" if secure else "")
     headers = [(b"location", path.encode()), (b"set-cookie", f"{COOKIE}={_session(token)}; {marks}".encode())]
     await send({"type": "http.response.start", "status": 303, "headers": headers})
@@ -264,7 +264,7 @@ async def _redirect(send: Send, path: str, token: str, *, secure: bool) -> None:
 
 
 def _same(text: str, secret: str) -> bool:
-    """Whether two secrets are the same, in a time that reveals nothing of either, their lengths included."""
+    """Whether two secrets of the web server are the same, in a time that reveals nothing of either, their lengths included."""
     return hmac.compare_digest(sha256(text.encode()).digest(), sha256(secret.encode()).digest())
 
 
@@ -273,7 +273,7 @@ def _session(token: str) -> str:
 
 
 def _cookie(header: str) -> str:
-    """The session's value; empty where there is none."""
+    """The session's value in a browser's cookie; empty where there is none."""
     try:
         cookie = SimpleCookie(header).get(COOKIE)
     except CookieError:
@@ -298,7 +298,7 @@ NAME, WORDS = 100, 2000
 
 
 async def fields(request: Request) -> dict[str, str]:
-    """The form by field. Raises Refusal where it is none, too long, or says one thing twice."""
+    """What a browser's form sent, by field. Raises Refusal where it is no form, too long, or says one thing twice."""
     body = await request.body()
     try:
         pairs = parse_qsl(body.decode("ascii"), keep_blank_values=True, max_num_fields=FIELDS, errors="strict")
@@ -311,7 +311,7 @@ async def fields(request: Request) -> dict[str, str]:
 
 
 def words(form: Mapping[str, str], name: str, limit: int = WORDS) -> str:
-    """One line of text that a form sent, for people. Raises Refusal where it is too long."""
+    """One line of text that a browser's form sent, for people. Raises Refusal where it is too long."""
     text = form.get(name, "")
     if len(text) > limit:
         raise Refusal(400, f"{name} is longer than {limit} characters")

@@ -35,7 +35,7 @@ class ListQuery(Value):
     page: int = 1
 
     def query(self, **change: object) -> str:
-        """The address of the list with some of it changed, ready for a further parameter: `?q=tile&sort=name&`."""
+        """The address of the web list with some of it changed, ready for a further parameter: `?q=tile&sort=name&`."""
         from urllib.parse import urlencode
 
         request = self.model_copy(update=change)
@@ -49,7 +49,7 @@ class ListQuery(Value):
         return f"/?{query}&" if query else "/?"
 
     def by(self, column: Column) -> str:
-        """The address of the list sorted by a column, or the other way round where it is sorted by it already."""
+        """The address of the web list sorted by a column, or the other way round where it is sorted by it already."""
         return self.query(sort=column, turned=self.sort == column and not self.turned).rstrip("?&")
 
 
@@ -98,12 +98,12 @@ def select_night(rows: Sequence[Row], *, hours: int, now: datetime) -> Night:
 
 
 def because(stop_reason: str) -> str:
-    """Why a campaign ended, in short and without the numbers that its conditions have in the rules: `8 of 8 rounds`."""
+    """For the web list, why a campaign ended, without the numbers that its conditions have in the rules: `8 of 8 rounds`."""
     return clip(re.sub(r"(^|; )T\d+ ", r"\1", stop_reason), 120)
 
 
 def screen(result: Result, *, headline: str = "") -> list[tuple[str, list[str]]]:
-    """(heading, lines) of the first screen of a campaign's report with its long lists cut short.
+    """For a campaign's web page: (heading, lines) of its report's first screen with long lists cut short.
 
     `headline`: in the place of its own, as `first_screen` takes it.
     """
@@ -115,7 +115,7 @@ def screen(result: Result, *, headline: str = "") -> list[tuple[str, list[str]]]
 
 
 def short_cost(cost: Cost) -> str:
-    """`2.3 h, 12,400 tokens, 1.20 USD`; money only where a model was asked."""
+    """A campaign's cost on the web list, `2.3 h, 12,400 tokens, 1.20 USD`; money only where a model was asked."""
     hours = cost.wall_seconds / 3600
     parts = [f"{hours:.1f} h" if hours >= 1 else f"{cost.wall_seconds / 60:.0f} min"]
     if cost.tokens:
@@ -124,7 +124,7 @@ def short_cost(cost: Cost) -> str:
 
 
 def _shorten(lines: list[str]) -> list[str]:
-    """The newest of them, each of a length that can be read in passing."""
+    """The newest lines for a web page, each of a length that can be read in passing."""
     more = len(lines) - LINES
     return [clip(line, LONGEST) for line in lines[-LINES:]] + ([f"and {more} before"] if more > 0 else [])
 
@@ -143,7 +143,7 @@ def _urgency(row: Row) -> int:
 
 
 def _after_waking(row: Row) -> int:
-    """Sort key of the morning page: what is read first."""
+    """Sort key of the web server's morning page: what is read first."""
     if row.waiting or row.problem or row.status in ("waiting", "decided", "stopped", "interrupted"):
         return 0
     return 1 if row.status == "concluded" else 2
@@ -198,12 +198,12 @@ class ListPage(Generic[T]):
 
     @property
     def last_number(self) -> int:
-        """Number of the last item on this page."""
+        """Number of the last item on this page of the web list."""
         return self.first_number + len(self.items) - 1 if self.items else 0
 
     @staticmethod
     def of(everything: Sequence[T], page: int, size: int) -> "ListPage[T]":
-        """That page of the list; the last one where there are fewer."""
+        """A page of the web list; the last one where there are fewer."""
         pages = max(1, -(-len(everything) // size))
         page = min(page, pages)
         items = everything[(page - 1) * size : page * size]

@@ -47,16 +47,16 @@ class Streams:
         self._ended = False
 
     def end(self) -> None:
-        """The server stops: every stream ends by itself within a beat."""
+        """The web server stops: every live stream ends by itself within a beat."""
         self._ended = True
 
     @property
     def full(self) -> bool:
-        """Whether one more live stream would be too many."""
+        """Whether one more live stream to a browser would be too many."""
         return self._open >= STREAMS
 
     async def follow(self, look: Callable[[], Value]) -> AsyncIterator[str]:
-        """Server-sent events `now`, each what `look` returned, as JSON, where it differs from the one before."""
+        """Server-sent events `now` to a browser: what `look` returned, as JSON, where it differs from the one before."""
         self._open += 1
         try:
             previous, sent_at, began = "", time.monotonic(), time.monotonic()
@@ -74,7 +74,7 @@ class Streams:
 
 
 def beat(campaign: Path) -> Beat:
-    """Read now."""
+    """What a live web page is sent, read now."""
     written = folders.read_status(campaign)
     size, changed = stamp_of(campaign)
     question_count = sum(1 for _ in (campaign / FOLDER).glob(f"*{REQUEST}"))

@@ -71,7 +71,7 @@ def campaign_list(catalogue: Catalogue, request: ListQuery) -> str:
 
 
 def morning(catalogue: Catalogue, hours: int) -> str:
-    """What the campaigns of the last hours achieved, and which of them need a person."""
+    """The web page of the morning: what the campaigns of the last hours achieved, and which of them need a person."""
     stamp = catalogue.stamp()
     rows = catalogue.rows()
     last_night = select_night(rows, hours=hours, now=datetime.now(UTC))
@@ -90,7 +90,7 @@ def morning(catalogue: Catalogue, hours: int) -> str:
 
 
 def fleets(catalogue: Catalogue) -> str:
-    """Every fleet that is shown: its campaigns with their gains, what they cost, and which machine holds which."""
+    """The web page of every fleet: its campaigns with their gains, what they cost, and which machine holds which."""
     stamp = catalogue.stamp()
     names = {path: name for name, path in catalogue.find_campaigns().items()}
     rows = {row.id: row for row in catalogue.rows()}
@@ -103,7 +103,7 @@ def fleets(catalogue: Catalogue) -> str:
 
 
 def campaign(catalogue: Catalogue, id: str, page: int = 1) -> str:
-    """One campaign, with its phase and its events. `page`: of its rounds, the newest first; one beyond them is the last."""
+    """The web page of one campaign, with its phase and events. `page`: of its rounds, the newest first; one beyond them is the last."""
     stamp = beat(catalogue.folder(id)).stamp  # before it is read: what comes later is told by the events
     row = catalogue.row(id)
     if row.record is not None and row.record.problem:
@@ -128,7 +128,7 @@ def campaign(catalogue: Catalogue, id: str, page: int = 1) -> str:
 
 
 def round_page(catalogue: Catalogue, id: str, number: int) -> str:
-    """One round with its evidence and its change. Raises UserError where it has not closed."""
+    """The web page of one round with its evidence and its change. Raises UserError where it has not closed."""
     record = catalogue.read_record(id)
     history = record.history
     rounds = history.rounds if history else ()
@@ -164,7 +164,7 @@ def _top(catalogue: Catalogue) -> dict[str, object]:
 
 
 def _course(record: CampaignRecord) -> dict[str, object]:
-    """What a campaign's page says of the campaign as a whole."""
+    """What a campaign's web page says of the campaign as a whole."""
     history = record.history
     course = Course()
     for body in record.bodies[:-LOG_LINES]:
@@ -184,7 +184,7 @@ def _course(record: CampaignRecord) -> dict[str, object]:
 
 
 def _rounds(record: CampaignRecord, rounds: Sequence[RoundClosed]) -> dict[str, object]:
-    """One page of a campaign's rounds, the newest first."""
+    """A part of a campaign's rounds on its web page, the newest first."""
     history = record.history
     if history is None:
         return {"rounds": (), "predicted": "", "costs": ""}
@@ -212,7 +212,7 @@ _CHANGED = re.compile(r"^\+\+\+ b/(.+)$", re.MULTILINE)
 
 
 def waiting(catalogue: Catalogue, choice: Choice | None = None, *, of: str | None = None, goes_on: bool = False) -> str:
-    """The list, oldest first; `choice`: what was just decided, `of` which campaign, and whether that now goes on."""
+    """The web page of open questions, oldest first; `choice`: what was just decided, `of` which campaign, and whether that goes on."""
     questions = catalogue.questions()
     answered = catalogue.find_campaigns().get(of or "")
     return render(
@@ -231,7 +231,7 @@ def waiting(catalogue: Catalogue, choice: Choice | None = None, *, of: str | Non
 
 
 def question(catalogue: Catalogue, id: str, key: str, *, goes_on: bool = False) -> str:
-    """The page of one open question with its evidence and its forms. Raises UserError where it is not open."""
+    """The web page of one open question with its evidence and forms. Raises UserError where it is not open."""
     folder = catalogue.folder(id)
     question = find_question(folder, key)
     refuse_late(question)
@@ -259,7 +259,7 @@ def question(catalogue: Catalogue, id: str, key: str, *, goes_on: bool = False) 
 
 
 def decide(catalogue: Catalogue, id: str, key: str, form: Mapping[str, str], *, goes_on: bool = False) -> Choice:
-    """Keep the answer of a form. Raises UserError for an answer that is none, or that came late."""
+    """Keep the answer that a form of a page gives. Raises UserError for an answer that is none, or that came late."""
     folder = catalogue.folder(id)
     question = find_question(folder, key)
     by, reason = words(form, "by", NAME), words(form, "reason")
@@ -273,7 +273,7 @@ def decide(catalogue: Catalogue, id: str, key: str, form: Mapping[str, str], *, 
 def _answer(
     catalogue: Catalogue, id: str, question: Waits, form: Mapping[str, str], *, by: str, reason: str, place: Path
 ) -> Answer:
-    """The decision that a submitted form gives. Raises UserError where it is none."""
+    """The decision that a browser's form gives. Raises UserError where it is none."""
     match form.get("action"):
         case "approve":
             return Answer(yes=True, end=words(form, "end"), round=_round(form), reason=reason, by=by)
@@ -291,7 +291,7 @@ def _answer(
 
 
 def _round(form: Mapping[str, str]) -> int | None:
-    """Which of several measured changes was chosen; None where there is one."""
+    """Which of several measured changes was chosen in a page's form; None where there is one."""
     number = form.get("round", "")
     if number and not (number.isascii() and number.isdigit() and len(number) < 7):
         raise UserError("choose one of the measured changes")
@@ -299,7 +299,7 @@ def _round(form: Mapping[str, str]) -> int | None:
 
 
 def _write_edits(catalogue: Catalogue, id: str, question: Waits, form: Mapping[str, str], place: Path) -> None:
-    """The files of the form under the names that the campaign gave them: a form chooses no path."""
+    """The files in a page's form under the names that the campaign gave them: a form chooses no path."""
     request = question.request
     change = read_for_page(ArtifactStore(catalogue.folder(id)), request.diff) if request.diff else ""
     files, uneditable = _editable(catalogue, id, question, change)
@@ -319,7 +319,7 @@ def _write_edits(catalogue: Catalogue, id: str, question: Waits, form: Mapping[s
 
 
 def _editable(catalogue: Catalogue, id: str, question: Waits, change: str) -> tuple[dict[str, str], str]:
-    """Text of the files that may be edited here, by path; or why none may."""
+    """Text of the files that a person may edit on a page, by path; or why none may."""
     history = catalogue.read_record(id).history
     if history is None or question.request.gate != "change":
         return {}, ""

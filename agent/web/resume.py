@@ -46,7 +46,7 @@ class Resumer:
         self._tried: set[Path] = set()
 
     def go_on(self, campaign: Path, why: str) -> None:
-        """Soon, in the background: as soon as no process holds the campaign. Returns at once."""
+        """Have the web server resume a campaign in the background, as soon as no process holds it. Returns at once."""
         with self._lock:
             if campaign in self._next_reasons:
                 self._next_reasons[campaign] = why
@@ -55,7 +55,7 @@ class Resumer:
         threading.Thread(target=self._see_to, args=(campaign, why), name=f"resume {campaign.name}", daemon=True).start()
 
     def look(self, catalogue: Catalogue) -> None:
-        """Go on with what was decided, wherever that was, and with what nobody decided in time; once for each."""
+        """Resume campaigns that were decided on, wherever that was, and those that nobody decided in time; once for each."""
         now = datetime.now(UTC)
         for name, question in catalogue.questions():
             folder = catalogue.folder(name)
@@ -72,12 +72,12 @@ class Resumer:
                 self.go_on(folder, f"{answer_in_words(decision.decision)} ({decision.request.key})")
 
     def keep_looking(self, catalogue: Catalogue, ended: threading.Event) -> None:
-        """The work of one background thread, until the end is asked for."""
+        """The web server's background thread that resumes campaigns, until the end is asked for."""
         while not ended.wait(LOOK_S):
             self.look(catalogue)
 
     def _see_to(self, campaign: Path, why: str) -> None:
-        """Go on with one campaign until nothing new was decided meanwhile; failures go into its log."""
+        """Resume one campaign for the web server until nothing new was decided meanwhile; failures go into its log."""
         while why:
             try:
                 self._once(campaign, why)
@@ -90,7 +90,7 @@ class Resumer:
                     self._next_reasons[campaign] = ""
 
     def _once(self, campaign: Path, why: str) -> None:
-        """Raises DeviceBusy where another process keeps the campaign."""
+        """Start `ridgeline resume` once. Raises DeviceBusy where another process keeps the campaign."""
         try:
             with lease("running", wait_s=self._patience_s, folder=campaign):
                 pass  # whoever asked the question has left; `resume` itself refuses where somebody else comes first
@@ -107,7 +107,7 @@ class Resumer:
 
 
 def _has_answer(campaign: Path) -> bool:
-    """Whether a resumed campaign finds an answer to what it waits for. Asked while no process works on it."""
+    """Whether a resumed campaign finds an answer to what it waits for. Asked by the web server while no process works on it."""
     files, now = ApprovalFiles(campaign), datetime.now(UTC)
     return files.find_unused_decision() is not None or any(
         is_overdue(question.request, now) for question in files.waiting()
@@ -115,7 +115,7 @@ def _has_answer(campaign: Path) -> bool:
 
 
 def read_log_tail(campaign: Path) -> str:
-    """The end of what a process that a page started has said; empty where none was."""
+    """The end of what a `ridgeline resume` that a page started has said; empty where none was."""
     try:
         with (campaign / LOG).open("rb") as log:
             size = log.seek(0, 2)
@@ -130,14 +130,14 @@ def read_log_tail(campaign: Path) -> str:
 
 
 def size_of(campaign: Path) -> int:
-    """Bytes of a campaign's log: it only grows."""
+    """Bytes of the log of a campaign that the web server resumed: it only grows."""
     with contextlib.suppress(OSError):
         return (campaign / LOG).stat().st_size
     return 0
 
 
 def _note(campaign: Path, text: str) -> None:
-    """A line of the server's own. Nothing is lost with one that cannot be written: the campaign does not need it."""
+    """A line of the web server's own in a campaign's log. Nothing is lost with one that cannot be written."""
     log = campaign / LOG
     moment = datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
     with contextlib.suppress(OSError), log.open("wb" if size_of(campaign) > LARGEST_LOG else "ab") as out:

@@ -155,7 +155,7 @@ def _queue(app: FastAPI, catalogue: Catalogue, going: Resumer | None) -> None:
 
 
 def _troubles(app: FastAPI, catalogue: Catalogue) -> None:
-    """Every mistake of a request as a page with one sentence, none of which repeats what was asked for."""
+    """Every mistake of a request as a web page with one sentence, none of which repeats what was asked for."""
 
     def make_page(title: str, text: str, status: int) -> HTMLResponse:
         return HTMLResponse(pages.message(catalogue, title, text), status)
@@ -206,7 +206,7 @@ class _Server(uvicorn.Server):
         self._streams = streams
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """A signal asks for the end."""
+        """A signal asks the web server to end."""
         self._streams.end()
         super().handle_exit(sig, frame)
 
@@ -226,7 +226,7 @@ class _Connection(H11Protocol):
     _is_answering = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as its base says
-        """A client has connected."""
+        """A browser has connected."""
         super().connection_made(transport)
         self._await_request()
         if len(self.connections) > MOST_CONNECTIONS:
@@ -234,7 +234,7 @@ class _Connection(H11Protocol):
             min(unanswered, key=lambda each: each._waits_since).transport.abort()
 
     def data_received(self, data: bytes) -> None:
-        """Some bytes came; the time that is left for a request is not prolonged by them."""
+        """Some bytes of a request came; the time that is left for it is not prolonged by them."""
         super().data_received(data)
         cycle = self.cycle
         if not self._is_answering and cycle is not None and not cycle.more_body and not cycle.response_complete:
@@ -242,12 +242,12 @@ class _Connection(H11Protocol):
             self._end_in(ANSWER_S)
 
     def on_response_complete(self) -> None:
-        """An answer was sent."""
+        """An answer was sent to the browser."""
         super().on_response_complete()
         self._await_request()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The client has gone."""
+        """The browser has gone."""
         if self._deadline is not None:
             self._deadline.cancel()
         super().connection_lost(exc)
@@ -275,7 +275,7 @@ class ServeOptions(Value):
 
 
 def listen(options: ServeOptions, say: Callable[[str], None]) -> None:
-    """Serve until interrupted. Raises UserError where the address cannot be had."""
+    """Serve web pages until interrupted. Raises UserError where the address cannot be had."""
     listener = _socket(options.host, options.port)
     with listener:
         port = listener.getsockname()[1]
@@ -298,7 +298,7 @@ def listen(options: ServeOptions, say: Callable[[str], None]) -> None:
 
 
 def configure(app: ASGIApp) -> uvicorn.Config:
-    """How that server listens and what it says of it."""
+    """How the web server listens and what it says of it."""
     return uvicorn.Config(
         app,
         log_level="warning",
@@ -312,7 +312,7 @@ def configure(app: ASGIApp) -> uvicorn.Config:
 
 
 def access_of(options: ServeOptions) -> tuple[Access, Path | None]:
-    """Names that are this server's, and the token that was given or is this user's own; with the file of the latter."""
+    """Names that are this web server's, and the token that was given or is this user's own; with the file of the latter."""
     local = is_loopback(options.host)
     names = LOOPBACK | {options.host.lower(), *(name.lower() for name in options.names)}
     if not local:
@@ -322,7 +322,7 @@ def access_of(options: ServeOptions) -> tuple[Access, Path | None]:
 
 
 def _own_token() -> tuple[str, Path | None]:
-    """This user's token, the same at every start, and where it is kept; a new one where nothing can be kept."""
+    """This user's token for the web server, the same at every start, and where it is kept; a new one where nothing can be kept."""
     folder = cache_folder("serve")
     if folder is not None:
         with contextlib.suppress(OSError):
@@ -331,7 +331,7 @@ def _own_token() -> tuple[str, Path | None]:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach it. Names other than `localhost` are taken to be reachable."""
+    """Whether only this machine can reach the web server. Names other than `localhost` are taken to be reachable."""
     if host == "localhost":
         return True
     try:
@@ -341,7 +341,7 @@ def is_loopback(host: str) -> bool:
 
 
 def _socket(host: str, port: int) -> socket.socket:
-    """A listening socket. Raises UserError where the address cannot be had."""
+    """The web server's listening socket. Raises UserError where the address cannot be had."""
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
         listener = socket.socket(family, socket.SOCK_STREAM)
@@ -358,7 +358,7 @@ def _socket(host: str, port: int) -> socket.socket:
 
 
 def _address(options: ServeOptions, port: int, token: str | None) -> str:
-    """What to open in a browser; with the token where there is one."""
+    """The web server's address to open in a browser; with the token where there is one."""
     hostname = socket.gethostname() if options.host in ("0.0.0.0", "::") else options.host
     name = f"[{hostname}]" if ":" in hostname else hostname
     return f"http://{name}:{port}/" + (f"?token={token}" if token else "")
