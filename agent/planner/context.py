@@ -295,7 +295,7 @@ class Context:
         )
 
     def _problem_part(self, *, number: bool) -> Part:
-        """read-only files that define the problem; of long sources the timed function's types, test and benchmark."""
+        """The prompt's read-only files that define the problem; of long sources the timed function's types, test and benchmark."""
         scope = self._scope
         if scope is None:
             return Part(name="problem", share=PROBLEM, make=self._problem)
