@@ -5,7 +5,8 @@
 
 `suite`: all cases, reading off, judged where the card is, shared out among some processes that each keep theirs. What
 is unexpected is told at once; after `--seconds` everything is ended, and the last line has the counts.
-`attacks`: the same for what was written against the path on a card with its code at hand. `--out`: every line of JSON.
+`attacks`: the same for what was written against the path on a card with its code at hand. `--out`: every line of JSON;
+what such a file has judged already is not judged again, so that a suite goes on where the time was over.
 `command`: `ridgeline judge candidate` on a softmax task of 4096x32768 against a slower version, one minute at most.
 `own`: whose work a version is, with arrays in the judge's segments and by way of the processor.
 """
@@ -97,10 +98,12 @@ def run_suite(kinds: tuple[str, ...], processes: int, seconds: float, only: str,
     names = [name for name in names if only in name]
     random.shuffle(names)  # where the time is short, what was judged is a sample
     began, until = time.monotonic(), time.monotonic() + seconds
-    say(f"  {len(names)} cases, {processes} processes, {seconds:.0f} s")
+    earlier = [line for line in read_judged(out) if line["name"] in names]
+    left = [name for name in names if name not in {line["name"] for line in earlier}]
+    say(f"  {len(left)} of {len(names)} cases are not judged yet, {processes} processes, {seconds:.0f} s")
     lines: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as made:
-        shares = [share for number in range(processes) if (share := names[number::processes])]
+        shares = [share for number in range(processes) if (share := left[number::processes])]
         running = [CaseProcess(share, until, Path(made), number) for number, share in enumerate(shares)]
         try:
             told_s = began
@@ -112,7 +115,7 @@ def run_suite(kinds: tuple[str, ...], processes: int, seconds: float, only: str,
                     tell_unexpected(line)
                 if time.monotonic() > told_s + TOLD_EVERY_S:
                     told_s = time.monotonic()
-                    say(f"  after {told_s - began:.0f} s: {len(lines)} of {len(names)}")
+                    say(f"  after {told_s - began:.0f} s: {len(lines)} of {len(left)}")
                 if is_over:
                     break
         finally:
@@ -121,10 +124,16 @@ def run_suite(kinds: tuple[str, ...], processes: int, seconds: float, only: str,
             for line in (line for process in running for line in process.read_lines()):
                 lines.append(line)
                 tell_unexpected(line)
-            summarize(names, lines, time.monotonic() - began)
+            summarize(names, [*earlier, *lines], time.monotonic() - began)
             if out is not None:
                 with out.open("a") as file:
                     file.writelines(json.dumps(line) + "\n" for line in lines)
+
+
+def read_judged(out: Path | None) -> list[dict[str, Any]]:
+    """What the file has of cases that were judged."""
+    lines = out.read_text().splitlines() if out is not None and out.exists() else []
+    return [line for line in map(json.loads, lines) if line["ok"]]
 
 
 def tell_unexpected(line: dict[str, Any]) -> None:
