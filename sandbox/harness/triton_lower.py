@@ -224,6 +224,8 @@ def type_of(name: str, value: Any) -> tuple[str, str]:
     if hasattr(value, "data_ptr") and hasattr(value, "dtype"):
         size = value.numel() * value.element_size()
         return f"*{word_of(str(value.dtype).removeprefix('torch.'))}", "DS" if size < TWO_GIB else "D"
+    if type(value).__name__ == "TensorDescriptor" and not hasattr(value, "layout"):
+        return f"tensordesc<{word_of(str(value.base.dtype).removeprefix('torch.'))}{list(value.block_shape)}>", ""
     raise Refused("--call", f"{name} is a {type(value).__name__}; give --signature and --constants instead")
 
 

@@ -225,3 +225,36 @@ def test_a_shipped_triton_kernel_is_compiled_as_its_isa_toml_says(tmp_path, kind
     if kind == "amd":
         assert found.report.resources.vgpr_spills == 0
         assert found.report.occupancy is not None
+
+
+DESCRIPTORS = """import torch
+import triton
+import triton.language as tl
+from triton.tools.tensor_descriptor import TensorDescriptor
+
+
+@triton.jit
+def helper(x):
+    return x * 2.0
+
+
+@triton.jit
+def copy_kernel(x_desc, y_ptr, COLS: tl.constexpr):
+    row = tl.program_id(0)
+    tl.store(y_ptr + row * COLS + tl.arange(0, COLS), tl.reshape(helper(x_desc.load([row, 0])), [COLS]))
+
+
+def softmax(x, y):
+    copy_kernel[(x.shape[0],)](TensorDescriptor(x, list(x.shape), [x.shape[1], 1], [1, 256]), y, COLS=256)
+"""
+
+
+@pytest.mark.slow
+def test_a_kernel_that_took_another_name_is_compiled_with_its_tensor_descriptors(tmp_path):
+    pytest.importorskip("triton")
+    (tmp_path / "kernel.py").write_text(DESCRIPTORS)
+    (tmp_path / "isa.toml").write_text('[softmax_kernel]\ncall = "softmax(fp32[64,256], fp32[64,256])"\n')
+    contract = script_contract(kernel_source=("kernel.py",), profile={"command": ("./x",), "kernel": "softmax_kernel"})
+    findings = gpu_fallback.look(contract, tmp_path, Card("nvidia").machine())
+    assert findings.report is not None, findings.why
+    assert findings.report.kernel == "copy_kernel"

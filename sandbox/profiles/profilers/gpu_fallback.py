@@ -195,16 +195,32 @@ def _list_kernels(file: str, text: str) -> Iterator[str]:
 
 
 def _inspect(path: Path, contract: Contract, tree: Path, target: Target) -> Report | str:
-    """One file's report, or why it gives none."""
+    """One file's report, or why it gives none. Of a kernel that a candidate renamed or split, the first that compiles."""
     kernel = contract.profile.kernel if contract.profile else None
     try:
         request = _ask_compiler(path, kernel)
-        if request is None:
-            return f"no {FILE_NAME} beside it says how its kernel is launched"
-        python = _python(contract, tree)
-        return inspect(request, (target,), python=python, timeout_s=TIMEOUT_S).inspections[0].report
     except (NotCompiled, CompilerMissing, ProgramMissing) as error:
         return str(error)
+    if request is None:
+        return f"no {FILE_NAME} beside it says how its kernel is launched"
+    text = path.read_text(encoding="utf-8", errors="replace") if path.suffix == ".py" else ""
+    names: tuple[str | None, ...] = (request.kernel,)
+    if (
+        text
+        and request.call is not None
+        and request.kernel
+        and not re.search(rf"\b{re.escape(request.kernel)}\b", text)
+    ):
+        names = tuple(_list_kernels(path.name, text)) or names
+    why = ""
+    for name in names:
+        try:
+            asked = request.model_copy(update={"kernel": name})
+            answer = inspect(asked, (target,), python=_python(contract, tree), timeout_s=TIMEOUT_S)
+            return answer.inspections[0].report
+        except (NotCompiled, CompilerMissing, ProgramMissing) as error:
+            why = why or str(error)
+    return why
 
 
 def _ask_compiler(path: Path, kernel: str | None) -> CompileRequest | None:
