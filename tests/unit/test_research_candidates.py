@@ -1,0 +1,108 @@
+"""Candidates, deep rounds and warm starts at equal cost: what is read of recordings, and what the simulation makes of it."""
+
+import random
+from math import exp, isclose, log
+from pathlib import Path
+
+import pytest
+
+import ridgeline.evals
+from ridgeline.evals.research.candidates import (
+    Arm,
+    Campaign,
+    Problem,
+    compare_courses,
+    main,
+    read_course,
+    read_problem,
+    simulate_arms,
+    time_candidates,
+    write_table,
+)
+
+CAMPAIGNS = Path(ridgeline.evals.__file__).parent / "campaigns"
+PROBLEM = Problem(
+    name="made",
+    headroom=log(16.0),
+    gain=log(8.0),
+    scatter=0.001,
+    build_s=1.0,
+    test_s=1.0,
+    benchmark_s=1.0,
+    pair_s=1.0,
+    rest_s=2.0,
+    round_s=7.0,
+    propose_tokens=50.0,
+    draft_tokens=30.0,
+    lesson_tokens=20.0,
+)
+
+
+def run(arm: Arm, shares: list[float], **budget: float) -> float:
+    """The speedup that the arm reaches."""
+    return exp(Campaign(PROBLEM, shares, arm, random.Random(1)).run(**budget))
+
+
+def test_shares_of_a_recording_are_of_what_was_left_before_each_round() -> None:
+    problem, shares = read_problem(CAMPAIGNS / "gemm_gelu_h100")
+    assert problem is not None
+    assert isclose(exp(problem.headroom), 3.534, rel_tol=1e-3)  # 28.3 % of the compute ceiling at the start
+    assert isclose(problem.gain, log(1.7911 * 1.5487 * 1.0179 * 1.0325), rel_tol=1e-3)
+    assert isclose(shares[1], log(1.5487) / (problem.headroom - log(1.7911)), rel_tol=1e-3)
+    assert len(shares) == 5
+    assert isclose(problem.round_s, (69.4 + 71.5 + 61.2 + 76.8 + 49.3) / 5, rel_tol=1e-2)
+
+
+def test_rounds_that_a_busy_machine_left_untimed_say_nothing_of_proposals() -> None:
+    assert read_problem(CAMPAIGNS / "layernorm_c_mailbox") == (None, ())
+    _, shares = read_problem(CAMPAIGNS / "conv3x3_c_mailbox")
+    assert len(shares) == 2  # of four rounds
+
+
+def test_the_fastest_proven_candidate_is_kept_and_none_without_a_gain() -> None:
+    rng = random.Random(3)
+    assert time_candidates(rng, [0.1, 0.4, 0.2], scatter=0.01, sharing=3)[0] == 1
+    assert time_candidates(rng, [0.0, -0.1, 0.0], scatter=0.01, sharing=3)[0] is None
+
+
+def test_equal_candidates_side_by_side_only_cost_more() -> None:
+    plain, three = Arm(name="plain"), Arm(name="three", candidates=3)
+    assert isclose(run(plain, [0.5], tokens=200), 8.0)  # two questions: half of four halvings, then half of two
+    assert isclose(run(three, [0.5], tokens=200), 4.0)  # one question of 50 + 3 * 30 + 20
+    assert run(three, [0.5], seconds=40) < run(plain, [0.5], seconds=40)
+
+
+def test_side_by_side_reaches_more_where_most_proposals_give_nothing() -> None:
+    shares = [0.5] + [0.0] * 9
+    reached = {
+        candidates: sum(
+            Campaign(PROBLEM, shares, Arm(name="a", candidates=candidates), random.Random(seed)).run(tokens=1000)
+            for seed in range(40)
+        )
+        for candidates in (1, 3)
+    }
+    assert reached[3] > reached[1]
+
+
+def test_a_deep_round_is_judged_once_and_a_champion_needs_no_question() -> None:
+    deep = Campaign(PROBLEM, [0.5], Arm(name="deep", deep=True), random.Random(1))
+    assert exp(deep.run(seconds=45)) > 15.9  # ten halvings, 30 s of steps and one judgement
+    warm = Campaign(PROBLEM, [0.0], Arm(name="warm", warm=True), random.Random(1))
+    assert isclose(exp(warm.run(tokens=99)), 8.0)
+
+
+def test_a_table_names_what_no_recording_says() -> None:
+    table = list(write_table(simulate_arms([(PROBLEM, [0.5, 0.2])], runs=2)))
+    assert len(table) == 2 + 2 * 7
+    assert next(line for line in table if "deep" in line and "| tokens |" in line).count("not recorded") == 2
+
+
+def test_campaigns_are_compared_at_the_cost_that_all_of_them_reached(capsys: pytest.CaptureFixture[str]) -> None:
+    courses = [read_course(CAMPAIGNS / name) for name in ("reverse_cumsum_h100", "reverse_cumsum_short_h100")]
+    _, _, longer, shorter = compare_courses(courses)
+    assert "after 167 s of commands" in next(compare_courses(courses))
+    assert "2.76x (at least 2.74x) | 2.76x" in longer  # its first round alone was over by then
+    assert "1.09x (at least 1.08x)" in shorter
+    assert longer.endswith("3.03x, at least 3.02x |")
+    assert main(["compare", str(CAMPAIGNS)]) == 2
+    assert "campaigns/ledger.jsonl" in capsys.readouterr().err
