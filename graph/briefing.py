@@ -18,7 +18,7 @@ OUT_OF_BUDGET = "budget: "
 
 
 def _unknown(value: object) -> bool:
-    """Left out of a record, so that it reads as before the field existed."""
+    """Whether a field of a briefing or hypothesis is left out of a record, so that it reads as before the field existed."""
     return value is None
 
 
@@ -125,12 +125,12 @@ class Briefing(Value):
 
     @property
     def base_round(self) -> int:
-        """The round whose version `sources` are of."""
+        """The round whose version a briefing's `sources` are of."""
         return self.parent.version.round if self.parent else self.best_round
 
     @property
     def base_commit(self) -> str:
-        """Its commit."""
+        """The commit of a briefing's version."""
         return self.parent.commit if self.parent else self.best_commit
 
 

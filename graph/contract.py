@@ -20,7 +20,7 @@ ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
 
 
 def _split(value: object) -> object:
-    """A command may be written as one line; it is never handed to a shell. `NAME=value` before it is env's."""
+    """A contract's command written as one line, as words; it is never handed to a shell. `NAME=value` before it is env's."""
     words = tuple(shlex.split(value)) if isinstance(value, str) else value
     return ("env", *words) if isinstance(words, tuple) and words and ASSIGNMENT.match(str(words[0])) else words
 
@@ -44,7 +44,7 @@ Mode = Literal["repo", "workspace"]
 
 
 def takes_csv(argv: tuple[str, ...]) -> bool:
-    """Whether a command is told where to write its CSV."""
+    """Whether a contract's command is told where to write its CSV."""
     return any("{csv}" in word for word in argv)
 
 
@@ -65,7 +65,7 @@ class BenchmarkOutput(Value):
     @model_validator(mode="before")
     @classmethod
     def _find_config_columns(cls, fields: Any) -> Any:
-        """Where nothing is said of classes, columns of the names that the documents give make them."""
+        """Where a contract says nothing of classes, columns of the names that the documents give make them."""
         if (
             isinstance(fields, dict)
             and "config_columns" not in fields
@@ -108,17 +108,17 @@ class ProjectOutput(Value):
 
 
 def _plain_output(value: object) -> bool:
-    """Left out of a record, so that a line reads as before the field existed."""
+    """Whether a contract's field on output is left out of a record, so that a line reads as before the field existed."""
     return value is None
 
 
 def _says_nothing(value: object) -> bool:
-    """Likewise, of a table or list."""
+    """Whether a contract's table or list says nothing and is left out of a record."""
     return not value
 
 
 def _join_words(value: object) -> object:
-    """A list of addresses as one text, as an environment variable has them."""
+    """A contract's list of addresses as one text, as an environment variable has them."""
     return " ".join(value) if isinstance(value, list) and all(isinstance(word, str) for word in value) else value
 
 
@@ -157,7 +157,7 @@ class Scoring(Value):
         return weights
 
     def weight(self, label: str) -> float:
-        """Of a shape in means over shapes."""
+        """Weight of a shape in means over shapes, as the contract says it."""
         return self.shape_weights.get(label, 1.0)
 
     @property
@@ -204,7 +204,7 @@ class MinimalProject(Value):
 
 
 def _plain_workspace(value: object) -> bool:
-    """Left out of a record, so that a line reads as before the field existed."""
+    """Whether a contract's workspace mode is left out of a record, so that a line reads as before the field existed."""
     return value == MinimalProject()
 
 
@@ -255,7 +255,7 @@ class Knowledge(Value):
 
 
 def _plain_knowledge(value: object) -> bool:
-    """Left out of a record, so that a line reads as before the field existed."""
+    """Whether a contract's folders of knowledge are left out of a record, so that a line reads as before the field existed."""
     return value == Knowledge()
 
 
@@ -267,22 +267,22 @@ class Audit(Value):
 
 
 def _plain_audit(value: object) -> bool:
-    """Likewise."""
+    """Whether a contract's `audit` is left out of a record, so that a line reads as before the field existed."""
     return value == Audit()
 
 
 def _plain_function(value: object) -> bool:
-    """Likewise."""
+    """Whether a contract's `function` is left out of a record, so that a line reads as before the field existed."""
     return value is None
 
 
 def _plain_start(value: object) -> bool:
-    """Likewise."""
+    """Whether a contract's start is left out of a record, so that a line reads as before the field existed."""
     return value == "kernel"
 
 
 def _plain_math(value: object) -> bool:
-    """Likewise."""
+    """Whether a contract's word on relaxed arithmetic is left out of a record, so that a line reads as before the field existed."""
     return value == "refused"
 
 
@@ -290,7 +290,7 @@ PROFILE_S = 600.0
 
 
 def _plain_profile(value: object) -> bool:
-    """Left out of a record, so that a line reads as before the field existed."""
+    """Whether a contract's profile command is left out of a record, so that a line reads as before the field existed."""
     return value == PROFILE_S
 
 
@@ -428,11 +428,11 @@ class Contract(Value):
 
     @property
     def fixed_file(self) -> str | None:
-        """The CSV that commands without `{csv}` write, from the contract's folder."""
+        """The CSV that a contract's commands without `{csv}` write, from the contract's folder."""
         return self.project_output.file if self.project_output else None
 
     def read_as(self, field: str) -> ProjectOutput | None:
-        """How the CSV of that command is read; None where it has the columns of `benchmark_output`."""
+        """How the CSV of a contract's command is read; None where it has the columns of `benchmark_output`."""
         fixed = field == "quick_command" and not takes_csv(self.quick_command)
         return self.project_output if fixed or field == "benchmark_command" else None
 
@@ -460,7 +460,7 @@ class Contract(Value):
 
     @property
     def editable_globs(self) -> tuple[str, ...]:
-        """The whole editable surface."""
+        """The whole editable surface of a contract."""
         extra = (self.flags_file,) if self.flags_file else ()
         return tuple(dict.fromkeys((*(self.editable or self.kernel_source), *extra)))
 

@@ -66,7 +66,7 @@ class DeepRound(Value):
 
     @property
     def device_s(self) -> float:
-        """Seconds on the device, of all steps."""
+        """Seconds on the device, of all steps of a deep round."""
         return sum(step.device_s for step in self.steps)
 
 

@@ -69,7 +69,7 @@ class Rate(Value):
 
 
 def _unsaid(value: object) -> bool:
-    """Left out of a record, so that a line reads as before the field existed."""
+    """Whether a field of measured evidence is left out of a record, so that a line reads as before the field existed."""
     return value is None or value in ((), False)
 
 
@@ -120,7 +120,7 @@ class BuildResult(Value):
 
     @property
     def touched(self) -> frozenset[str]:
-        """`tampered`; in records older than that field the warnings say it."""
+        """Evaluation files that a build changed: `tampered`; in records older than that field the warnings say it."""
         paths = (warning.removeprefix(TOUCHED) for warning in self.warnings if warning.startswith(TOUCHED))
         return frozenset((*self.tampered, *paths))
 
@@ -182,7 +182,7 @@ class Row(Value):
     """(column, value) of the configuration columns, in the contract's order."""
 
     def metric(self, name: str) -> float:
-        """The value of a column; KeyError when the row has none."""
+        """The value of a column of a benchmark's row; KeyError when the row has none."""
         for item in self.metrics:
             if item.name == name:
                 return item.value
@@ -231,7 +231,7 @@ class BenchmarkFailed(Value):
 
 
 def _is_one(weight: object) -> bool:
-    """Left out of a record, so that a line reads as before the field existed."""
+    """Whether evidence's field is 1 and left out of a record, so that a line reads as before the field existed."""
     return weight == 1
 
 

@@ -25,7 +25,7 @@ class FormulaError(ValueError):
 
 
 def evaluate(expression: str, variables: Mapping[str, float]) -> float:
-    """Value of `expression`: + - * / // ** %, min, max, ceil, numbers and the named variables.
+    """Value of a formula: + - * / // ** %, min, max, ceil, numbers and the named variables.
 
     The unit is whatever the formula means. Raises FormulaError.
     """
@@ -41,7 +41,7 @@ def evaluate(expression: str, variables: Mapping[str, float]) -> float:
 
 
 def _parse(expression: str) -> ast.expr:
-    """The syntax tree of an expression. Raises FormulaError for one too long or no arithmetic."""
+    """The syntax tree of a formula. Raises FormulaError for one too long or no arithmetic."""
     if len(expression) > MAX_LENGTH:
         raise FormulaError(f"expression has {len(expression)} characters; {MAX_LENGTH} are allowed")
     try:
@@ -51,7 +51,7 @@ def _parse(expression: str) -> ast.expr:
 
 
 def _value(node: ast.expr, variables: Mapping[str, float]) -> float:
-    """The number that a node of the tree stands for. Raises FormulaError for what is not allowed."""
+    """The number that a node of a formula's tree stands for. Raises FormulaError for what is not allowed."""
     match node:
         case ast.Constant(value=bool()):
             raise FormulaError(f"{node.value!r} is not a number")
@@ -70,7 +70,7 @@ def _value(node: ast.expr, variables: Mapping[str, float]) -> float:
 
 
 def _variable(name: str, variables: Mapping[str, float]) -> float:
-    """The value of a variable. Raises FormulaError for a name that is not among them."""
+    """The value of a formula's variable. Raises FormulaError for a name that is not among them."""
     if name not in variables:
         names = ", ".join(sorted(variables)) or "none"
         raise FormulaError(f"unknown variable {name!r}; known: {names}")
@@ -78,7 +78,7 @@ def _variable(name: str, variables: Mapping[str, float]) -> float:
 
 
 def _call(node: ast.Call, variables: Mapping[str, float]) -> float:
-    """The value of min, max or ceil. Raises FormulaError for any other function, or wrong arguments."""
+    """The value of min, max or ceil in a formula. Raises FormulaError for any other function, or wrong arguments."""
     name = node.func.id if isinstance(node.func, ast.Name) else ast.unparse(node.func)
     if name not in ("min", "max", "ceil"):
         raise FormulaError(f"function {name!r} is not allowed; use min, max or ceil")

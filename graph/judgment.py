@@ -40,7 +40,7 @@ class Judgment(Value):
 
     @property
     def passed(self) -> bool:
-        """Right, and its own work where the task wants that; of time nothing is said."""
+        """Whether a judgment is right, and the candidate's own work where the task wants that; of time nothing is said."""
         return self.correct.answer == "yes" and (self.own_work.answer == "yes" or not self.own_work_required)
 
     @property

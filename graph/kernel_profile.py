@@ -30,12 +30,12 @@ Axes = tuple[int, int, int]
 
 
 def _untold(value: object) -> bool:
-    """Left out of a record, so that it reads as before the field existed."""
+    """Whether a profile's field is left out of a record, so that it reads as before the field existed."""
     return value is None
 
 
 def _not_kept(value: object) -> bool:
-    """Left out of a record, so that a line reads as before the field existed."""
+    """Whether a profile's field is left out of a record, so that a line reads as before the field existed."""
     return value is None
 
 
@@ -243,7 +243,7 @@ class KernelProfile(Value):
     """What the tools wrote, whole: a tar.gz that `ridgeline profile parse` reads again."""
 
     def number(self, name: str) -> float | None:
-        """A number by its `group.field` name; None when nobody told it."""
+        """A profile's number by its `group.field` name; None when nobody told it."""
         return next((number.value for number in self.numbers if number.name == name), None)
 
 

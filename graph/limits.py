@@ -17,7 +17,7 @@ RETIRED = frozenset({"chain_tolerance", "hit_rate_min", "stagnation_new_directio
 
 
 def _plain(default: object) -> Callable[[object], bool]:
-    """Left out of a record where it has its default, so that a line reads as before the field existed."""
+    """Whether a limit is left out of a record where it has its default, so that a line reads as before the field existed."""
     return lambda value: value == default
 
 
@@ -227,6 +227,6 @@ DOCUMENTS: dict[Preset, str] = {
 
 
 def by_document(limits: Limits) -> str:
-    """Whose rule it is that decides, in words for a reason."""
+    """Whose rule it is that decides by these limits, in words for a reason."""
     source = DOCUMENTS.get(limits.preset)
     return f"by the rule of preset `{limits.preset}`" + (f" ({source})" if source else "")

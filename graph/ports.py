@@ -72,7 +72,7 @@ class Planner(Protocol):
     def write_baseline(
         self, briefing: Briefing, about: Hypothesis, edits: tuple[FileEdit, ...], evidence: str
     ) -> Draft:
-        """Stage 1: a first kernel of the backend in place of PyTorch; `edits` so far and what was wrong with them."""
+        """Port: Stage 1: a first kernel of the backend in place of PyTorch; `edits` so far and what was wrong with them."""
         ...
 
     def propose(self, briefing: Briefing) -> Proposal: ...
@@ -87,7 +87,7 @@ class Worker(Protocol):
     """Who works in the tree of a deep round. Raises as `Planner` where an answer must come from outside first."""
 
     def work(self, briefing: Briefing, about: Proposed) -> DeepWork:
-        """Edits of the best version, made and tried in as many steps as the budget allows."""
+        """Port: edits of the best version, made and tried in a deep round's many steps, as the budget allows."""
         ...
 
 
@@ -101,11 +101,11 @@ class Workspace(Protocol):
         self, *, round: int, parent: str, edits: tuple[FileEdit, ...], at: str
     ) -> CandidateCommit | EditRefusal: ...
     def extract(self, commit: str) -> MinimalVersion:
-        """The minimal project of a version: kernel, direct dependencies, test and benchmark, and nothing else."""
+        """Port: the minimal project of a version: kernel, direct dependencies, test and benchmark, and nothing else."""
         ...
 
     def select_core(self, edits: tuple[FileEdit, ...]) -> tuple[FileEdit, ...]:
-        """Those of the kernel's own files: what a workspace syncs back, leaving scaffolding behind."""
+        """Port: the edits of the kernel's own files: what a workspace syncs back, leaving scaffolding behind."""
         ...
 
     def accept(self, *, parent: str, tree: str, message: str, at: str) -> str: ...
@@ -121,7 +121,7 @@ class Checker(Protocol):
     def check(self, commit: str, *, purpose: str) -> TestResult: ...
     def suite(self, commit: str) -> TestResult | None: ...
     def simulate_cache(self, commit: str, key: tuple[KeyTerm, ...]) -> Simulation:
-        """A cache's key over eight training steps with fresh tensors, the weight changed in place after each."""
+        """Port: a cache's key over eight training steps with fresh tensors, the weight changed in place after each."""
         ...
 
 
@@ -129,7 +129,7 @@ class Preparer(Protocol):
     """Who answers builder and checker ahead, where several candidates wait for both. Nothing of it is on the tape."""
 
     def prepare(self, commits: tuple[str, ...], purposes: tuple[str, ...]) -> None:
-        """Build these versions and test those that build, side by side; `purposes`: of their tests, in that order.
+        """Port: build these versions and test those that build, side by side; `purposes`: of their tests, in that order.
 
         Returns when none runs any more, before anything is timed. What could not be answered is left to be asked.
         """
@@ -165,7 +165,7 @@ class Timer(Protocol):
         purpose: str,
         known: KnownNoise | None = None,
     ) -> Comparison | BenchmarkFailed:
-        """That commit against itself from two checkouts (A/A); fewer pairs, at least two, when `budget_s` is over.
+        """Port: time that commit against itself from two checkouts (A/A); fewer pairs, at least two, when `budget_s` is over.
 
         `known` says when fewer are enough.
 
@@ -183,23 +183,23 @@ class Judge(Protocol):
     """
 
     def warm_up(self, task_file: Path) -> None:
-        """Begin with what takes long to start, where there is such a thing; nothing is answered."""
+        """Port: have the judge begin with what takes long to start, where there is such a thing; nothing is answered."""
         ...
 
     def check(self, task_file: Path, version: Path, *, timeout_s: float) -> Judgment | JudgeFailed:
-        """Right, and its own work? Nothing is timed."""
+        """Port: is the candidate right, and its own work? Nothing is timed."""
         ...
 
     def benchmark(
         self, task_file: Path, version: Path, *, shapes: tuple[str, ...], timeout_s: float
     ) -> tuple[SizeTime, ...] | JudgeFailed:
-        """Median time of each size with these labels (none: of all), in the task's order."""
+        """Port: median time of each size with these labels (none: of all), in the task's order."""
         ...
 
     def compare(
         self, task_file: Path, a: Path, b: Path, *, shapes: tuple[str, ...], blocks: int, timeout_s: float
     ) -> tuple[TimedCall, ...] | JudgeFailed:
-        """One process pair: `blocks` blocks A B B A or B A A B of each size, in the order in which calls ran."""
+        """Port: one process pair: `blocks` blocks A B B A or B A A B of each size, in the order in which calls ran."""
         ...
 
 
@@ -211,7 +211,7 @@ class Searcher(Protocol):
     """The user's own search of the public web."""
 
     def search(self, query: str, *, purpose: str) -> WebSearch | None:
-        """What was printed, or why nothing was; None where the user named no command."""
+        """Port: what the user's web search printed, or why nothing was; None where the user named no command."""
         ...
 
 
@@ -219,40 +219,40 @@ class Approvals(Protocol):
     """People who decide. The request is kept where they find it."""
 
     def decision(self, request: ApprovalRequest) -> Decision | None:
-        """What was decided, by a person or by the time-out's policy; None as long as nobody has."""
+        """Port: what was decided, by a person or by the time-out's policy; None as long as nobody has."""
         ...
 
 
 class Device(Protocol):
     def machine(self) -> Machine: ...
     def ceilings(self, dtype: str, *, fresh: bool = False) -> Ceilings | None:
-        """Peaks of the machine for work in `dtype`; `fresh` measures them now, whatever was kept."""
+        """Port: peaks of the machine for work in `dtype`; `fresh` measures them now, whatever was kept."""
         ...
 
 
 class Clock(Protocol):
     def now(self, moment: str) -> str:
-        """ISO-8601 UTC; `moment` names the instant, so that a replay reads the recorded one."""
+        """Port: ISO-8601 UTC; `moment` names the instant, so that a replay reads the recorded one."""
         ...
 
     def worked_s(self, moment: str) -> float:
-        """Wall seconds that processes have run this campaign until that instant, from the start of the first."""
+        """Port: wall seconds that processes have run this campaign until that instant, from the start of the first."""
         ...
 
 
 class Signals(Protocol):
     def stop_requested(self, after_round: int, later_events: int = 0) -> bool:
-        """Whether a person asked to stop; `later_events`: reviews and restarts since that round; each asks anew."""
+        """Port: whether a person asked to stop; `later_events`: reviews and restarts since that round; each asks anew."""
         ...
 
     def steering(self, after_round: int, later_events: int = 0) -> Steering:
-        """What a person changed of the campaign so far, all of it."""
+        """Port: what a person changed of the campaign so far, all of it."""
         ...
 
 
 class Ledger(Protocol):
     def append(self, *bodies: Body) -> None:
-        """Each once; several in one write, so that no kill comes between them."""
+        """Port: append bodies to the ledger, each once; several in one write, so that no kill comes between them."""
         ...
 
     def lines(self) -> tuple[Line, ...]: ...
@@ -260,7 +260,7 @@ class Ledger(Protocol):
 
 class Files(Protocol):
     def write(self, files: Mapping[str, str | Artifact]) -> None:
-        """Path in the campaign's folder -> text, or a stored artifact. `logs/` only ever grow."""
+        """Port: path in the campaign's folder -> text, or a stored artifact. `logs/` only ever grow."""
         ...
 
     def tips(self, gpu: str, op: str, backend: str) -> str | None: ...

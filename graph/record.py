@@ -15,12 +15,12 @@ from ridgeline.graph.values import SCHEMA, Artifact, Bottleneck, Bucket, Cost, F
 
 
 def _nothing(value: object) -> bool:
-    """Left out of the line when it says nothing, so that a line reads as before the field existed."""
+    """Whether a field of the ledger's line says nothing and is left out, so that a line reads as before the field existed."""
     return value in ((), Cost())
 
 
 def _none(value: object) -> bool:
-    """Likewise."""
+    """Whether a field of the ledger's line is None and left out, so that a line reads as before the field existed."""
     return value is None
 
 
@@ -43,7 +43,7 @@ class Spec(Value):
 
     @property
     def text(self) -> str:
-        """Registered form; regex-checkable."""
+        """A recorded hardware number in its registered form; regex-checkable."""
         if self.value is None:
             return f"{self.metric}: UNKNOWN ({self.source})"
         return f"{self.metric}: {self.value:g} {self.unit} <- {self.source}"
@@ -269,27 +269,27 @@ class RoundClosed(Value):
 
     @property
     def replaced(self) -> bool:
-        """Whether it was proven, and a person chose another measured change of the same question."""
+        """Whether a recorded round was proven, and a person chose another measured change of the same question."""
         return self.judged.verdict.reason == "replaced"
 
     @property
     def set_aside(self) -> bool:
-        """Whether another measured change was taken in its place: nothing was found against its direction."""
+        """Whether another measured change was taken in a recorded round's place: nothing was found against its direction."""
         return self.judged.verdict.reason in ("replaced", "outpaced")
 
     @property
     def beside(self) -> int:
-        """The first of the rounds that were tried side by side with it; its own number where it was tried alone."""
+        """The first of the recorded rounds that were tried side by side with it; its own number where it was tried alone."""
         return find_proposal(self.judged).beside or self.round
 
     @property
     def author(self) -> str:
-        """The person who wrote the change; empty where the planner proposed it."""
+        """The person who wrote a recorded round's change; empty where the planner proposed it."""
         return find_proposal(self.judged).author
 
     @cached_property
     def bucket(self) -> Bucket:
-        """Rule-11 bucket of its hypothesis; asked for every round at every step, so found once."""
+        """Rule-11 bucket of a recorded round's hypothesis; asked for every round at every step, so found once."""
         return find_proposal(self.judged).hypothesis.bucket
 
 
@@ -406,7 +406,7 @@ class Line(Value):
 
 
 def key(body: Value) -> str:
-    """Identity of an event: two bodies of one key are the same event."""
+    """Identity of the ledger's event: two bodies of one key are the same event."""
     match body:
         case BaselineClosed() | RoundClosed():
             return f"round-{body.round}"

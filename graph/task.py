@@ -164,7 +164,7 @@ class Task(Value):
 
     @property
     def order(self) -> tuple[str, ...]:
-        """Names of the arguments, in order."""
+        """Names of a task's arguments, in order."""
         if self.arguments:
             return self.arguments
         out = tuple(tensor.name for tensor in self.outputs) if self.convention == "out" else ()
@@ -172,10 +172,10 @@ class Task(Value):
         return (*(tensor.name for tensor in self.inputs), *out, *dims)
 
     def dtype_of(self, name: str) -> DType:
-        """Of the input or output of that name; it must be there."""
+        """Type of the task's input or output of that name; it must be there."""
         return next(tensor.dtype for tensor in (*self.inputs, *self.outputs) if tensor.name == name)
 
     @property
     def timed(self) -> tuple[Shape, ...]:
-        """The sizes that are measured."""
+        """The sizes of a task that are measured."""
         return tuple(shape for shape in self.shapes if shape.timed)

@@ -14,7 +14,7 @@ T = TypeVar("T", bound=Value)
 
 
 def _none(value: object) -> bool:
-    """Left out of a record, so that a line reads as before the field existed."""
+    """Whether a stage's field is left out of a record, so that a line reads as before the field existed."""
     return value in ((), "", None)
 
 
@@ -208,7 +208,7 @@ WRAPS: dict[str, str] = {
 
 
 def inner(trial: Stage) -> Stage | None:
-    """The stage that a stage wraps; None for the first."""
+    """The stage that a stage of a trial wraps; None for the first."""
     if isinstance(trial, Proposed):
         return None
     wrapped: Stage = getattr(trial, WRAPS[trial.stage])

@@ -23,7 +23,7 @@ Bottleneck = Literal["compute", "memory", "latency", "resource", "launch", "unkn
 
 
 def _require_instant(text: str) -> str:
-    """The text itself. Raises ValueError for one that is no point in time."""
+    """A value's text itself. Raises ValueError for one that is no point in time."""
     if datetime.fromisoformat(text).tzinfo is None:
         raise ValueError(f"{text[:40]!r} has no offset from UTC")
     return text
@@ -50,7 +50,7 @@ class Value(BaseModel):
         return {}
 
     def __copy__(self) -> Self:
-        """A copy may be updated, so everything is computed anew."""
+        """A copy of a value may be updated, so everything that it folds is computed anew."""
         copy = super().__copy__()
         copy.__dict__.pop("folds", None)
         return copy
@@ -120,7 +120,7 @@ class WebSearch(Value):
 
     @property
     def addresses(self) -> tuple[str, ...]:
-        """Those that it printed, each once, as a plan may cite them."""
+        """Addresses that a web search printed, each once, as a plan may cite them."""
         printed_addresses = re.findall(r"https?://[^\s<>\"'`)\]]+", self.text)
         return tuple(dict.fromkeys(address.rstrip(".,;:") for address in printed_addresses))
 

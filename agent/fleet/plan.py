@@ -49,7 +49,7 @@ class Entry(Value):
 
     @property
     def longest(self) -> float:
-        """How long it may take, as far as it says: its minutes, else its rounds; to rank by, in no unit."""
+        """How long a fleet's campaign may take, as far as it says: its minutes, else its rounds; to rank by, in no unit."""
         limit = self.settings.get("max_minutes", self.settings.get("max_rounds", 0))
         return float(limit) if isinstance(limit, int | float) else 0.0
 
@@ -83,7 +83,7 @@ class FleetFile(Value):
         return self
 
     def settings_of(self, entry: Entry) -> dict[str, str]:
-        """The campaign's settings, its own before the fleet's."""
+        """A fleet's settings of one campaign, its own before the fleet's."""
         settings = {name: _to_text(value) for name, value in {**self.settings, **entry.settings}.items()}
         if self.budget_usd is not None:
             share = self.budget_usd / len(self.campaigns)
@@ -160,7 +160,7 @@ class Running(Value):
 
 
 def find_node(needs: Needs, nodes: Iterable[Node], running: Sequence[Running]) -> str | None:
-    """The machine that fits with the least left over: graphics cards first, then processors; None where it fits nowhere now."""
+    """The fleet's machine that fits with the least left over: graphics cards first, then processors; None where it fits nowhere now."""
     used: dict[str, tuple[float, float]] = {}
     for item in running:
         cpus, gpus = used.get(item.node, (0.0, 0.0))
@@ -175,7 +175,7 @@ def find_node(needs: Needs, nodes: Iterable[Node], running: Sequence[Running]) -
 
 
 def can_ever_run(needs: Needs, nodes: Iterable[Node]) -> bool:
-    """Whether any machine could hold it alone."""
+    """Whether any machine of the fleet could hold a campaign alone."""
     return find_node(needs, nodes, ()) is not None
 
 
@@ -187,7 +187,7 @@ def choose_next(
     seconds: Mapping[str, float],
     passed: Mapping[str, int],
 ) -> tuple[Entry, str] | None:
-    """The campaign that begins now, and where. None when nothing that waits may.
+    """The fleet's campaign that begins now, and where. None when nothing that waits may.
 
     `seconds`: machine time of each group so far. `passed`: how many have begun before each that waits although they ranked
     lower.
@@ -246,7 +246,7 @@ class Standing(Value):
 
     @property
     def dollars(self) -> float | None:
-        """What all campaigns have cost; None where a price is not known."""
+        """What all campaigns of a fleet have cost; None where a price is not known."""
         prices = [line.dollars for line in self.lines]
         return None if None in prices else sum(price or 0.0 for price in prices)
 
@@ -263,7 +263,7 @@ class Standing(Value):
 def summarize_attempts(
     fleet: FleetFile, attempts: Iterable[Attempt], running: Mapping[str, str] = MappingProxyType({})
 ) -> tuple[Line, ...]:
-    """The table, in the file's order. `running`: machine by campaign."""
+    """The fleet's table, in the file's order. `running`: machine by campaign."""
     by_name: dict[str, list[Attempt]] = {}
     for attempt in attempts:
         by_name.setdefault(attempt.name, []).append(attempt)

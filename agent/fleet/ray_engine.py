@@ -38,7 +38,7 @@ class AttemptLost(Exception):
 
 
 def run_attempt(words: Sequence[str]) -> tuple[int, str, float, str]:
-    """On a worker: `ridgeline` with these words. Exit code, standard output, seconds, and the machine's name."""
+    """On a worker of the fleet: `ridgeline` with these words. Exit code, standard output, seconds, and the machine's name."""
     if words[0] == "resume":
         with suppress(WorldError), lease("running", wait_s=HELD_S, folder=Path(words[1])):
             pass  # whoever holds it longer is named by the command
@@ -87,7 +87,7 @@ def drive_in_child(
 
 
 def _run_driver(words: Sequence[str], _: float | None) -> Ended:
-    """In a process that ends with this one; its output is what it left in the file."""
+    """The fleet's driver in a process that ends with this one; its output is what it left in the file."""
     with tempfile.TemporaryDirectory(prefix="ridgeline-") as folder:
         result, began = Path(folder) / "result.json", time.monotonic()
         argv = (*death_signal_words("KILL"), sys.executable, "-m", "ridgeline", *words, "--result", str(result))
@@ -131,7 +131,7 @@ class RayEngine:
         self._names: dict[Any, str] = {}
 
     def list_nodes(self) -> tuple[Node, ...]:
-        """Machines that are alive."""
+        """Machines of the fleet's cluster that are alive."""
         return tuple(
             Node(
                 id=str(node["NodeID"]),
@@ -145,7 +145,7 @@ class RayEngine:
         )
 
     def begin(self, name: str, words: Sequence[str], needs: Needs) -> None:
-        """Submit one attempt."""
+        """Submit one campaign of the fleet."""
         selector = {ARCH_LABEL: needs.arch} if needs.arch else None
         task = self._task.options(
             num_cpus=needs.cpus, num_gpus=needs.gpus, label_selector=selector, max_retries=0, name=f"ridgeline {name}"
@@ -153,7 +153,7 @@ class RayEngine:
         self._names[task.remote(list(words))] = name
 
     def wait(self, seconds: float) -> list[tuple[str, Ended | AttemptLost, str]]:
-        """What has ended within this time: campaign, outcome, machine. Raises AttemptLost where the cluster is gone."""
+        """What of the fleet has ended within this time: campaign, outcome, machine. Raises AttemptLost where the cluster is gone."""
         if not self._names:
             time.sleep(seconds)
             return []

@@ -50,15 +50,15 @@ class Engine(Protocol):
     """Where attempts run."""
 
     def list_nodes(self) -> Sequence[Node]:
-        """Machines that are alive."""
+        """Machines of a fleet that are alive."""
         ...
 
     def begin(self, name: str, words: Sequence[str], needs: Needs) -> None:
-        """Submit `ridgeline` with these words."""
+        """Submit a fleet's `ridgeline` with these words."""
         ...
 
     def wait(self, seconds: float) -> Sequence[tuple[str, Ended | AttemptLost, str]]:
-        """What has ended within this time: campaign, outcome, machine."""
+        """What of a fleet has ended within this time: campaign, outcome, machine."""
         ...
 
 
@@ -94,7 +94,7 @@ class Fleet:
         self._idle_since: float | None = None
 
     def run(self) -> tuple[Line, ...]:
-        """Until every campaign has ended, waits for somebody, or may not begin any more."""
+        """Drive the fleet until every campaign has ended, waits for somebody, or may not begin any more."""
         with _alone(self.folder):
             until = None if self.file.max_minutes is None else self.clock() + 60 * self.file.max_minutes
             waiting = [entry for entry in self.file.campaigns if not self._is_concluded(entry.name)]
@@ -113,11 +113,11 @@ class Fleet:
         return self.table()
 
     def table(self) -> tuple[Line, ...]:
-        """What is known so far."""
+        """What is known of the fleet so far."""
         return summarize_attempts(self.file, self.attempts, {item.entry.name: item.node for item in self.running})
 
     def _begin(self, waiting: list[Entry]) -> None:
-        """As many as fit now."""
+        """Begin as many of the fleet's campaigns as fit now."""
         while waiting and not self._stopped and len(self.running) < self.file.max_parallel:
             choice = choose_next(
                 waiting, self.running, self.engine.list_nodes(), seconds=self._group_seconds(), passed=self._passed
@@ -176,7 +176,7 @@ class Fleet:
         )
 
     def _stop(self, why: str) -> None:
-        """Ask what runs to conclude; begin nothing."""
+        """Ask the fleet's running campaigns to conclude; begin nothing."""
         self._stopped = True
         self.progress.tell(f"{why}: {len(self.running)} running campaigns are asked to conclude")
         for item in self.running:
@@ -190,7 +190,7 @@ class Fleet:
         return seconds
 
     def _await_machines(self, waiting: Sequence[Entry]) -> bool:
-        """Whether one may still join that something fits; tells of what is waited for, and of what is left."""
+        """Whether a machine may still join that one of the fleet's campaigns fits; tells of what is waited for, and of what is left."""
         now = self.clock()
         if self._idle_since is None:
             self._idle_since = now
@@ -251,7 +251,7 @@ def read_standing(folder: Path) -> Standing:
 
 
 def read_attempt(blank: Attempt, ended: Ended | AttemptLost) -> Attempt:
-    """What an attempt came to, from what its command printed."""
+    """What a fleet's campaign came to, from what its command printed."""
     if isinstance(ended, AttemptLost):
         return blank.model_copy(update={"detail": str(ended)})
     fields = read_object(ended.output)

@@ -16,7 +16,7 @@ PYTHON = ("triton", "python", "cutedsl", "flydsl")
 
 
 def require_python(task: Task) -> None:
-    """Raises FormatError for a candidate that is not one file of Python."""
+    """Raises FormatError for a candidate of a foreign problem that is not one file of Python."""
     if task.language not in PYTHON:
         raise FormatError(
             f"{task.name}: language: the format wants Python; {task.language} needs an entry in Python around it"
@@ -26,7 +26,7 @@ def require_python(task: Task) -> None:
 
 
 def write_module(origin: Origin, task: Task, source: str) -> str:
-    """A file with `ModelNew`, of the candidate's file: `Model` with another `forward`."""
+    """An answer in KernelBench's format, of the candidate's file: `ModelNew`, `Model` with another `forward`."""
     require_python(task)
     if origin.format != "kernelbench":
         raise FormatError(f"{origin.name}: is no problem of KernelBench but of {origin.format}; export it to that")
@@ -50,7 +50,7 @@ def _word(array: OriginArray) -> str:
 
 
 def write_submission(origin: Origin, task: Task, source: str) -> str:
-    """`submission.py` with `custom_kernel(data)`, of the candidate's file."""
+    """An answer in GPU MODE's format, of the candidate's file: `submission.py` with `custom_kernel(data)`."""
     require_python(task)
     if origin.format != "gpumode":
         raise FormatError(f"{origin.name}: is no problem of GPU MODE but of {origin.format}; export it to that")
@@ -63,7 +63,7 @@ def write_submission(origin: Origin, task: Task, source: str) -> str:
 
 
 def read_answer(origin: Origin, task: Task, text: str, *, file: str) -> str:
-    """The task's one source file, of an answer in the format that the task was made from. Raises FormatError.
+    """The task's one source file, of an answer in the foreign format that the task was made from. Raises FormatError.
 
     An answer that has the task's own entry is taken as it is.
     """

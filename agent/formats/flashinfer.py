@@ -118,7 +118,7 @@ def _parse(kind: type[Part], fields: object, file: str) -> Part:
 
 
 def _read_workloads(text: str, name: str, file: str) -> Iterator[tuple[str, Workload]]:
-    """Each workload of this definition with its JSON."""
+    """Each workload of this flashinfer-bench definition with its JSON."""
     for number, line in enumerate(text.splitlines(), 1):
         if not line.strip():
             continue
@@ -132,7 +132,7 @@ def _read_workloads(text: str, name: str, file: str) -> Iterator[tuple[str, Work
 
 
 def _refuse_what_cannot_be_drawn(form: Definition, loads: Sequence[Workload], file: str) -> Iterator[str]:
-    """Notes on inputs; raises FormatError for those of which the judge cannot draw values of its own."""
+    """Notes on inputs of a flashinfer-bench problem; raises FormatError for those that the judge cannot draw."""
     for name, spec in {**form.inputs, **form.outputs}.items():
         if spec.dtype not in get_args(DType):
             raise FormatError(f"{file}: {name}: is of {spec.dtype}; tasks know {', '.join(get_args(DType))}")
@@ -154,7 +154,7 @@ def _refuse_what_cannot_be_drawn(form: Definition, loads: Sequence[Workload], fi
 
 
 def _scalars(form: Definition, load: Workload, file: str) -> dict[str, int | float | bool]:
-    """Values of the inputs that are no tensors. Raises FormatError where the workload has none."""
+    """A flashinfer-bench workload's values of the inputs that are no tensors. Raises FormatError where it has none."""
     scalars: dict[str, int | float | bool] = {}
     for name, spec in form.inputs.items():
         if spec.shape is None:
@@ -168,7 +168,7 @@ def _scalars(form: Definition, load: Workload, file: str) -> dict[str, int | flo
 
 
 def _group_sizes(loads: Iterable[tuple[str, Workload]], form: Definition) -> Iterator[Sizes]:
-    """One for each different set of free dimensions."""
+    """Sizes of a flashinfer-bench problem: one for each different set of free dimensions."""
     free = [name for name, axis in form.axes.items() if axis.type == "var"]
     by_numbers: dict[tuple[int, ...], list[str]] = {}
     for line, load in loads:
@@ -185,7 +185,7 @@ def _group_sizes(loads: Iterable[tuple[str, Workload]], form: Definition) -> Ite
 
 
 def _write_source(form: Definition, numbers: Mapping[str, int], scalars: Mapping[str, object]) -> str:
-    """The reference with get_inputs(), as a file of PyTorch."""
+    """A flashinfer-bench definition's reference with get_inputs(), as a file of PyTorch."""
     head = [
         form.reference.rstrip(),
         "",
@@ -229,7 +229,7 @@ def _extent(form: Definition, name: str) -> str:
 
 
 def _write_draw(form: Definition, spec: TensorSpec) -> str:
-    """Python that makes an input as the field's own runner does."""
+    """Python that makes an input as flashinfer-bench's own runner does."""
     extents = ", ".join(_extent(form, name) for name in spec.shape or ())
     shape = f"({extents},)" if extents else "()"
     if spec.dtype in FLOATS:
@@ -241,7 +241,7 @@ def _write_draw(form: Definition, spec: TensorSpec) -> str:
 
 
 def _returns_mapping(reference: str) -> bool:
-    """Whether run() gives its outputs by name."""
+    """Whether run() of a flashinfer-bench definition gives its outputs by name."""
     functions = [node for node in ast.parse(reference).body if isinstance(node, ast.FunctionDef) and node.name == "run"]
     returns = [node for function in functions for node in ast.walk(function) if isinstance(node, ast.Return)]
     return any(isinstance(node.value, ast.Dict) for node in returns)
@@ -276,7 +276,7 @@ class Report(Value):
 
 
 def write_solution(origin: Origin, task: Task, source: str, *, name: str, author: str) -> dict[str, Any]:
-    """A solution of the definition that the task was made from: one Python file with `run` of its inputs.
+    """A flashinfer-bench solution of the definition that the task was made from: one Python file with `run` of its inputs.
 
     `source` is the candidate's one file. A definition of SOL-ExecBench gets a solution of its own schema.
     """
@@ -315,7 +315,7 @@ def is_of_sol(origin: Origin) -> bool:
 
 
 def _write_entry(form: Definition, origin: Origin, task: Task, source: str) -> str:
-    """The candidate's file, with `run` as the definition has it."""
+    """The candidate's file, with `run` as the flashinfer-bench definition has it."""
     inputs = [*form.inputs]
     by_input = {inputs[int(array.place.strip("[]"))]: array.name for array in origin.arrays}
     names = [by_input.get(name) for name in inputs]
@@ -330,7 +330,7 @@ def _write_entry(form: Definition, origin: Origin, task: Task, source: str) -> s
 
 
 def write_traces(origin: Origin, report: Report) -> Iterator[dict[str, Any]]:
-    """One for each workload of a timed size: passed where the judge found the candidate right and timed it.
+    """flashinfer-bench's traces, one for each workload of a timed size: passed where the judge found the candidate right.
 
     The judge keeps no largest error, so `correctness` has the field's default of 0 and says in `extra` what was asked.
     """

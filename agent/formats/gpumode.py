@@ -82,7 +82,7 @@ def _read_cases(fields: Mapping[str, object], key: str, file: str) -> Iterator[d
 
 
 def _is_number(name: str, value: object) -> bool:
-    """Whether a value of a case is a size: a whole number, and no seed."""
+    """Whether a value of a GPU MODE case is a size: a whole number, and no seed."""
     return type(value) is int and value > 0 and name != SEED
 
 
@@ -91,7 +91,7 @@ def _list_numbers(case: Mapping[str, object]) -> Iterator[str]:
 
 
 def _constants(case: Mapping[str, object]) -> dict[str, object]:
-    """What is no size: words, switches and numbers that no extent can be. A seed is one for all."""
+    """What in a GPU MODE case is no size: words, switches and numbers that no extent can be. A seed is one for all."""
     return {name: value for name, value in case.items() if not _is_number(name, value) and name != SEED}
 
 
@@ -103,7 +103,7 @@ def _group(cases: Iterable[Mapping[str, object]], numbers: list[str], *, timed: 
 
 
 def _drop_repeated(sizes: Iterable[Sizes]) -> list[Sizes]:
-    """Each size once, timed where one of them is."""
+    """Each size of a GPU MODE problem once, timed where one of them is."""
     once: dict[str, Sizes] = {}
     for each in sizes:
         if each.label not in once or each.timed:
@@ -112,7 +112,7 @@ def _drop_repeated(sizes: Iterable[Sizes]) -> list[Sizes]:
 
 
 def _combine(sources: Mapping[str, str], file: str) -> str:
-    """All files in one, what others import first, without the imports between them; on any device."""
+    """All files of a GPU MODE problem in one, what others import first, without the imports between them; on any device."""
     local = {name.removesuffix(".py") for name in sources}
     order = sorted(sources, key=lambda name: (name == "reference.py", name == "task.py"))
     texts: list[str] = []
@@ -130,7 +130,7 @@ def _combine(sources: Mapping[str, str], file: str) -> str:
 
 
 def mend(text: str, local: Container[str], *, any_device: bool = True) -> str:
-    """The file without its imports of `local` modules; `any_device`: with the name DEVICE in place of a card's."""
+    """A GPU MODE problem's file without imports of `local` modules; `any_device`: with the name DEVICE in place of a card's."""
     lines = text.splitlines(keepends=True)
     starts = [0]
     for line in lines:
@@ -164,7 +164,7 @@ def _is_torch(node: ast.expr) -> bool:
 
 
 def _write_source(combined: str, numbers: Mapping[str, int], plain: Mapping[str, object]) -> str:
-    """The problem as a file of PyTorch with get_inputs()."""
+    """The GPU MODE problem as a file of PyTorch with get_inputs()."""
     needs_device = "DEVICE" in _list_reached_names(combined, REFERENCE)
     words = [f"{name}={name}" for name in numbers] + [f"{name}={value!r}" for name, value in plain.items()]
     arguments = [*words, *([f"{SEED}=0"] if _takes_seed(combined) else [])]

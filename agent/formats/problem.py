@@ -75,7 +75,7 @@ class Origin(Value):
 
 
 def choose_sizes(sizes: tuple[Sizes, ...]) -> tuple[tuple[Sizes, ...], str]:
-    """At most `MOST_TIMED` timed sizes, from the smallest to the largest, the others left out; and a note of that."""
+    """At most `MOST_TIMED` timed sizes of a foreign problem, from the smallest to the largest, the others left out; and a note of that."""
     timed = sorted((each for each in sizes if each.timed), key=lambda each: sorted(each.numbers.values(), reverse=True))
     if len(timed) <= MOST_TIMED:
         return sizes, ""

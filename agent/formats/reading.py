@@ -40,7 +40,7 @@ class Source:
 
 
 def list_sources(path: Path) -> tuple[Source, ...]:
-    """Every problem of a file or folder, by name. Raises FormatError where there is none."""
+    """Every foreign problem of a file or folder, by name. Raises FormatError where there is none."""
     if not path.exists():
         raise FormatError(f"{path}: no such file; give a problem, or a folder of problems")
     if path.is_file():
@@ -78,7 +78,7 @@ def detect(path: Path) -> Format | None:
 
 
 def _walk(folder: Path, root: Path) -> Iterator[Source]:
-    """Problems of a folder and those below it; a folder that is itself a problem is not looked into."""
+    """Foreign problems of a folder and those below it; a folder that is itself a problem is not looked into."""
 
     def name(path: Path) -> str:
         return path.relative_to(root).as_posix() if path != root else root.resolve().name
@@ -99,12 +99,12 @@ def _walk(folder: Path, root: Path) -> Iterator[Source]:
 
 
 def _natural(word: str) -> list[tuple[int, str]]:
-    """Sort key of file names that puts 2_x before 10_x."""
+    """Sort key of problems' file names that puts 2_x before 10_x."""
     return [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", word) if part]
 
 
 def read_source(source: Source) -> Problem:
-    """The problem. Raises FormatError for one that cannot be judged."""
+    """A foreign problem, read. Raises FormatError for one that cannot be judged."""
     path = source.path
     match source.format:
         case "flashinfer":
@@ -142,7 +142,7 @@ def _list_files(path: Path) -> dict[str, str]:
 
 
 def _find_workloads(definition: Path) -> Path:
-    """Beside the definition, or below `workloads` of the set that it is of. Raises FormatError."""
+    """Workloads beside a foreign problem's definition, or below `workloads` of the set that it is of. Raises FormatError."""
     beside = [definition.with_name(WORKLOAD_FILE), definition.with_suffix(".jsonl")]
     for folder in definition.parents:
         if folder.name == DEFINITIONS:
@@ -165,7 +165,7 @@ def _read(path: Path) -> str:
 
 
 def read_origin(folder: Path) -> Origin:
-    """What a task's folder was made from. Raises FormatError."""
+    """What foreign problem a task's folder was made from. Raises FormatError."""
     path = folder / ORIGIN_FILE
     if not path.is_file():
         raise FormatError(
@@ -179,7 +179,7 @@ def read_origin(folder: Path) -> Origin:
 
 @contextmanager
 def open_candidate(task_file: Path, candidate: Path | None) -> Iterator[Path | None]:
-    """The folder with a candidate's sources: the one given, or one made of a single file that is an answer.
+    """The folder with a candidate's sources to export: the one given, or one made of a single file that is an answer.
 
     Such a file is a `ModelNew` of KernelBench, a submission.py of GPU MODE, a solution of FlashInfer Trace in JSON, or
     the task's own source. Raises FormatError.
@@ -199,13 +199,13 @@ def open_candidate(task_file: Path, candidate: Path | None) -> Iterator[Path | N
 
 
 def read_source_text(task: Task, folder: Path) -> str:
-    """The candidate's one file. Raises FormatError."""
+    """The one file of a candidate to export. Raises FormatError."""
     answers.require_python(task)
     return _read(folder / task.source[0])
 
 
 def read_report(judgement: Path, times: Path | None, *, solution: str, hardware: str) -> flashinfer.Report:
-    """What the judge said of a candidate, with the median time of either side of each size. Raises FormatError."""
+    """For an exported answer: what the judge said of it, with the median time of either side of each size. Raises FormatError."""
     try:
         fields = json.loads(_read(judgement))
         correct = QuestionAnswer.model_validate(fields["correct"])

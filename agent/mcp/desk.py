@@ -26,7 +26,7 @@ LONGEST = 2_000
 
 
 def one_line(error: Exception) -> str:
-    """Without keys and control characters; of a value that does not fit, where and why, and not the value."""
+    """An answer of an MCP tool without keys and control characters; of a value that does not fit, where and why."""
     match error:
         case ValidationError():
             problem = error.errors(include_url=False, include_input=False, include_context=False)[0]
@@ -48,19 +48,19 @@ class Roots:
     """The allowed folders, with their links followed."""
 
     def __init__(self, folders: Sequence[Path]) -> None:
-        """Raises UserError for a folder that is none."""
+        """The folders that an MCP client may look into. Raises UserError for a folder that is none."""
         for folder in folders:
             if not folder.is_dir():
                 raise UserError(f"{folder}: no such folder; give a repository or a folder of campaigns")
         self.folders = tuple(_resolve_link(folder) for folder in folders)
 
     def all(self) -> list[Path]:
-        """Every campaign in the allowed folders, those that changed last first."""
+        """Every campaign in the folders allowed to an MCP client, those that changed last first."""
         candidates = {_resolve_link(campaign) for folder in self.folders for campaign in campaigns.around(folder)}
         return sorted(filter(self._inside, candidates), key=_change_time, reverse=True)
 
     def campaign(self, name: str) -> Path:
-        """By its folder, absolute or below an allowed one, or its name. Raises UserError, the same for all others."""
+        """A campaign by the MCP client's word: folder, absolute or below an allowed one, or name. Raises UserError."""
         for place in self._places(name, self.folders):
             if campaigns.is_campaign(place):
                 return place
@@ -70,7 +70,7 @@ class Roots:
         raise UserError(f"{name}: no campaign in the allowed folders; `status` without a campaign lists them")
 
     def read_bytes(self, name: str, campaign: Path) -> bytes:
-        """A file of the campaign or below an allowed folder. Raises UserError where it is not there or too large."""
+        """A file for an MCP client, of the campaign or below an allowed folder. Raises UserError where it is not there or too large."""
         for place in self._places(name, (campaign, *self.folders)):
             if place.is_file():
                 if place.stat().st_size > LARGEST_TEXT:
@@ -79,18 +79,18 @@ class Roots:
         raise UserError(f"{name}: no such file in the campaign or the allowed folders")
 
     def existing(self, name: str, field: str) -> Path:
-        """A file or folder in an allowed one. Raises UserError, the same for what is not there and what is elsewhere."""
+        """A file or folder allowed to an MCP client. Raises UserError, the same for what is not there and what is elsewhere."""
         place = next((place for place in self._places(name, self.folders) if place.exists()), None)
         if place is None:
             raise UserError(f"{field}: {plain(name, limit=200)}: no such file or folder in the allowed folders")
         return place
 
     def contains(self, place: Path) -> bool:
-        """Whether a path lies in an allowed folder, its links followed."""
+        """Whether a path lies in a folder allowed to an MCP client, its links followed."""
         return self._inside(_resolve_link(place))
 
     def _places(self, name: str, folders: Sequence[Path]) -> list[Path]:
-        """What a name may mean; an absolute one means itself, wherever it is joined to."""
+        """What a name by an MCP client may mean; an absolute one means itself, wherever it is joined to."""
         return [place for folder in folders if self._inside(place := _resolve_link(folder / name))]
 
     def _inside(self, place: Path) -> bool:
@@ -312,21 +312,21 @@ class Desk:
 
 
 def name_tools(text: str) -> str:
-    """A page whose words for a shell are those of the tools: how an answer is given, and commands that are tools too."""
+    """A page for an MCP client: words for a shell become those of the tools: how an answer is given, and commands that are tools too."""
     text = text.replace(HAND_IN, "as `text` of the tool `answer`, with `number` and `by`")
     text = text.replace(MEASURES_TOO, "the tool `resume` measures")
     return SHELL_COMMAND.sub(r"the tool `\1`", text)
 
 
 def part_of(text: str, offset: int) -> JsonObject:
-    """So much of a long text, and where it goes on; None at its end. Keys are taken out before a cut can hide one."""
+    """So much of a long text for an MCP client, and where it goes on; None at its end. Keys are taken out before a cut can hide one."""
     text = without_keys(text)
     end = offset + PART
     return {"text": text[offset:end], "characters": len(text), "next_offset": end if end < len(text) else None}
 
 
 def _after(campaign: Path) -> JsonObject:
-    """What an answered campaign wants next. Whatever keeps it from going on, the answer is stored."""
+    """For an MCP client: what an answered campaign wants next. Whatever keeps it from going on, the answer is stored."""
     from ridgeline.agent.campaign.decisions import following
 
     try:
@@ -337,7 +337,7 @@ def _after(campaign: Path) -> JsonObject:
 
 
 def _brief(campaign: Path) -> JsonObject:
-    """A line of the list. A campaign that cannot be read is told as such and hides no other."""
+    """A line of an MCP client's list. A campaign that cannot be read is told as such and hides no other."""
     from ridgeline.agent.campaign.status import status_of
 
     try:

@@ -62,7 +62,7 @@ class Job:
         return self.process.poll() is None
 
     def describe(self, offset: int = 0) -> JsonObject:
-        """State and result. Raises UserError with the command's own complaint where it failed."""
+        """State and result of an MCP client's job. Raises UserError with the command's own complaint where it failed."""
         if self.running:
             lines = _tail(self.log)
             return {**self.about, "job": self.name, "state": "running", "log": lines, "next": "ask `job` again"}
@@ -79,7 +79,7 @@ class Job:
         return {**said, "result": document} if len(text) <= PART and not offset else {**said, **part_of(text, offset)}
 
     def end(self) -> None:
-        """Ask it and what it started to end, as Ctrl-C does."""
+        """Ask an MCP client's job and what it started to end, as Ctrl-C does."""
         if self.running:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self.process.pid, signal.SIGTERM)
@@ -97,7 +97,7 @@ class Jobs:
     def start(
         self, words: Sequence[str], *, cwd: Path, about: JsonObject | None = None, ends_with_server: bool = True
     ) -> JsonObject:
-        """Run `ridgeline WORDS --json`; its result where it ends soon, else its name. Raises UserError where it failed."""
+        """Run `ridgeline WORDS --json` for an MCP client; its result if it ends soon, else its name. Raises UserError where it failed."""
         if sum(job.running for job in self._jobs.values()) >= MOST_JOBS:
             raise UserError(f"{MOST_JOBS} jobs are running; wait for one with `job`, or end one")
         if self._folder is None:
@@ -113,14 +113,14 @@ class Jobs:
         return job.describe()
 
     def find(self, name: str) -> Job:
-        """Raises UserError for a name that this server did not give."""
+        """An MCP client's job. Raises UserError for a name that this server did not give."""
         if name not in self._jobs:
             names = ", ".join(self._jobs) or "none was started"
             raise UserError(f"job: {redact(name, limit=100)}: this server started no such job; known: {names}")
         return self._jobs[name]
 
     def close(self) -> None:
-        """End what nobody will ask for any more; campaigns go on."""
+        """End jobs that no MCP client will ask for any more; campaigns go on."""
         abandoned = [job for job in self._jobs.values() if job.ends_with_server]
         for job in abandoned:
             job.end()
@@ -421,7 +421,7 @@ class Commands:
         return {**about, "now": now}
 
     def _contract(self, name: str) -> Path:
-        """A contract in an allowed folder, or its folder. Raises UserError where that has none."""
+        """A contract in a folder allowed to an MCP client, or its folder. Raises UserError where that has none."""
         place = self._roots.existing(name, "contract")
         if place.is_dir() and not (place / FILE_NAME).is_file():
             raise UserError(
@@ -431,24 +431,24 @@ class Commands:
         return place
 
     def _folder(self, name: str, field: str) -> Path:
-        """A folder in an allowed one. Raises UserError for what is none."""
+        """A folder in one allowed to an MCP client. Raises UserError for what is none."""
         place = self._roots.existing(name, field)
         if not place.is_dir():
             raise UserError(f"{field}: {name}: is not a folder")
         return place
 
     def _path_option(self, name: str, value: str) -> list[str]:
-        """`--name=PATH` for a path in an allowed folder; nothing for an empty one."""
+        """`--name=PATH` for a path that an MCP client may name; nothing for an empty one."""
         return [f"--{name}={self._roots.existing(value, name)}"] if value else []
 
 
 def _option(name: str, value: str | float | None) -> list[str]:
-    """`--name=value` as one word, so that no value is taken for an option; nothing where there is none."""
+    """An MCP client's `--name=value` as one word, so that no value is taken for an option; nothing where there is none."""
     return [] if value in (None, "") else [f"{name}={value}"]
 
 
 def _check_commit(name: str, field: str) -> str:
-    """Raises UserError for what git would take for an option or for several commits."""
+    """Raises UserError for an MCP client's word that git would take for an option or for several commits."""
     if not COMMIT.fullmatch(name) or ".." in name:
         raise UserError(f"{field}: is no name of a commit; for folders say kind: folder")
     return name

@@ -50,7 +50,7 @@ class Arm(Value):
 
     @property
     def answers(self) -> Path | None:
-        """The folder of its answers; None for an agent."""
+        """The folder of answers of a suite's arm; None for an agent."""
         return Path(self.settings[ANSWERS]) if ANSWERS in self.settings else None
 
 
@@ -91,7 +91,7 @@ class Suite:
         self.rows += read_rows(self.folder, Row)
 
     def run(self, max_minutes: float | None = None) -> Table:
-        """Every attempt that is not at its end and that the budget allows; then the table."""
+        """Take every attempt of the suite that is not at its end and that the budget allows; then the table."""
         until = self.clock() + 60 * max_minutes if max_minutes is not None else None
         for number, source in enumerate(self.sources, 1):
             waiting = [arm for arm in self._order(number) if not self._is_ended(source, arm)]
@@ -114,14 +114,14 @@ class Suite:
         return self.table()
 
     def table(self) -> Table:
-        """What is known so far."""
+        """What is known of the suite so far."""
         names = {source.name for source in self.sources}
         arms = [arm.name for arm in self.settings.arms]
         rows = [row for row in self.rows if row.problem in names]
         return summarize_rows(rows, arms, attempts=len(names) * len(arms))
 
     def _order(self, number: int) -> tuple[Arm, ...]:
-        """Arms take turns at being first: what warms up or wears out meets each of them."""
+        """The suite's arms take turns at being first: what warms up or wears out meets each of them."""
         arms = self.settings.arms
         start = number % len(arms)
         return (*arms[start:], *arms[:start])
@@ -136,7 +136,7 @@ class Suite:
         self.progress.tell(f"{row.problem}, {row.arm}: {row.result}{gain}{f': {row.detail}' if row.detail else ''}")
 
     def _prepare(self, source: Source) -> Path:
-        """The problem's task, as a repository with one commit. Raises RidgelineError for one that cannot be a task."""
+        """A suite's problem as a task: a repository with one commit. Raises RidgelineError for one that cannot be a task."""
         task = self.folder / TASKS / source.name
         if (task / ".git").is_dir():
             return task
@@ -157,7 +157,7 @@ class Suite:
         return task
 
     def _run_settings(self, arm: Arm) -> dict[str, str]:
-        """The arm's own settings win over those of the suite."""
+        """Settings of a suite's campaign: the arm's own win over those of the suite."""
         words: dict[str, str] = {}
         if self.settings.max_rounds is not None:
             words["max_rounds"] = str(self.settings.max_rounds)
@@ -166,7 +166,7 @@ class Suite:
         return {**words, **arm.settings}
 
     def _copy_of(self, task: Path, arm: Arm, source: Source) -> Path:
-        """The arm's own repository: campaigns commit on a branch of the same name."""
+        """A suite's arm has its own repository: campaigns commit on a branch of the same name."""
         repository = self.folder / REPOSITORIES / arm.name / source.name
         if not repository.exists():
             repository.parent.mkdir(parents=True, exist_ok=True)
@@ -175,7 +175,7 @@ class Suite:
         return repository
 
     def _judge(self, source: Source, arm: Arm, task: Path) -> Row:
-        """An answer, judged against the task's own version."""
+        """A suite's given answer, judged against the task's own version."""
         row = Row(problem=source.name, arm=arm.name, result="missing")
         answer = find_answer(arm.answers or Path(), source.name)
         if answer is None:
@@ -184,7 +184,7 @@ class Suite:
         return read_judgment(row, self.command(words, None))
 
     def _campaign(self, source: Source, arm: Arm, task: Path) -> Row:
-        """A campaign on the task, gone on with where it was stopped."""
+        """A suite's campaign on the task, gone on with where it was stopped."""
         campaign = self.folder / CAMPAIGNS / arm.name / source.name
         campaign.parent.mkdir(parents=True, exist_ok=True)
         minutes = self.settings.minutes_each
@@ -204,7 +204,7 @@ class Suite:
 
 
 def find_answer(folder: Path, name: str) -> Path | None:
-    """The answer to a problem: a file or folder of its name, with or without the folders of that name."""
+    """The answer to a suite's problem: a file or folder of its name, with or without the folders of that name."""
     for stem in (name, name.rpartition("/")[2]):
         for path in (folder / f"{stem}.py", folder / f"{stem}.json", folder / stem):
             if path.exists():
@@ -213,7 +213,7 @@ def find_answer(folder: Path, name: str) -> Path | None:
 
 
 def read_outcome(row: Row, ended: Ended) -> Row:
-    """The row of a campaign, from what its command printed. Raises KeyboardInterrupt where it was interrupted."""
+    """The suite's row of a campaign, from what its command printed. Raises KeyboardInterrupt where it was interrupted."""
     if ended.code == INTERRUPTED:
         raise KeyboardInterrupt
     fields = read_object(ended.output)
@@ -229,7 +229,7 @@ def read_outcome(row: Row, ended: Ended) -> Row:
 
 
 def read_judgment(row: Row, ended: Ended) -> Row:
-    """The row of an answer, from what the judge printed. Raises KeyboardInterrupt where it was interrupted."""
+    """The suite's row of an answer, from what the judge printed. Raises KeyboardInterrupt where it was interrupted."""
     if ended.code == INTERRUPTED:
         raise KeyboardInterrupt
     fields = read_object(ended.output)

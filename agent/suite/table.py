@@ -39,12 +39,12 @@ class Row(Value):
 
     @property
     def log_speedup(self) -> float:
-        """0 where nothing faster was kept."""
+        """Log-speedup in a suite's row; 0 where nothing faster was kept."""
         return math.log(self.speedup) if self.result == "faster" and self.speedup else 0.0
 
     @property
     def log_lower(self) -> float:
-        """Of the lower bound; 0 where nothing faster was kept, or nothing bounds it."""
+        """Log of the lower bound in a suite's row; 0 where nothing faster was kept, or nothing bounds it."""
         return math.log(self.speedup_lower) if self.result == "faster" and self.speedup_lower else 0.0
 
 
@@ -105,7 +105,7 @@ class Table(Value):
 
 
 def summarize_rows(rows: Sequence[Row], arms: Sequence[str], *, attempts: int) -> Table:
-    """The table. `attempts`: problems times arms, tried or not."""
+    """The suite's table. `attempts`: problems times arms, tried or not."""
     latest = {(row.problem, row.arm): row for row in rows}
     kept = tuple(latest.values())
     contests = [compare_arms(kept, a, b) for place, a in enumerate(arms) for b in arms[place + 1 :]]
@@ -118,7 +118,7 @@ def summarize_rows(rows: Sequence[Row], arms: Sequence[str], *, attempts: int) -
 
 
 def summarize_arm(rows: Iterable[Row], arm: str) -> ArmSummary:
-    """One arm's line."""
+    """One arm's line of the suite's table."""
     rows = list(rows)
     counted = [row for row in rows if row.result in FINAL and row.result != "refused"]
 
@@ -152,7 +152,7 @@ def _share(counted: Sequence[Row], p: float) -> FastShare:
 
 
 def compare_arms(rows: Iterable[Row], a: str, b: str) -> Contest | None:
-    """b against a, problem by problem; None where no problem was ended by both."""
+    """Two arms of a suite, b against a, problem by problem; None where no problem was ended by both."""
     ended = {(row.problem, row.arm): row for row in rows if row.result in FINAL and row.result != "refused"}
     shared = [problem for problem, arm in ended if arm == a and (problem, b) in ended]
     if not shared:
@@ -188,7 +188,7 @@ HEADER = (
 
 
 def render_table(table: Table) -> list[tuple[str, ...]]:
-    """Lines below `HEADER`: shares as measured and, in brackets, as proven."""
+    """Lines of a suite's table below `HEADER`: shares as measured and, in brackets, as proven."""
     return [
         (
             arm.arm,
@@ -207,7 +207,7 @@ def render_table(table: Table) -> list[tuple[str, ...]]:
 
 
 def render_contests(table: Table) -> list[str]:
-    """A sentence for each two arms."""
+    """A sentence for each two arms of a suite."""
     lines = []
     for contest in table.contests:
         bounds = "" if contest.lower is None else f", between {contest.lower:.3f}x and {contest.upper:.3f}x (95 %)"

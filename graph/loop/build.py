@@ -153,7 +153,7 @@ def build_loop(checkpointer: Any = None) -> CompiledStateGraph[State, Ports, Sta
 
 
 def check_update(name: str, node: Node) -> Node:
-    """LangGraph drops undeclared keys silently; this makes a typo loud."""
+    """The update that a node of the loop returns, checked: LangGraph drops undeclared keys silently; this makes a typo loud."""
 
     @wraps(node)
     def run(*args: Any, **kwargs: Any) -> Update:
@@ -171,7 +171,7 @@ def check_update(name: str, node: Node) -> Node:
 def where_to_begin(
     state: State, runtime: Runtime[Ports]
 ) -> Literal["define", "baseline_test", "calibrate", "canary", "check_stop", "__end__"]:
-    """A fresh campaign begins with its target; one without checkpoints goes on after its last closed round."""
+    """Router: a fresh campaign begins with its target; one without checkpoints goes on after its last closed round."""
     history = fold_ledger(runtime.context.ledger.lines())
     if history is None or history.roofline is None:
         return "define"
@@ -188,7 +188,7 @@ def where_to_begin(
 
 
 def after_baseline(state: State, runtime: Runtime[Ports]) -> Literal["calibrate", "check_stop"]:
-    """Nobody waits for a calibration but the first candidate that is measured."""
+    """Router: nobody waits for a calibration but the first candidate that is measured."""
     return "check_stop" if read_history(runtime.context).limits.calibration_late else "calibrate"
 
 
@@ -218,7 +218,7 @@ def after_draft(state: State) -> Literal["apply", "line_up"]:
 
 
 def after_apply(state: State, runtime: Runtime[Ports]) -> Literal["local_gate", "compile", "line_up"]:
-    """One of several waits until all are drafted; what was repaired had its turn."""
+    """Router: one of several candidates waits until all are drafted; what was repaired had its turn."""
     trial, opened = state["trial"], read_history(runtime.context).opened
     if isinstance(trial, Failed):
         return "line_up"
@@ -229,7 +229,7 @@ def after_apply(state: State, runtime: Runtime[Ports]) -> Literal["local_gate", 
 
 
 def after_local_gate(state: State) -> Literal["sync_back", "repair", "line_up"]:
-    """Only what the minimal project builds and finds right is synced back."""
+    """Router: only what the minimal project builds and finds right is synced back."""
     trial = state["trial"]
     if isinstance(trial, Failed):
         return "line_up"
@@ -259,7 +259,7 @@ def after_repair(state: State) -> Literal["apply", "line_up"]:
 def after_line_up(
     state: State, runtime: Runtime[Ports]
 ) -> Literal["approve_hypothesis", "draft", "local_gate", "compile", "line_up", "calibrate", "measure", "judge"]:
-    """Every candidate of the round is drafted, built and tested before the first is timed."""
+    """Router: every candidate of the round is drafted, built and tested before the first is timed."""
     trial, history = state["trial"], read_history(runtime.context)
     if isinstance(trial, Proposed):
         return "approve_hypothesis" if "hypothesis" in history.limits.approve else "draft"
@@ -279,7 +279,7 @@ def _is_candidate_ready(state: State) -> bool:
 
 
 def after_judge(state: State) -> Literal["format", "rollback", "split", "approve_change"]:
-    """An edit that is not kept goes back to whoever gave it: the change that it edits still waits."""
+    """Router: an edit that is not kept goes back to whoever gave it: the change that it edits still waits."""
     trial = state["trial"]
     assert isinstance(trial, Judged)
     if find_proposal(trial).author and not trial.verdict.accepted:
@@ -307,7 +307,7 @@ def after_revalidate(state: State, runtime: Runtime[Ports]) -> Literal["approve_
 
 
 def after_approve_change(state: State) -> Literal["accept", "rollback", "apply", "format"]:
-    """An edited change is measured like any other, and asked about again; another candidate is yet to be formatted."""
+    """Router: a person's edited change is measured like any other, and asked about again; another candidate is yet to be formatted."""
     trial = state["trial"]
     if isinstance(trial, Drafted):
         return "apply"
@@ -318,7 +318,7 @@ def after_approve_change(state: State) -> Literal["accept", "rollback", "apply",
 
 
 def after_review(state: State) -> Literal["analyze", "check_stop"]:
-    """A planner that sees nothing worth a round says so in a review as in any other question."""
+    """Router: a planner that sees nothing worth a round says so in a review as in any other question."""
     return "check_stop" if state["exhausted"] else "analyze"
 
 

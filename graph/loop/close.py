@@ -179,7 +179,7 @@ def check_stop(state: State, runtime: Runtime[Ports]) -> Update:
 
 
 def _hear_steering(ports: Ports) -> None:
-    """Record what a person changed of the campaign since it was last looked: it holds from here on."""
+    """Record in the open loop what a person changed of the campaign since it was last looked: it holds from here on."""
     history = read_history(ports)
     last_round = fold.next_round(history) - 1
     wish = ports.signals.steering(last_round, later_events=_count_later_events(history, last_round))
@@ -197,7 +197,7 @@ def _hear_steering(ports: Ports) -> None:
 
 
 def _count_later_events(history: History, last_round: int) -> int:
-    """Reviews and restarts that came after a round."""
+    """Reviews and restarts of the loop that came after a round."""
     rounds = [event.after_round for event in history.reviews] + [event.after_round for event in history.restarts]
     return rounds.count(last_round)
 
@@ -225,7 +225,7 @@ def _read_end(ports: Ports) -> str:
 
 
 def _find_stop(history: History, ports: Ports, exhausted: str, last_round: int) -> str:
-    """Who ended the campaign, and why; empty while no person has. Nothing is asked where that is on record."""
+    """Who ended the loop, and why; empty while no person has. Nothing is asked where that is on record."""
     if exhausted.startswith(STOPPED):
         return STOP_REQUESTED
     decisions = (decision for closed in fold.latest_question(history) for decision in closed.decisions)
@@ -312,7 +312,7 @@ def restart(state: State, runtime: Runtime[Ports]) -> Update:
 
 
 def final_test(state: State, runtime: Runtime[Ports]) -> Update:
-    """Fresh processes, all shapes, a number of pairs fixed before the campaign began."""
+    """The loop's final test: fresh processes, all shapes, a number of pairs fixed before the campaign began."""
     ports = runtime.context
     history = read_history(ports)
     best, base = fold.standing(history), history.opened.base_commit
@@ -337,7 +337,7 @@ def final_test(state: State, runtime: Runtime[Ports]) -> Update:
 
 
 def full_validation(state: State, runtime: Runtime[Ports]) -> Update:
-    """The project's own benchmark on best and original, and its full suite on the best."""
+    """At the loop's end: the project's own benchmark on best and original, and its full suite on the best."""
     ports, final = runtime.context, state["final"]
     assert final is not None
     history = read_history(ports)
@@ -400,7 +400,7 @@ def conclude(state: State, runtime: Runtime[Ports]) -> Update:
 
 
 def _describe_trouble(run: Benchmark | BenchmarkFailed) -> str:
-    """Why the project's benchmark gave nothing to show; empty when it did."""
+    """Why the project's benchmark at the loop's end gave nothing to show; empty when it did."""
     if isinstance(run, BenchmarkFailed):
         return f"no usable numbers ({run.reason}): {run.detail}"
     failing = ", ".join(row.label for row in run.rows if row.check != "PASS")

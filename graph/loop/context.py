@@ -60,7 +60,7 @@ def read_analysis(state: State) -> Analysis:
 
 
 def read_best_counters(state: State, history: History) -> Profiled | None:
-    """Those of the round that made it, else those taken when the open round began; None where nothing can be read."""
+    """For the nodes: counters of the round that made the best version, else those taken when the open round began; None without."""
     analysis = state["analysis"]
     return fold.best_profile(history) or (analysis.profile if analysis else None)
 
@@ -72,12 +72,12 @@ class OpenRoundLedger:
         self._ledger, self._hidden = ledger, 1
 
     def append(self, *bodies: Body) -> None:
-        """As the ledger does; what is already recorded is left out there, and seen from then on."""
+        """Append to the ledger for a node that runs again: what is already recorded is left out there, and seen from then on."""
         self._ledger.append(*bodies)
         self._hidden = 0
 
     def lines(self) -> tuple[Line, ...]:
-        """In order."""
+        """The ledger's lines for a node that runs again, in order."""
         lines = self._ledger.lines()
         return lines[: len(lines) - self._hidden]
 
@@ -140,7 +140,7 @@ def make_briefing(state: State, ports: Ports, *, before: str | None = None) -> B
 
 
 def count_candidates(history: History) -> int:
-    """Directions that may be tried side by side in the round to come: at most as many as there are rounds left."""
+    """Directions that the loop may try side by side in the round to come: at most as many as there are rounds left."""
     most = round_limit(history.limits, history.opened.target)
     left = history.limits.candidates if most is None else most - count_planned_rounds(history)
     return max(1, min(history.limits.candidates, left))
@@ -190,7 +190,7 @@ def describe_shapes(history: History) -> tuple[ShapeNow, ...]:
 
 
 def describe_terms(history: History) -> Terms:
-    """When the campaign ends, what is kept and what has been spent, by the numbers that the stop check decides on."""
+    """For a planner's briefing: when the campaign ends, what is kept and what has been spent, by the stop check's numbers."""
     headroom, calibration = compute_best_headroom(history), noise(history)
     return Terms(
         limits=history.limits,
@@ -205,12 +205,12 @@ def describe_terms(history: History) -> Terms:
 
 
 def _row(label: str, rows: Sequence[Row]) -> Row | None:
-    """The row of a shape, by its label; None where there is none."""
+    """The row of a shape for a briefing, by its label; None where there is none."""
     return next((row for row in rows if row.label == label), None)
 
 
 def _score(row: Row, scoring: Scoring) -> float | None:
-    """A row's score by the contract's scoring; None unless its check says PASS."""
+    """A row's score by the contract's scoring, for a briefing; None unless its check says PASS."""
     return row_score(row, scoring) if row.check == "PASS" else None
 
 

@@ -105,7 +105,7 @@ def analyze(state: State, runtime: Runtime[Ports]) -> Update:
 
 
 def _time_best_known(history: History, ports: Ports) -> Benchmark | BenchmarkFailed | None:
-    """Times of the best known kernel, once in a campaign; None where they are not due."""
+    """In a round: times of the best known kernel, once in a campaign; None where they are not due."""
     if not needs_best_known(history):
         return None
     best = fold.standing(history)
@@ -126,7 +126,7 @@ def _search_web(history: History, ports: Ports, bottleneck: Bottleneck, number: 
 
 
 def _is_restarted(history: History, number: int) -> bool:
-    """Whether this is the first round after a partial restart, which looks afresh."""
+    """Whether this is the loop's first round after a partial restart, which looks afresh."""
     return bool(history.restarts) and history.restarts[-1].after_round == number - 1
 
 
@@ -134,7 +134,7 @@ def _is_restarted(history: History, number: int) -> bool:
 
 
 def propose(state: State, runtime: Runtime[Ports]) -> Update:
-    """The plan's file is there before an edit of it is asked for; that of a deep round is given."""
+    """Node: asks the planner for directions. The plan's file is there before an edit of it is asked for; that of a deep round is given."""
     analysis, ports = read_analysis(state), runtime.context
     if (deep := find_deep_wish(read_history(ports, before=f"round-{analysis.round}"))) is not None:
         return _begin_deep(deep, analysis, ports)
@@ -182,7 +182,7 @@ def _begin_deep(deep: DeepRound, analysis: Analysis, ports: Ports) -> Update:
 
 
 def _write_plan(start: Proposed, analysis: Analysis, history: History, ports: Ports) -> None:
-    """Plan and memory of the round, before its first edit. `history` is that before the open round."""
+    """Plan and memory of the open round, before its first edit. `history` is that before the open round."""
     bottleneck, evidence = analysis.bottleneck, analysis.evidence
     plan = place_plan(history, start, bottleneck=bottleneck, evidence=evidence, best_known=analysis.best_known)
     memory = open_memory(history, start, profile=analysis.profile, bottleneck=bottleneck, evidence=evidence)
@@ -190,7 +190,7 @@ def _write_plan(start: Proposed, analysis: Analysis, history: History, ports: Po
 
 
 def _bar_proposal(start: Proposed) -> Proposed | Failed:
-    """As it is, or failed where a rule forbids it before anything is written."""
+    """A round's proposal as it is, or failed where a rule forbids it before anything is written."""
     if why := explain_forbidden(start.hypothesis):
         return Failed(reached=start, reason="overfit", detail=why)
     if why := explain_several_changes(start.hypothesis):
@@ -202,7 +202,7 @@ def _bar_proposal(start: Proposed) -> Proposed | Failed:
 
 
 def line_up(state: State, runtime: Runtime[Ports]) -> Update:
-    """The next direction of the round; where none is left, the next candidate to be built; else nothing.
+    """Node: the next direction of the round; where none is left, the next candidate to be built; else nothing.
 
     Once a person asked to stop, or the planner sees nothing worth a round, no more of them are drafted.
     """
@@ -353,7 +353,7 @@ def draft(state: State, runtime: Runtime[Ports]) -> Update:
 
 
 def go_deep(state: State, runtime: Runtime[Ports]) -> Update:
-    """What the worker hands in, as a draft like any other; what it cost stays with the round where it is nothing."""
+    """Node: what the worker of a deep round hands in, as a draft; what it cost stays with the round where it is nothing."""
     trial, ports = state["trial"], runtime.context
     assert isinstance(trial, Proposed)
     assert trial.deep is not None
@@ -410,7 +410,7 @@ def _try_point(
     points: tuple[Point, ...],
     ports: Ports,
 ) -> Point | None:
-    """One point, by the restrictions and the test that hold for any candidate; None where a stop was asked for.
+    """One point of a round's sweep, by the restrictions and the test that hold for any candidate; None where a stop was asked for.
 
     Only what would lead is tested: the winner is tested again at the gate anyway.
     """
@@ -528,7 +528,7 @@ def _make_applied(trial: Drafted, edit: AppliedEdits) -> Applied:
 
 
 def local_gate(state: State, runtime: Runtime[Ports]) -> Update:
-    """Build, test and quick benchmark of the candidate's minimal project.
+    """Node: build, test and quick benchmark of the candidate's minimal project.
 
     It only refuses: whether a change is kept is decided in the project itself, on numbers taken there.
     """
@@ -567,7 +567,7 @@ def _time_minimal_project(trial: Applied, minimal: str, test: TestResult, ports:
 
 
 def sync_back(state: State, runtime: Runtime[Ports]) -> Update:
-    """The kernel's own changes on top of the best version of the project: nothing else leaves the workspace."""
+    """Node: the kernel's own changes on top of the best version of the project: nothing else leaves the workspace."""
     trial, ports = state["trial"], runtime.context
     assert isinstance(trial, Applied)
     core = ports.workspace.select_core(trial.drafted.edits)
@@ -601,7 +601,7 @@ def compile_candidate(state: State, runtime: Runtime[Ports]) -> Update:
 
 
 def _judge_build(trial: Applied, build: BuildResult, ports: Ports) -> Built | Failed:
-    """Built, or broken on its way to a repair; failed where none is left."""
+    """A node's stage after a build: built, or broken on its way to a repair; failed where none is left."""
     built, limits = Built(applied=trial, build=build), read_history(ports).limits
     if build.stopped:
         return Failed(reached=built, reason="stopped", detail=build.stopped)
@@ -653,7 +653,7 @@ def _name_test(trial: Applied) -> str:
 
 
 def _judge_test(trial: Built, test: TestResult, ports: Ports) -> Verified | Broken | Failed:
-    """Right, wrong on its way to a repair, or failed."""
+    """A node's stage after a test: right, wrong on its way to a repair, or failed."""
     match test.kind:
         case "pass":
             return Verified(built=trial, test=test)
@@ -753,7 +753,7 @@ def _read_evidence(trial: Broken | Built) -> str:
 
 
 def measure(state: State, runtime: Runtime[Ports]) -> Update:
-    """The candidate against the best version; of several, each in turn as long as it may still be the one to keep."""
+    """Node: times the candidate against the best version; of several, each in turn as long as it may still be the one to keep."""
     ports = runtime.context
     history = read_history(ports)
     best = fold.standing(history)
@@ -784,7 +784,7 @@ def measure(state: State, runtime: Runtime[Ports]) -> Update:
 def take_measurement(
     ports: Ports, want: BenchmarkWant | CompareWant, *, best: Standing, candidate: str, purpose: str, blocks: int
 ) -> Measured:
-    """Carry out one benchmark or comparison that the preset's rule wants."""
+    """For node `measure`: carry out one benchmark or comparison that the preset's rule wants."""
     match want:
         case BenchmarkWant():
             return ports.timer.benchmark(
@@ -944,7 +944,7 @@ def _measure_formatted(ports: Ports, applied: Applied) -> Traced | Failed:
 
 
 def _roll_back_formatted(formatted: Verdict, before: Verdict) -> Verdict:
-    """What formatting took away is not kept."""
+    """Undo in the round what formatting took away: it is not kept."""
     number, words = before.sentence.partition(":")[0], formatted.sentence.partition(" - ")[2]
     return before.model_copy(
         update={

@@ -37,7 +37,7 @@ def define(state: State, runtime: Runtime[Ports]) -> Update:
 
 
 def resolve_request(request: Request, machine: Machine) -> Target:
-    """The target of what was asked for. Raises NeedsAnswer with all that is missing or contradictory."""
+    """Setup of the loop: the target of what was asked for. Raises NeedsAnswer with all that is missing or contradictory."""
     target = resolve_target(
         request.contract,
         instruction=request.instruction,
@@ -56,7 +56,7 @@ def resolve_request(request: Request, machine: Machine) -> Target:
 
 
 def adjust_request(request: Request, decision: Decision) -> Request:
-    """What was asked for, as the person who confirmed it changed it. Raises ValueError for limits that cannot be."""
+    """Setup of the loop: the request as the person who confirmed it changed it. Raises ValueError for limits that cannot be."""
     overrides = {**dict(request.overrides), **dict(decision.target)}
     update = {
         "contract": state_precision(request.contract, instruction=request.instruction, overrides=overrides),
@@ -67,7 +67,7 @@ def adjust_request(request: Request, decision: Decision) -> Request:
 
 
 def approve_target(state: State, runtime: Runtime[Ports]) -> Update:
-    """Before a branch or a directory is made; the person may change it on the way. Raises TargetRefused."""
+    """Node: a person confirms the target before a branch or a directory is made, and may change it. Raises TargetRefused."""
     setting, request = state["setting"], state["request"]
     assert setting is not None
     if "target" not in request.limits.approve:
@@ -186,7 +186,7 @@ class PassingKernel(Value):
 def _try_first_kernel(
     edits: tuple[FileEdit, ...], about: Hypothesis, base: Base, contract: Contract, ports: Ports, at: str
 ) -> tuple[PassingKernel | None, str]:
-    """Read, built and tested; else what was wrong with it."""
+    """Setup of the loop: the planner's first kernel, read, built and tested; else what was wrong with it."""
     edit = ports.workspace.apply(round=1, parent=base.commit, edits=edits, at=at)
     if isinstance(edit, EditRefusal):
         return None, edit.detail
@@ -268,7 +268,7 @@ def recall(state: State, runtime: Runtime[Ports]) -> Update:
 
 
 def baseline_test(state: State, runtime: Runtime[Ports]) -> Update:
-    """Build and test the unmodified code."""
+    """Node: builds and tests the unmodified code."""
     ports = runtime.context
     opened = read_history(ports).opened
     commit, place = opened.base_commit, opened.contract_path
@@ -314,7 +314,7 @@ def _describe_incomplete(opened: Opened, files: list[str], what: str, output: st
 
 
 def baseline_measure(state: State, runtime: Runtime[Ports]) -> Update:
-    """The project's benchmark, the quick command over all shapes, then over the representative ones."""
+    """Node: the project's benchmark, the quick command over all shapes, then over the representative ones."""
     ports, so_far = runtime.context, state["baseline"]
     assert so_far is not None
     history = read_history(ports)
@@ -355,7 +355,7 @@ def baseline_measure(state: State, runtime: Runtime[Ports]) -> Update:
 
 
 def baseline_profile(state: State, runtime: Runtime[Ports]) -> Update:
-    """Counters of the unmodified code, from the best rung this machine permits."""
+    """Node: counters of the unmodified code, from the best rung this machine permits."""
     ports, so_far = runtime.context, state["baseline"]
     assert so_far is not None
     profile = ports.profiler.profile(read_history(ports).opened.base_commit, purpose="baseline")
@@ -401,7 +401,7 @@ def baseline(state: State, runtime: Runtime[Ports]) -> Update:
 
 
 def _measure_ceilings_again(state: State, ports: Ports, runs: tuple[Benchmark, ...]) -> Rooflined | None:
-    """Measured now, where ceilings that were kept from another day would end the campaign before its first round."""
+    """Setup of the loop: measure ceilings now, where ones kept from another day would end the campaign before its first round."""
     history = read_history(ports)
     if not rests_on_kept_ceilings(history, runs):
         return None
@@ -429,7 +429,7 @@ TAIL = 600
 
 
 def _tail(text: str) -> str:
-    """The end of a failed command's words on one line: that is where the reason stands."""
+    """Setup of the loop: the end of a failed command's words on one line: that is where the reason stands."""
     line = " | ".join(part.strip() for part in text.splitlines() if part.strip())
     return line if len(line) <= TAIL else f"[{len(line) - TAIL} characters before] {line[-TAIL:]}"
 
@@ -438,7 +438,7 @@ def _tail(text: str) -> str:
 
 
 def calibrate(state: State, runtime: Runtime[Ports]) -> Update:
-    """In full: before the first candidate is measured, and again when a canary says that the noise on record no longer holds.
+    """Node: times identical versions in full: before the first candidate is measured, and again when a canary says so.
 
     Not where the original stands at its ceiling: no candidate will come.
     """
@@ -450,7 +450,7 @@ def calibrate(state: State, runtime: Runtime[Ports]) -> Update:
 
 
 def canary(state: State, runtime: Runtime[Ports]) -> Update:
-    """A few pairs now and then: does the calibration still hold?"""
+    """Node: a few pairs of identical versions now and then: does the calibration still hold?"""
     ports = runtime.context
     history = read_history(ports)
     if calibration.next_calibration(history) == "canary":

@@ -35,7 +35,7 @@ DIGITS = 12
 
 
 def ask_about_target(target: Target, limits: Limits, contract: Contract, specs: Sequence[Spec] = ()) -> ApprovalRequest:
-    """Before a branch is made: what will be optimized, and how far the campaign may go; all of it may be changed.
+    """An approval's page before a branch is made: what will be optimized, and how far the campaign may go; all may be changed.
 
     `specs`: what documents state of the product. Of a number that none gives the person is asked whether it may be
     done without.
@@ -80,7 +80,7 @@ def ask_about_target(target: Target, limits: Limits, contract: Contract, specs: 
 
 
 def _ask_about_unknown(specs: Sequence[Spec]) -> tuple[Section, ...]:
-    """Whether the campaign may go on without these numbers; nothing where every number has its source."""
+    """An approval's question whether the campaign may go on without these numbers; nothing where every number has its source."""
     unknown = [spec for spec in specs if spec.value is None]
     if not unknown:
         return ()
@@ -89,14 +89,14 @@ def _ask_about_unknown(specs: Sequence[Spec]) -> tuple[Section, ...]:
 
 
 def describe_directions(scoring: Scoring) -> str:
-    """What decides: forward and backward together, forward alone, or columns of the project's own."""
+    """On an approval's page, what decides: forward and backward together, forward alone, or columns of the project's own."""
     if scoring.combined:
         return "forward and backward"
     return "forward only" if scoring.forward else "the contract's own columns"
 
 
 def ask_about_hypothesis(trial: Proposed, history: History) -> ApprovalRequest:
-    """Before anything is written: the claim, what it rests on, what it predicts."""
+    """An approval's page before anything is written: the claim, what it rests on, what it predicts."""
     hypothesis = trial.hypothesis
     sections = (_hypothesis(hypothesis), _cost(trial.cost, history))
     campaign = history.opened.target.campaign
@@ -112,7 +112,7 @@ def ask_about_hypothesis(trial: Proposed, history: History) -> ApprovalRequest:
 
 
 def ask_about_change(options: Sequence[Judged], history: History, *, before: Profiled | None) -> ApprovalRequest:
-    """After it was measured: everything that speaks for the newest of these changes and against it.
+    """An approval's page after a change was measured: everything that speaks for the newest of these changes and against it.
 
     Several are candidates of one round, or a change and a person's edits of it, and stand side by side.
     """
@@ -150,7 +150,7 @@ def _find_applied(trial: Judged) -> Applied | None:
 
 
 def _option(trial: Judged) -> Option:
-    """A measured change as a person chooses it: its round, verdict and diff."""
+    """A measured change as a person chooses it on an approval's page: its round, verdict and diff."""
     applied, start = _find_applied(trial), find_proposal(trial)
     return Option(
         round=start.round,
@@ -162,7 +162,7 @@ def _option(trial: Judged) -> Option:
 
 
 def _side_by_side(options: Sequence[Judged]) -> Section:
-    """Rows of several measured changes, each against the same best version."""
+    """Rows of an approval's page: several measured changes, each against the same best version."""
     labels = list(dict.fromkeys(shape.label for option in options for shape in option.verdict.shapes))
     shapes = [{shape.label: shape for shape in option.verdict.shapes} for option in options]
     rows = [
@@ -200,7 +200,7 @@ def _request(
 
 
 def _hypothesis(hypothesis: Hypothesis) -> Section:
-    """The section that says what is to be changed, why, and what it predicts."""
+    """Section of an approval's page that says what is to be changed, why, and what it predicts."""
     rows = [
         ("claim", cell(hypothesis.claim, 600)),
         ("change", cell(hypothesis.change, 600)),
@@ -240,7 +240,7 @@ def _checks_section(trial: Judged) -> Section:
 
 
 def _audit(applied: Applied) -> Section:
-    """The section with the findings of the audit, as a table."""
+    """Section of an approval's page with the findings of the audit, as a table."""
     rows = [
         (finding.severity, finding.rule, f"{cell(finding.path)}:{finding.line}", cell(finding.meaning))
         for finding in applied.audit
@@ -275,13 +275,13 @@ def _counters(trial: Judged, scoring: Scoring, before: Profiled | None) -> str:
 
 
 def _profile(trial: Judged) -> Profiled | None:
-    """The candidate's profile; None where it was not traced."""
+    """The candidate's profile for an approval's page; None where it was not traced."""
     traced = find(trial, Traced)
     return traced.profile if traced else None
 
 
 def render_request(request: ApprovalRequest, diffs: Sequence[tuple[str, str]]) -> str:
-    """The whole request as Markdown, the diffs last, each with its heading."""
+    """A whole approval as a Markdown page, the diffs last, each with its heading."""
     parts = [
         f"# {request.campaign}: approve {request.gate}?",
         request.title,

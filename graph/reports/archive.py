@@ -6,12 +6,12 @@ from ridgeline.graph.standing import History
 
 
 def render_archive(history: History) -> str:
-    """The page; it is written anew after each round and read back by nobody."""
+    """The page `archive.md`; it is written anew after each round and read back by nobody."""
     return f"# Archive of candidates\n\n{describe_archive(history)}\n"
 
 
 def describe_archive(history: History) -> str:
-    """Every cell with the version that holds it, then each generation; empty in search mode `linear`."""
+    """Lines of the archive's page: every cell with the version that holds it, then each generation; empty in search mode `linear`."""
     if not has_archive(history.limits):
         return ""
     if history.baseline is None:
@@ -66,7 +66,7 @@ def describe_archive(history: History) -> str:
 
 
 def summarize_archive(history: History) -> str:
-    """Where the search stands, in a line; empty in search mode `linear` and before the baseline."""
+    """For the report: where the search stands, in a line; empty in search mode `linear` and before the baseline."""
     parent = choose_parent(history) if history.baseline is not None else None
     if parent is None:
         return ""
@@ -79,7 +79,7 @@ def summarize_archive(history: History) -> str:
 
 
 def _describe_rejects(archive: Archive) -> str:
-    """Rows of candidates with score 0: on record, in no cell, no parent."""
+    """Rows of the archive's page for candidates with score 0: on record, in no cell, no parent."""
     rejects: list[Solution] = [solution for solution in archive.solutions if not solution.score]
     names = ", ".join(f"round-{solution.round}" for solution in rejects)
     return f"Score 0, not right or not measured: {names or 'none'}."

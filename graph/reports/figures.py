@@ -54,12 +54,12 @@ def metric_unit(contract: Contract) -> str:
 
 
 def passing_rows(rows: Iterable[Row]) -> tuple[Row, ...]:
-    """The rows whose check says PASS."""
+    """Rows of a benchmark that the reports show as passing: the check says PASS."""
     return tuple(row for row in rows if row.check == "PASS")
 
 
 def compute_figures(rows: Iterable[Row], scoring: Scoring) -> Figures | None:
-    """Averages of rows; None when none of them passed, or where a number that it needs is missing or not positive."""
+    """For the reports: averages of rows; None when none passed, or where a number that it needs is missing or not positive."""
     every = tuple(rows)
     good = passing_rows(every)
     try:
@@ -69,7 +69,7 @@ def compute_figures(rows: Iterable[Row], scoring: Scoring) -> Figures | None:
 
 
 def _averages(good: Sequence[Row], scoring: Scoring, *, failed: int) -> Figures:
-    """Geometric means and peaks of the passing rows, forward and, where all rows have it, backward."""
+    """For the reports: geometric means and peaks of the passing rows, forward and, where all rows have it, backward."""
     peak = max if score.higher_wins(scoring) else min
     forward = [row.metric(forward_column(scoring)) for row in good]
     both = scoring.combined and all(score.has_backward(row, scoring) for row in good)
@@ -87,31 +87,31 @@ def _averages(good: Sequence[Row], scoring: Scoring, *, failed: int) -> Figures:
 
 
 def time_us(rows: Iterable[Row], scoring: Scoring) -> float | None:
-    """Geometric mean of the time of one call in microseconds; None when no column carries it or it shows as zero."""
+    """For the reports: geometric mean of the time of one call in microseconds; None when no column carries it or it shows as zero."""
     column = scoring.time_ms
     times = [counter.value for row in passing_rows(rows) for counter in row.metrics if counter.name == column]
     return 1000 * score.geomean(times) if times and all(0 < time < inf for time in times) else None
 
 
 def hypothesis(closed: RoundClosed) -> Hypothesis:
-    """The claim that a round was about."""
+    """The claim that a round was about, for the reports."""
     return find_proposal(closed.judged).hypothesis
 
 
 def evidence(judged: Judged) -> tuple[Evidence, ...]:
-    """Everything that was measured in a round; the formatted tree's numbers come last."""
+    """Everything that was measured in a round, for the reports; the formatted tree's numbers come last."""
     timed = find(judged, Timed)
     formatted = judged.formatted.evidence if judged.formatted else ()
     return (*(timed.evidence if timed else ()), *formatted)
 
 
 def applied_of(judged: Judged) -> Applied | None:
-    """What was committed: the formatted candidate where formatting changed it."""
+    """What a round committed, for the reports: the formatted candidate where formatting changed it."""
     return judged.formatted.applied if judged.formatted else find(judged, Applied)
 
 
 def candidate(closed: RoundClosed) -> Benchmark | None:
-    """The benchmark that stands for the round's candidate: the latest of its highest level, formatted if it was."""
+    """For the reports, the benchmark that stands for a round's candidate: the latest of its highest level, formatted if it was."""
     chosen = applied_of(closed.judged)
     if chosen is None:
         return None
@@ -126,42 +126,42 @@ def candidate(closed: RoundClosed) -> Benchmark | None:
 
 
 def comparisons(closed: RoundClosed) -> tuple[Comparison, ...]:
-    """The round's interleaved timings of candidate and best, in order."""
+    """The round's interleaved timings of candidate and best, in order, for the reports."""
     return tuple(e for e in evidence(closed.judged) if isinstance(e, Comparison))
 
 
 def profile(closed: RoundClosed) -> Profiled | None:
-    """Counters of the candidate, where it was traced."""
+    """Counters of the candidate for the reports, where it was traced."""
     traced = find(closed.judged, Traced)
     return traced.profile if traced else None
 
 
 def test(closed: RoundClosed) -> TestResult | None:
-    """The last correctness result of the round, right or wrong."""
+    """The last correctness result of the round for the reports, right or wrong."""
     stage = find(closed.judged, Verified) or find(closed.judged, Broken)
     return stage.test if stage else None
 
 
 def failure(closed: RoundClosed) -> Failed | None:
-    """How the round ended, where it ended before a usable measurement."""
+    """How the round ended, for the reports, where it ended before a usable measurement."""
     return find(closed.judged, Failed)
 
 
 def snapshot(closed: RoundClosed) -> tuple[Artifact, ...]:
-    """The kernel's files as the candidate has them; those of the best version when no candidate came about."""
+    """For the reports: the kernel's files as the candidate has them; those of the best version when no candidate came about."""
     chosen = applied_of(closed.judged)
     return chosen.snapshot if chosen and chosen.snapshot else closed.snapshot
 
 
 def until(history: History, round: int) -> History:
-    """The campaign as it stood when a round began, or the first of those that it was tried beside."""
+    """For the reports: the campaign as it stood when a round began, or the first of those that it was tried beside."""
     start = next((closed.beside for closed in history.rounds if closed.round == round), round)
     earlier = tuple(closed for closed in history.rounds if closed.round < start)
     return history.model_copy(update={"rounds": earlier, "concluded": None})
 
 
 def best(history: History) -> tuple[int, Benchmark] | None:
-    """Round and benchmark of the best version; None before the baseline."""
+    """For the reports: round and benchmark of the best version; None before the baseline."""
     if history.baseline is None:
         return None
     best_closed = best_round(history)
@@ -170,17 +170,17 @@ def best(history: History) -> tuple[int, Benchmark] | None:
 
 
 def before(history: History, round: int) -> tuple[int, Benchmark] | None:
-    """Round and benchmark of the version that was best when a round began; None before the baseline."""
+    """For the reports: round and benchmark of the version that was best when a round began; None before the baseline."""
     return best(until(history, round))
 
 
 def best_commit(history: History) -> str:
-    """Commit of the best version: the last accepted round's, else where the campaign began."""
+    """For the reports: commit of the best version: the last accepted round's, else where the campaign began."""
     return standing(history).commit if history.baseline else history.opened.base_commit
 
 
 def render_once(owner: Value, make: Callable[[*Vs], str], *values: *Vs) -> str:
-    """`make(*values)`, kept with `owner`, one of them: an entry of an append-only log is rendered once, not every round.
+    """Text of a report that `make(*values)` renders, kept with `owner`, one of them: rendered once, not every round.
 
     `make` must be pure; for other values than last time it is asked again.
     """
@@ -203,7 +203,7 @@ class Role(Value):
 
 
 def list_roles(opened: Opened, closed: RoundClosed) -> tuple[Role, ...]:
-    """Planner and implementer are two questions, which a person may answer; the validator is this program.
+    """For the reports: planner and implementer are two questions, which a person may answer; the validator is this program.
 
     It reads one commit, and files that a test or benchmark changed are restored and end the round.
     """
@@ -223,5 +223,5 @@ def list_roles(opened: Opened, closed: RoundClosed) -> tuple[Role, ...]:
 
 
 def _cite(prompts: tuple[str, ...]) -> str:
-    """The question's own template, the rest are parts of it; nothing where no model was asked."""
+    """For the reports: the question's own template, the rest are parts of it; nothing where no model was asked."""
     return f" ({prompts[1] if len(prompts) > 1 else prompts[0]})" if prompts else ""

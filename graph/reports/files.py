@@ -34,7 +34,7 @@ from ridgeline.prompts.render import render
 
 
 def render_all(history: History, *, worktree: str, tool: str = "ridgeline") -> Documents:
-    """All files. `worktree` is the checked-out tree that the quick script measures; nothing is read, no clock asked."""
+    """All rendered files. `worktree` is the checked-out tree that the quick script measures; nothing is read, no clock asked."""
     files = _living(history, worktree, tool) | _render_minimal_project(history)
     if history.baseline is not None:
         files |= baseline_files(history, history.baseline) | _render_stage_1(history, history.baseline)
@@ -45,7 +45,7 @@ def render_all(history: History, *, worktree: str, tool: str = "ridgeline") -> D
 
 
 def render_changed(history: History, *, worktree: str, tool: str = "ridgeline") -> Documents:
-    """The files that the latest event can have touched: what a round needs written when it closes.
+    """The rendered files that the latest event can have touched: what a round needs written when it closes.
 
     Writing these after every event leaves the same folder as writing everything at the end.
     """
@@ -62,7 +62,7 @@ def render_changed(history: History, *, worktree: str, tool: str = "ridgeline") 
 
 
 def _living(history: History, worktree: str, tool: str) -> Documents:
-    """Files of the campaign that grow or follow its state."""
+    """Rendered files of the campaign that grow or follow its state."""
     return {
         "manifest.yaml": manifest(history, worktree=worktree),
         "README.md": readme(history, tool=tool),
@@ -86,7 +86,7 @@ def _render_minimal_project(history: History) -> Documents:
 
 
 def _render_stage_1(history: History, baseline: BaselineClosed) -> Documents:
-    """Plan, report and change of the first kernel; nothing where the campaign began with one."""
+    """Rendered files of Stage 1: plan, report and change of the first kernel; nothing where the campaign began with one."""
     first_kernel = history.opened.first_kernel
     if first_kernel is None:
         return {}
@@ -140,7 +140,7 @@ def _render_memory(history: History) -> Documents:
 
 
 def _ending(history: History) -> Documents:
-    """Files of a concluded campaign: the final report with the raw data of the final test; nothing before the end."""
+    """Rendered files of a concluded campaign: the final report with the raw data of the final test; nothing before the end."""
     ended = history.concluded
     if ended is None:
         return {}
@@ -165,7 +165,7 @@ def place_plan(
     evidence: str,
     best_known: Benchmark | BenchmarkFailed | None,
 ) -> Documents:
-    """From what was known before the first edit: the same stands there then and when the round is closed."""
+    """The rendered plan of a round, from what was known before the first edit: the same stands there then and when the round is closed."""
     earlier = figures.until(history, start.beside or start.round)
     prior = figures.best(earlier)
     time = minute(start.written_at or start.opened_at)
@@ -209,7 +209,7 @@ def _render_plan(
 
 
 def quick_script(history: History, *, worktree: str) -> str:
-    """The script; without a baseline its list of shapes is empty and it refuses to run (exit 2)."""
+    """The rendered quick script; without a baseline its list of shapes is empty and it refuses to run (exit 2)."""
     contract = history.contract
     shapes = history.baseline.representative if history.baseline else ()
     own, output, rule = contract.read_as("quick_command"), contract.benchmark_output, contract.correctness
@@ -267,7 +267,7 @@ def schema_sha256(columns: tuple[str, ...]) -> str:
 
 
 def manifest(history: History, *, worktree: str) -> str:
-    """YAML in a fixed order. Only representative shapes, quick command, status and best ever change."""
+    """The campaign's manifest, YAML in a fixed order. Only representative shapes, quick command, status and best ever change."""
     best = figures.best(history)
     state: dict[str, object] = {
         "status": _status(history),
@@ -390,7 +390,7 @@ def write_first_message(hypothesis: Hypothesis, draft: Draft) -> str:
 
 
 def tip_entry(closed: RoundClosed, opened: Opened) -> str:
-    """The entry of a reusable lesson. Empty when the round taught nothing reusable."""
+    """The rendered entry of a reusable lesson. Empty when the round taught nothing reusable."""
     reflection = closed.reflection
     if reflection.lesson is None:
         return ""

@@ -79,21 +79,21 @@ def render_final_report(history: History) -> str:
 
 
 def _latest(history: History) -> str:
-    """Instant of the latest event."""
+    """Instant of the latest event, for the final report."""
     if history.rounds:
         return history.rounds[-1].closed_at
     return history.baseline.opened_at if history.baseline else history.opened.target.created
 
 
 def _suite(suite: TestResult | None) -> str:
-    """How the project's test suite ended, in words."""
+    """How the project's test suite ended, in the final report's words."""
     if suite is None:
         return "the contract names none, or nothing was kept"
     return f"{suite.kind} in {suite.seconds:.1f} s" + ("" if suite.passed else f": {line(suite.detail, 300)}")
 
 
 def environment_table(history: History) -> str:
-    """The machine and the settings that the numbers hold for."""
+    """The final report's table of the machine and the settings that the numbers hold for."""
     machine = history.opened.machine
     caches = (("L1d", machine.l1d_bytes), ("L2", machine.l2_bytes), ("L3", machine.l3_bytes))
     rows = (
@@ -110,14 +110,14 @@ def environment_table(history: History) -> str:
 
 
 def _ceilings(history: History) -> str:
-    """A list of the specifications that the roofline rests on."""
+    """The final report's list of the specifications that the roofline rests on."""
     if history.roofline is None or not history.roofline.specs:
         return "- none were registered"
     return "\n".join(f"- {spec.text}" for spec in history.roofline.specs)
 
 
 def reproduce(history: History) -> str:
-    """One command line for the repository's folder: best version, build, test, benchmark."""
+    """The final report's command line for the repository's folder: best version, build, test, benchmark."""
     contract = history.contract
     folder = history.opened.contract_path.rpartition("/")[0]
     steps = [f"git checkout --detach {figures.best_commit(history)}"]
@@ -130,7 +130,7 @@ def reproduce(history: History) -> str:
 
 
 def comparison(history: History) -> str:
-    """The command that times the original against the best version once more; empty where it would not find both."""
+    """The final report's command that times the original against the best version once more; empty where it would not find both."""
     folder, _, name = history.opened.contract_path.rpartition("/")
     base, best = history.opened.base_commit, figures.best_commit(history)
     if base == best or name != "ridgeline.yaml":
@@ -139,7 +139,7 @@ def comparison(history: History) -> str:
 
 
 def decisions(history: History) -> str:
-    """What people decided, or the policy in their place; empty where nobody was asked."""
+    """The final report's list of what people decided, or the policy in their place; empty where nobody was asked."""
     decided = [*history.opened.decisions, *(decision for closed in history.rounds for decision in closed.decisions)]
     rows = [
         (
@@ -194,7 +194,7 @@ def termination(history: History, concluded: Concluded) -> str:
 
 
 def check_lines(concluded: Concluded) -> str:
-    """Lines of the termination check: T1.. with a tick or a cross."""
+    """Lines of the report's termination check: T1.. with a tick or a cross."""
     return "\n".join(
         f"- [{'x' if check.satisfied else ' '}] {check.id}: {line(check.description, 300)} "
         f"({'satisfied' if check.satisfied else 'not satisfied'})"
@@ -203,12 +203,12 @@ def check_lines(concluded: Concluded) -> str:
 
 
 def describe_satisfied(concluded: Concluded) -> str:
-    """Ids of the conditions that hold, for example `T3`."""
+    """For the report, ids of the conditions that hold, for example `T3`."""
     return ", ".join(check.id for check in concluded.checks if check.satisfied) or "none"
 
 
 def headline(history: History) -> str:
-    """The one number: champion against original, from the pre-registered final test; or why there is none."""
+    """The report's one number: champion against original, from the pre-registered final test; or why there is none."""
     return nothing_to_gain(history) or said_of(compute_result(history))
 
 
@@ -218,7 +218,7 @@ def describe_start(history: History) -> str:
 
 
 def versus_text(history: History) -> str:
-    """Original against best, shape by shape, of the final test; then what the benchmarks read, each at its time."""
+    """The report's tables of original against best: of the final test, shape by shape; then what the benchmarks read, each at its time."""
     best = figures.best(history)
     if best is None or history.baseline is None:
         return "There is no baseline yet."
@@ -230,13 +230,13 @@ def versus_text(history: History) -> str:
 
 
 def _without_test(result: Result) -> str:
-    """The sentence that stands where a final test is missing."""
+    """The report's sentence where a final test is missing."""
     so_far = best_so_far(result)
     return f"There is no final test to compare them by; {so_far}." if result.concluded else f"{so_far.capitalize()}."
 
 
 def _readings(history: History, best: tuple[int, Benchmark]) -> str:
-    """Of the quick command, and of the project's benchmark where it ran on the best version."""
+    """The report's readings of the quick command, and of the project's benchmark where it ran on the best version."""
     baseline, end = history.baseline, history.concluded
     assert baseline is not None
     best_closed = next(closed for closed in history.rounds if closed.round == best[0])
@@ -257,7 +257,7 @@ def _readings(history: History, best: tuple[int, Benchmark]) -> str:
 
 
 def effective(history: History) -> str:
-    """Every kept change with its gain over the version before it."""
+    """The report's list of every kept change with its gain over the version before it."""
     rows = [
         (
             f"round-{closed.round}",
@@ -277,7 +277,7 @@ def effective(history: History) -> str:
 
 
 def describe_candidates(history: History) -> str:
-    """Every round that was tried side by side with others, by question; empty where each was tried alone."""
+    """The report's list of rounds that were tried side by side, by question; empty where each was tried alone."""
     rows = [row for closed in history.rounds if is_beside_others(closed) for row in candidate_rows([closed])]
     if not rows:
         return ""
@@ -287,7 +287,7 @@ def describe_candidates(history: History) -> str:
 
 
 def describe_memory(history: History) -> list[str]:
-    """What earlier campaigns gave and what is new here, a line each; none where no champion was found."""
+    """The report's lines on what earlier campaigns gave and what is new here; none where no champion was found."""
     champions = history.opened.champions
     lines = [f"{_name_champion(champion)}: {_describe_fate(champion, history)}" for champion in champions]
     for words, remembered in (("From memory", True), ("New here", False)):
@@ -297,12 +297,12 @@ def describe_memory(history: History) -> list[str]:
 
 
 def _name_champion(champion: Champion) -> str:
-    """The champion with its number, which is of another campaign."""
+    """The report's words for an earlier campaign's champion with its number."""
     return f"Champion of campaign `{champion.campaign}` ({champion.speedup:.2f}x there, at least {champion.lower:.2f}x)"
 
 
 def _describe_fate(champion: Champion, history: History) -> str:
-    """What became of an earlier campaign's champion here."""
+    """The report's words on what became of an earlier campaign's champion here."""
     if champion.mismatch:
         return f"shown as text alone, since it cannot be tried here: {cell(champion.mismatch, 300)}"
     closed = find_tried(champion, history)
@@ -315,7 +315,7 @@ def _describe_fate(champion: Champion, history: History) -> str:
 
 
 def ineffective_rows(rounds: Sequence[RoundClosed]) -> list[tuple[str, str, str]]:
-    """Direction, version, failure reason of the rounds that were rolled back; what another change was taken in place of is none."""
+    """The report's rows of rounds that were rolled back: direction, version, failure reason; none where another was taken."""
     return [
         (
             cell(figures.hypothesis(closed).change),
@@ -328,13 +328,13 @@ def ineffective_rows(rounds: Sequence[RoundClosed]) -> list[tuple[str, str, str]
 
 
 def ineffective(history: History) -> str:
-    """Every rolled-back direction with its reason."""
+    """The report's list of every rolled-back direction with its reason."""
     rows = ineffective_rows(history.rounds)
     return table(("Direction", "Version", "Failure Reason"), rows) if rows else "No round was rolled back."
 
 
 def next_steps(history: History) -> list[str]:
-    """The three most recent directions that were named and not yet tried, latest first.
+    """The report's next steps: the three most recent directions that were named and not yet tried, latest first.
 
     A round that was never measured advises against nothing: it is to be measured.
     """
@@ -353,7 +353,7 @@ def next_steps(history: History) -> list[str]:
 
 
 def _was_measured(closed: RoundClosed) -> bool:
-    """False for a round that was stopped before its times, and for one whose times a busy machine took away."""
+    """Whether the report has times of a round: not where it was stopped before, nor where a busy machine took them away."""
     failures = [item for item in figures.evidence(closed.judged) if isinstance(item, BenchmarkFailed)]
     return closed.judged.verdict.gain is not None or not (
         closed.judged.verdict.reason == "stopped" or any(item.reason == "unstable" for item in failures)
@@ -361,14 +361,14 @@ def _was_measured(closed: RoundClosed) -> bool:
 
 
 def _describe_load(history: History) -> str:
-    """That the machine was busy, where calibrations had to leave out blocks; else nothing."""
+    """The report's remark that the machine was busy, where calibrations had to leave out blocks; else nothing."""
     runs = [event.comparison for event in history.calibrations if event.comparison is not None]
     dropped, timed = sum(run.dropped_blocks for run in runs), sum(run.taken_blocks for run in runs)
     return f" (the machine was busy: {dropped} of {timed} blocks of its calibration were left out)" if dropped else ""
 
 
 def audit(history: History) -> str:
-    """Where the gain comes from, and what of it a training step would see."""
+    """The report's section on where the gain comes from, and what of it a training step would see."""
     result = compute_result(history)
     attribution = result.attribution
     if attribution is None:
@@ -379,7 +379,7 @@ def audit(history: History) -> str:
 
 
 def _sources(history: History) -> str:
-    """What reading the kept changes sends to a closer check; empty where nothing was found."""
+    """The report's lines on what reading the kept changes sends to a closer check; empty where nothing was found."""
     body = [
         (
             f"round-{closed.round}",
@@ -406,7 +406,7 @@ def _list_findings(closed: RoundClosed) -> tuple[Finding, ...]:
 
 
 def _closing(attribution: Attribution, result: Result, history: History) -> str:
-    """Headline, real-training equivalent, gap and verdict of the attribution, as a list."""
+    """The report's end as a list: headline, real-training equivalent, gap and verdict of the attribution."""
     measured = f"{attribution.headline:+.2f}% (final test)"
     unmeasured = f"none: there is no final test; the kept rounds' gains multiply to {attribution.headline:+.2f}%"
     lines = (
@@ -419,7 +419,7 @@ def _closing(attribution: Attribution, result: Result, history: History) -> str:
 
 
 def _describe_verdict(attribution: Attribution, result: Result, history: History) -> str:
-    """The closing line: what the buckets deny, under the attribution's own name; else whether the whole gain is settled."""
+    """The report's closing line: what the buckets deny, under the attribution's own name; else whether the whole gain is settled."""
     match attribution.verdict:
         case "clean":
             return f"Whole gain settled: {_describe_settled(attribution, result, history)}"
@@ -435,7 +435,7 @@ def _describe_verdict(attribution: Attribution, result: Result, history: History
 
 
 def _describe_settled(attribution: Attribution, result: Result, history: History) -> str:
-    """Whether anything is open about a gain that the declared buckets account for."""
+    """The report's word on whether anything is open about a gain that the declared buckets account for."""
     limit = f"{100 * history.limits.inflation_gap_limit:g}%"
     if result.final is None:
         return "not measured - no final test; by the declared buckets alone no round's gain is the benchmark's own"
@@ -451,7 +451,7 @@ def _describe_settled(attribution: Attribution, result: Result, history: History
 
 
 def predictions(history: History) -> str:
-    """How often what was predicted was seen."""
+    """The report's section on how often what was predicted was seen."""
     counted = {"confirmed": 0, "refuted": 0, "unclear": 0}
     for closed in history.rounds:
         check = check_round(closed, history.contract.scoring)
@@ -460,14 +460,14 @@ def predictions(history: History) -> str:
 
 
 def on_card(history: History, total: Cost) -> tuple[str, str]:
-    """Counted by the leases; of campaigns that did not count them, what it was at most."""
+    """The report's time on the card, counted by the leases; of campaigns that did not count them, what it was at most."""
     if total.gpu_seconds:
         return "GPU held", f"{total.gpu_seconds:.1f} s"
     return "GPU time, at most", f"{60 * device_minutes(history, total):.1f} s"
 
 
 def list_wall_time(history: History, rounds_s: float) -> list[tuple[str, str]]:
-    """Wall times by two clocks: by the calendar from the baseline on, and of the processes that worked on the campaign.
+    """The report's wall times by two clocks: by the calendar from the baseline on, and of the processes that worked on the campaign.
 
     rounds_s: of all rounds, by the calendar. What records did not count, and what only the end tells, has no row. A
     process works before the baseline too, so what is left of the calendar's time is the least that none was at work.
@@ -488,7 +488,7 @@ def list_wall_time(history: History, rounds_s: float) -> list[tuple[str, str]]:
 
 
 def costs(history: History) -> str:
-    """One line for each kind of cost."""
+    """The report's costs, one line for each kind."""
     total: Cost = total_cost(history)
     dollars = describe_money(total, by_mailbox=history.opened.planner == "mailbox")
     rows = (

@@ -163,7 +163,7 @@ def _describe_stop(history: History) -> str:
 
 
 def _roofline(history: History) -> Markup:
-    """The part of the page on ceilings: plot, legend, list of ceilings, shapes against them."""
+    """The HTML report's part on ceilings: plot, legend, list of ceilings, shapes against them."""
     lines = "\n".join(f"- {item}" for item in ceiling_lines(history))
     plot = roofline_plot(history)
     note = (
@@ -175,7 +175,7 @@ def _roofline(history: History) -> Markup:
 
 
 def describe_losses(history: History) -> str:
-    """Every hypothesis that was rolled back, with what it was measured at and why it did not help."""
+    """The HTML report's list of hypotheses that were rolled back, with what each was measured at and why it did not help."""
     rows = [
         (
             f"round-{closed.round}",
@@ -192,7 +192,7 @@ def describe_losses(history: History) -> str:
 
 
 def describe_predictions(history: History, rounds: Sequence[RoundClosed] | None = None) -> str:
-    """What every hypothesis said would be seen, beside what was; `rounds`: only those, under the count of all."""
+    """The HTML report's list of what every hypothesis said would be seen, beside what was; `rounds`: only those."""
     if not history.rounds:
         return "Nothing was predicted yet."
     header = ("Round", "Counter", "Predicted", "Before", "After", "Outcome", "Speedup said", "Gain measured")
@@ -217,7 +217,7 @@ def describe_predictions(history: History, rounds: Sequence[RoundClosed] | None 
 
 
 def cost_rows(history: History, rounds: Sequence[RoundClosed] | None = None) -> str:
-    """What each hypothesis cost; `rounds`: only those."""
+    """The HTML report's rows of what each hypothesis cost; `rounds`: only those."""
     if not history.rounds:
         return ""
     rows = [
@@ -249,7 +249,7 @@ def _list_attempts(history: History, diffs: Mapping[int, str]) -> list[Attempt]:
 
 
 def _round(closed: RoundClosed, change: str) -> Attempt:
-    """A closed round with its diff, ready to be folded away."""
+    """A closed round in the HTML report with its diff, ready to be folded away."""
     hypothesis, verdict = figures.hypothesis(closed), closed.judged.verdict
     rows = [
         ("Claim", cell(hypothesis.claim, 600)),

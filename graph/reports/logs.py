@@ -31,7 +31,7 @@ from ridgeline.prompts.render import render
 
 
 def optimize_log(history: History) -> str:
-    """The whole log; the text after any event is a prefix of the text after the next."""
+    """The whole of `optimize.md`; the text after any event is a prefix of the text after the next."""
     opened, baseline = history.opened, history.baseline
     return render(
         "optimize.v1.md",
@@ -63,7 +63,7 @@ def _baseline(history: History) -> str:
 
 
 def _entries(history: History) -> list[str]:
-    """Reviews and restarts before the first attempt, then each round with what followed it."""
+    """Entries of the log: reviews and restarts before the first attempt, then each round with what followed it."""
     between: dict[int, list[str]] = defaultdict(list)
     for item in history.reviews:
         between[item.after_round].append(render_once(item, _review, item))
@@ -120,7 +120,7 @@ def _round(opened: Opened, closed: RoundClosed) -> str:
 
 
 def _snapshot(contract: Contract, baseline: BaselineClosed, *since: RoundClosed) -> str:
-    """The dated view: readings, directions, and what failed since the view before."""
+    """The log's dated view: readings, directions, and what failed since the view before."""
     closed = since[-1]
     run = figures.candidate(closed)
     return (
@@ -134,7 +134,7 @@ def _snapshot(contract: Contract, baseline: BaselineClosed, *since: RoundClosed)
 
 
 def _best_after(closed: RoundClosed, so_far: Product) -> str:
-    """Its heading and what is known of the best version's gain over the original."""
+    """The log's heading and what is known of the best version's gain over the original."""
     return f"\n## Current Best (after round-{closed.round}, {minute(closed.closed_at)})\n\n{product_line(so_far)}\n\n"
 
 
@@ -144,20 +144,20 @@ def _describe_readings(baseline: BaselineClosed, run: Benchmark, closed: RoundCl
 
 
 def _directions(since: tuple[RoundClosed, ...]) -> str:
-    """A check list: what these rounds tried, and what the last of them advises next."""
+    """The log's check list: what these rounds tried, and what the last of them advises next."""
     tried = [f"- [x] ~~{line(figures.hypothesis(c).change, 200)}~~ (round-{c.round})" for c in since]
     ahead = since[-1].reflection.next_direction
     return "\n".join([*tried, *([f"- [ ] {line(ahead, 200)}"] if ahead else [])])
 
 
 def _ineffective(since: tuple[RoundClosed, ...]) -> str:
-    """A table of what these rounds tried in vain."""
+    """The log's table of what these rounds tried in vain."""
     rows = ineffective_rows(since)
     return table(("Direction", "Version", "Failure Reason"), rows) if rows else "None since the section before."
 
 
 def _review(review: Reviewed) -> str:
-    """The section on a stagnation review: trigger, escalation, directions."""
+    """The log's section on a stagnation review: trigger, escalation, directions."""
     lines = "\n".join(f"- [ ] {line(direction, 300)}" for direction in review.directions)
     full = f"- Full validation at the end of the direction: {line(review.full_note, 300)}\n" if review.full_note else ""
     return (
@@ -167,7 +167,7 @@ def _review(review: Reviewed) -> str:
 
 
 def _restart(restart: Restarted) -> str:
-    """The section on a partial restart: which versions' memory was masked."""
+    """The log's section on a partial restart: which versions' memory was masked."""
     versions = ", ".join(f"v{version}" for version in restart.masked) or "none"
     return (
         f"\n### Partial restart (after round-{restart.after_round})\n\n- Masked memory: {versions}\n"
@@ -176,7 +176,7 @@ def _restart(restart: Restarted) -> str:
 
 
 def _final(history: History) -> str:
-    """The section on the campaign's end; empty while it runs."""
+    """The log's section on the campaign's end; empty while it runs."""
     if history.concluded is None:
         return ""
     return termination(history, history.concluded)
@@ -216,7 +216,7 @@ def performance(history: History) -> str:
 
 
 def _shared_columns(contract: Contract, run: Benchmark | None, profile: Profiled | None) -> tuple[str, str, str]:
-    """Kernel, script us, GPU time: times of one call in microseconds, a dash where nothing measured them."""
+    """Kernel, script us, GPU time in `performance.md`: times of one call in microseconds, a dash where nothing measured them."""
     kernel = contract.profile.kernel if contract.profile and contract.profile.kernel else contract.kernel_source[0]
     time = figures.time_us(run.rows, contract.scoring) if run else None
     return cell(kernel), number(time), number(profile.counter("kernel_time_us") if profile else None)
@@ -230,7 +230,7 @@ def _performance_baseline(opened: Opened, baseline: BaselineClosed) -> str:
 
 
 def _keep(contract: Contract, closed: RoundClosed) -> str:
-    """The row of a kept round, status `keep`: time, commit, what changed, kernel and script numbers."""
+    """The row of a kept round in `performance.md`, status `keep`: time, commit, what changed, kernel and script numbers."""
     hypothesis, verdict = figures.hypothesis(closed), closed.judged.verdict
     kernel, script, gpu = _shared_columns(contract, figures.candidate(closed), figures.profile(closed))
     chosen, drafted = figures.applied_of(closed.judged), find(closed.judged, Drafted)
@@ -279,14 +279,14 @@ def _stop_summary(history: History) -> str:
 
 
 def _recent(history: History) -> tuple[Regression, ...]:
-    """The running streak of regressions, oldest first, as many as the window holds."""
+    """For `performance.md`: the running streak of regressions, oldest first, as many as the window holds."""
     return recent_regressions(
         history.rounds, history.limits, baseline=history.baseline, scoring=history.contract.scoring
     )
 
 
 def _regression(history: History, item: Regression) -> str:
-    """The row of a regression: hypothesis, files, script and kernel times before and after."""
+    """The row of a regression in `performance.md`: hypothesis, files, script and kernel times before and after."""
     closed = next((c for c in history.rounds if c.closed_at == item.at), None)
     paired = closed is not None and bool(figures.comparisons(closed))
     unit = "us" if paired else cell(figures.metric_unit(history.contract))
@@ -310,7 +310,7 @@ VERSUS = "{vs baseline}"
 
 
 def columns(unit: str) -> tuple[str, ...]:
-    """The unit is TFLOPS in the documents and the campaign's own elsewhere."""
+    """Columns of the logs: the unit is TFLOPS in the documents and the campaign's own elsewhere."""
     return (
         "Round",
         "Status",
@@ -365,7 +365,7 @@ def _trend_row(scoring: Scoring, closed: RoundClosed) -> str:
 
 
 def _numbers(averages: Figures | None) -> tuple[str, ...]:
-    """Cells with the mean and peak of forward and backward, and the step; dashes without any."""
+    """Cells of the trend: mean and peak of forward and backward, and the step; dashes without any."""
     if averages is None:
         return ("-",) * 5
     return tuple(
@@ -375,7 +375,7 @@ def _numbers(averages: Figures | None) -> tuple[str, ...]:
 
 
 def versus(so_far: Product, closed: RoundClosed) -> str:
-    """`step +a%`: the candidate's measured gain and those of the rounds kept before it, multiplied."""
+    """`step +a%` in the logs: the candidate's measured gain and those of the rounds kept before it, multiplied."""
     gain = closed.judged.verdict.gain
     if gain is None:
         return "-"
@@ -383,7 +383,7 @@ def versus(so_far: Product, closed: RoundClosed) -> str:
 
 
 def finding(closed: RoundClosed) -> str:
-    """Reason of the verdict, the gain over the best version with its bounds, and what the round taught."""
+    """In the logs: reason of the verdict, the gain over the best version with its bounds, and what the round taught."""
     verdict = closed.judged.verdict
     gain = (
         "not measured"

@@ -29,13 +29,13 @@ UNKNOWN = "UNKNOWN"
 
 
 def bound(history: History) -> str:
-    """What bounds the shapes together, once the baseline has placed them under the ceilings."""
+    """For the documents: what bounds the shapes together, once the baseline has placed them under the ceilings."""
     label = bound_of(history.baseline.shapes) if history.baseline else "unknown"
     return UNKNOWN if label == "unknown" else f"{label}-bound"
 
 
 def ceiling_lines(history: History) -> list[str]:
-    """Bound, ridge and method, and what was refused or is not known."""
+    """Lines of the documents on the ceilings: bound, ridge and method, and what was refused or is not known."""
     roof = history.roofline
     ceilings = roof.ceilings if roof else None
     peak, copy = (ceilings.flops_gflops, ceilings.copy_gbps) if ceilings else (None, None)
@@ -49,7 +49,7 @@ def ceiling_lines(history: History) -> list[str]:
 
 
 def shapes(history: History) -> str:
-    """Operations, bytes, intensity and floor of each shape, before anything is compared with them."""
+    """The documents' table of operations, bytes, intensity and floor of each shape."""
     baseline, roof = history.baseline, history.roofline
     roofs: tuple[ShapeRoof, ...] = (roof.shapes if roof else ()) or (baseline.shapes if baseline else ())
     if not roofs:
@@ -59,7 +59,7 @@ def shapes(history: History) -> str:
 
 
 def against(history: History) -> str:
-    """Original and best version beside the floor of each shape; empty where no floor is known."""
+    """The documents' table of original and best version beside the floor of each shape; empty where no floor is known."""
     best = figures.best(history)
     roof, baseline = history.roofline, history.baseline
     column = history.contract.scoring.time_ms
@@ -105,7 +105,7 @@ def nothing_to_gain(history: History) -> str:
 
 
 def _method(history: History) -> str:
-    """How the ceilings were measured, and the documents that state them."""
+    """In the documents: how the ceilings were measured, and the sources that state them."""
     ceilings = history.roofline.ceilings if history.roofline else None
     if ceilings is None:
         return UNKNOWN
@@ -115,7 +115,7 @@ def _method(history: History) -> str:
 
 
 def _beside(rows: Sequence[Row], floor: ShapeRoof, history: History) -> tuple[str, str]:
-    """A shape's time (us) and its share of the floor, as cells; dashes without a time."""
+    """For the documents: a shape's time (us) and its share of the floor, as cells; dashes without a time."""
     scoring = history.contract.scoring
     row = next((row for row in rows if row.label == floor.label), None)
     times = [item.value for item in row.metrics if item.name == scoring.time_ms] if row else []
@@ -126,7 +126,7 @@ def _beside(rows: Sequence[Row], floor: ShapeRoof, history: History) -> tuple[st
 
 
 def _sentence(history: History) -> str:
-    """How much of the ceiling the best version reaches and what is left, in one sentence."""
+    """For the documents: how much of the ceiling the best version reaches and what is left, in one sentence."""
     headroom = compute_best_headroom(history)
     if isinstance(headroom, str):
         return f"What is left cannot be said: {headroom}."
@@ -143,14 +143,14 @@ def _sentence(history: History) -> str:
 
 
 def resolution(noise: Noise, limits: Limits) -> str:
-    """The smallest gain that is kept nine times in ten, and the minutes one candidate may take for it."""
+    """For the documents: the smallest gain that is kept nine times in ten, and the minutes one candidate may take for it."""
     minutes = limits.looks[-1] * noise.seconds_per_pair / 60
     within = f"{limits.looks[-1]} process pairs" + (f" ({_minutes(minutes)})" if minutes else "")
     return f"gains under {smallest_visible_gain(noise, limits):.1%} cannot be seen in {within}"
 
 
 def describe_scatter(noise: Noise) -> str:
-    """How much pairs of identical versions differed in calibration, in words."""
+    """For the documents: how much pairs of identical versions differed in calibration, in words."""
     text = f"{noise.pairs} process pairs of identical versions scatter by {noise.sd:.2%} (engine `{noise.engine}`)"
     if noise.allowance:
         text += (

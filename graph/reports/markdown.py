@@ -22,7 +22,7 @@ _KINDS = (("+++", "file"), ("---", "file"), ("diff ", "file"), ("@@", "hunk"), (
 
 
 def plain(text: str) -> Markup:
-    """Escaped text in which what a reader could not see, such as a change of writing direction, is named."""
+    """A report's text, escaped, in which what a reader could not see, such as a change of writing direction, is named."""
     parts, end = [], 0
     for match in _HIDDEN.finditer(text):
         parts += [escape(text[end : match.start()]), Markup("<b class=hidden>U+{:04X}</b>").format(ord(match[0]))]
@@ -31,7 +31,7 @@ def plain(text: str) -> Markup:
 
 
 def diff(text: str, limit: int = DIFF) -> Markup:
-    """A unified diff, a line a span; what is longer than `limit` is cut, and that is said."""
+    """A unified diff as a page's HTML, a line a span; what is longer than `limit` is cut, and that is said."""
     left_out = len(text) - limit
     lines = text[:limit].rstrip("\n").replace("\r\n", "\n").split("\n")
     body = Markup("\n").join(_diff_line(line) for line in lines)
@@ -45,7 +45,7 @@ def _diff_line(line: str) -> Markup:
 
 
 def markdown(text: str) -> Markup:
-    """The Markdown of our documents: headings, tables, lists, fences, bold, code. Links lose their target.
+    """The HTML of a report's Markdown: headings, tables, lists, fences, bold, code. Links lose their target.
 
     Whatever else stands in the text stays text.
     """
@@ -71,7 +71,7 @@ def _blocks(lines: Sequence[str]) -> Iterator[Markup]:
 
 
 def _kind(line: str) -> str:
-    """The kind of block that a line belongs to."""
+    """The kind of block of a report's Markdown that a line belongs to."""
     if not line.strip():
         return "empty"
     if line.startswith("|"):
@@ -111,7 +111,7 @@ def _table(lines: Sequence[str]) -> Markup:
 
 
 def _cells(line: str) -> list[str]:
-    """Columns of a row; an escaped mark is text."""
+    """Columns of a row of a report's Markdown; an escaped mark is text."""
     inside = line.strip().removeprefix("|")
     inside = inside[:-1] if inside.endswith("|") and not inside.endswith("\\|") else inside
     return [cell.strip() for cell in re.split(r"(?<!\\)\|", inside)]
@@ -160,6 +160,6 @@ def _render_mark(match: re.Match[str]) -> Markup:
 
 
 def _words(text: str) -> Markup:
-    """Escaped text."""
+    """Escaped text of a report's Markdown."""
     # our Markdown defuses tags by `&lt;`, here the whole text is escaped
     return plain(text.replace("&lt;", "<"))

@@ -51,7 +51,7 @@ def pitfall(kind: str, message: str, cause: str, *, fix: str = "", lesson: str =
 
 
 def pitfalls(closed: RoundClosed) -> list[Json]:
-    """Every repair of a round, and why the round was not kept."""
+    """Pitfalls of a memory file: every repair of a round, and why the round was not kept."""
     drafted, reflection = find(closed.judged, Drafted), closed.reflection
     entries: list[Json] = [
         pitfall("accuracy", item.evidence, "", fix=item.explanation) for item in (drafted.repairs if drafted else ())
@@ -65,7 +65,7 @@ def pitfalls(closed: RoundClosed) -> list[Json]:
 
 
 def restart_notes(history: History, version: int) -> list[Json]:
-    """What restarts masked is recorded in the latest version that each of them left unmasked."""
+    """A memory file's notes of restarts: what they masked is recorded in the latest version that each left unmasked."""
     return [
         pitfall("partial_restart", restart.note, "no new direction", fix=f"masked {list(restart.masked)}")
         for restart in history.restarts
@@ -74,7 +74,7 @@ def restart_notes(history: History, version: int) -> list[Json]:
 
 
 def latest_unmasked(history: History, restart: Restarted) -> int:
-    """Highest version that existed at a restart and that no restart has masked."""
+    """Highest version with a memory file that existed at a restart and that no restart has masked."""
     hidden = masked_versions(history)
     return next((v for v in range(restart.after_round - 1, 0, -1) if v not in hidden), 0)
 
@@ -124,7 +124,7 @@ def baseline_memory(history: History, baseline: BaselineClosed) -> str:
 
 
 def round_memory(history: History, closed: RoundClosed) -> str:
-    """v<N-1> of round N: what is said in advance, what the round added, and ours."""
+    """Memory file v<N-1> of round N: what is said in advance, what the round added, and ours."""
     hypothesis, verdict = figures.hypothesis(closed), closed.judged.verdict
     chosen = figures.applied_of(closed.judged)
     commit = closed.commit or (chosen.commit if chosen else "")
@@ -165,7 +165,7 @@ def round_memory(history: History, closed: RoundClosed) -> str:
 def open_memory(
     history: History, start: Proposed, *, profile: Profiled | None, bottleneck: Bottleneck, evidence: str
 ) -> str:
-    """v<N-1> of round N before its first edit: what is tried and why; the round's end writes it anew with what came of it.
+    """Memory file v<N-1> of round N before its first edit: what is tried and why; the round's end writes it anew with what came of it.
 
     `profile`: of the best version, which is all that is known. What is not known yet is null or an empty text.
     """
@@ -198,18 +198,18 @@ def open_memory(
 
 
 def _describe_impact(hypothesis: Hypothesis) -> str:
-    """What the change is expected to bring, with the counter that it is predicted of."""
+    """For a memory file: what the change is expected to bring, with the counter that it is predicted of."""
     prediction = hypothesis.prediction
     return clip(f"{hypothesis.claim} ({prediction.counter} {prediction.direction})", WORDS)
 
 
 def dump(memory: Entry) -> str:
-    """Canonical form: sorted keys, two spaces, strings for hashes."""
+    """A memory file's text in canonical form: sorted keys, two spaces, strings for hashes."""
     return json.dumps(_finite(memory), sort_keys=True, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 
 def _finite(value: Json) -> Json:
-    """JSON has no NaN and no infinity: such a number was not measured."""
+    """A memory file's number: JSON has no NaN and no infinity: such a number was not measured."""
     match value:
         case float():
             return value if math.isfinite(value) else None
@@ -222,7 +222,7 @@ def _finite(value: Json) -> Json:
 
 
 def _performance(history: History, run: Benchmark | None, gain: float | None) -> Entry:
-    """Readings of the version, and its measured `gain` over the best before it in per cent of each quantity."""
+    """For a memory file: readings of the version, and its measured `gain` over the best before it in per cent of each quantity."""
     scoring, ceilings = history.contract.scoring, history.roofline.ceilings if history.roofline else None
     new = _speeds(history, run)
     shapes: Entry = {}
@@ -246,7 +246,7 @@ def _performance(history: History, run: Benchmark | None, gain: float | None) ->
 
 
 def _speeds(history: History, run: Benchmark | None) -> dict[str, float | None]:
-    """Geometric means; only the metric that the contract measures is there, nothing is derived from it."""
+    """For a memory file: geometric means; only the metric that the contract measures is there, nothing is derived from it."""
     speeds: dict[str, float | None] = {"latency_us": None, "tflops": None, "bandwidth_gbps": None}
     scoring = history.contract.scoring
     averages = figures.compute_figures(run.rows, scoring) if run else None
@@ -261,12 +261,12 @@ def _speeds(history: History, run: Benchmark | None) -> dict[str, float | None]:
 
 
 def _share(value: float | None, ceiling: float | None) -> float | None:
-    """Per cent of a measured ceiling; None where either is unknown."""
+    """For a memory file: per cent of a measured ceiling; None where either is unknown."""
     return 100 * value / ceiling if value is not None and ceiling else None
 
 
 def _optimization(hypothesis: Hypothesis, closed: RoundClosed) -> Entry:
-    """What was changed, what it was expected to bring, and whether that was shown."""
+    """For a memory file: what was changed, what it was expected to bring, and whether that was shown."""
     drafted = find(closed.judged, Drafted)
     return {
         "action_category": hypothesis.category,
@@ -294,7 +294,7 @@ def _profile(profile: Profiled | None, bottleneck: Bottleneck, summary: str, cha
 
 
 def _status(closed: RoundClosed) -> str:
-    """How the correctness test ended, in the schema's words."""
+    """For a memory file: how the correctness test ended, in the schema's words."""
     test, reason = figures.test(closed), closed.judged.verdict.reason
     if reason == "test_timeout" or (test is not None and test.kind == "timeout"):
         return "TIMEOUT_FAIL"
@@ -311,7 +311,7 @@ def _gate(closed: RoundClosed) -> Entry:
 
 
 def _progress(closed: RoundClosed, history: History) -> list[Json]:
-    """The predicted counter against what was measured; empty without a prediction."""
+    """For a memory file: the predicted counter against what was measured; empty without a prediction."""
     check = check_round(closed, history.contract.scoring)
     if check is None:
         return []
@@ -320,7 +320,7 @@ def _progress(closed: RoundClosed, history: History) -> list[Json]:
 
 
 def _goals(history: History, profile: Profiled | None, bottleneck: Bottleneck) -> list[Json]:
-    """The version beside each goal for machine code; one that was not measured is not met."""
+    """For a memory file: the version beside each goal for machine code; one that was not measured is not met."""
     original = history.baseline.profile if history.baseline else None
     goals = measure_progress(history.opened.machine, profile, original, bottleneck)
     return [goal.model_dump() for goal in goals]
@@ -343,13 +343,13 @@ def _reference(source: str, hypothesis: Hypothesis) -> Entry:
 
 
 def _open(closed: RoundClosed) -> list[Json]:
-    """The direction that the reflection advises next; empty without one."""
+    """For a memory file: the direction that the reflection advises next; empty without one."""
     ahead = closed.reflection.next_direction
     return [{"direction": clip(ahead, WORDS), "rationale": clip(closed.reflection.attribution, WORDS)}] if ahead else []
 
 
 def _experience(closed: RoundClosed, hypothesis: Hypothesis) -> Entry:
-    """The round as the one experiment of its version."""
+    """For a memory file: the round as the one experiment of its version."""
     only: Entry = {
         "index": 1,
         "name": clip(hypothesis.id, WORDS),
@@ -368,7 +368,7 @@ def _gpu_time(history: History, closed: RoundClosed) -> Entry:
 
 
 def _counter(profile: Profiled | None, name: str) -> float | None:
-    """A counter's value; None where it was not recorded."""
+    """For a memory file: a counter's value; None where it was not recorded."""
     return profile.counter(name) if profile else None
 
 

@@ -32,11 +32,11 @@ class Axis(Value):
 
     @property
     def is_drawable(self) -> bool:
-        """Whether its ends are numbers that something can have measured: what a changed ledger says may not be."""
+        """Whether the ends of a plot's axis are numbers that something can have measured: what a changed ledger says may not be."""
         return SMALLEST < self.low < self.high < LARGEST
 
     def at(self, value: float) -> float:
-        """Place of a value, in the picture's units; values outside stand at the edge."""
+        """Place of a value on a plot's axis, in the picture's units; values outside stand at the edge."""
         inside = min(max(value, self.low), self.high)
         return self.start + (log10(inside) - log10(self.low)) / (log10(self.high) - log10(self.low)) * (
             self.end - self.start
@@ -58,7 +58,7 @@ class Point(Value):
 
 
 def trend_plot(history: History) -> Markup:
-    """Every candidate with its interval, and the best version as a line; empty before the first round."""
+    """The plot of every candidate with its interval, and the best version as a line; empty before the first round."""
     points = _points(history.rounds)
     if not points:
         return Markup("")
@@ -80,7 +80,7 @@ def trend_plot(history: History) -> Markup:
 
 
 def _points(rounds: Iterable[RoundClosed]) -> list[Point]:
-    """Each round's candidate against the original, by the product of the gains kept before it."""
+    """Points of the trend plot: each round's candidate against the original, by the product of the gains kept before it."""
     best, points = 1.0, []
     for closed in rounds:
         verdict = closed.judged.verdict
@@ -187,7 +187,7 @@ def roofline_plot(history: History) -> Markup:
 
 
 def _place_shapes(shapes: Iterable[ShapeRoof], rows: Iterable[Row], scoring: Scoring) -> list[tuple[str, float, float]]:
-    """Label, intensity and GFLOP/s of every shape of which all is known."""
+    """For the report's roofline plot: label, intensity and GFLOP/s of every shape of which all is known."""
     spent = {row.label: counter.value for row in rows for counter in row.metrics if counter.name == scoring.time_ms}
     return [
         (shape.label, shape.intensity, shape.flops / (1e6 * spent[shape.label]))
@@ -203,7 +203,7 @@ def _under(
     peak: float | None,
     copy: float | None,
 ) -> Markup:
-    """Axes, roof and points; empty for numbers that no machine has."""
+    """Axes, roof and points of the report's roofline plot; empty for numbers that no machine has."""
     ridge = [peak / copy] if peak and copy else []
     across = [point[1] for point in (*original_points, *best_points)] + ridge
     rates = [point[2] for point in (*original_points, *best_points)] + ([peak] if peak else [])
@@ -230,7 +230,7 @@ def _dot(kind: str, label: str, x: float, y: float) -> Markup:
 
 
 def _roof(x: Axis, y: Axis, *, peak: float | None, copy: float | None) -> Markup:
-    """The slope of the bandwidth and the level of the compute peak, as far as they are known."""
+    """The roof of the report's plot: the slope of the bandwidth and the level of the compute peak, as far as they are known."""
     knee = peak / copy if peak and copy else x.high if copy else x.low
     # a slope begins where it enters the picture
     start = max(x.low, y.low / copy) if copy else x.low

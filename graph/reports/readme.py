@@ -14,7 +14,7 @@ from ridgeline.prompts.render import render
 
 
 def readme(history: History, *, tool: str) -> str:
-    """The document's sections and Step 0; what has no registered source reads UNKNOWN."""
+    """The campaign's README: its sections and Step 0; what has no registered source reads UNKNOWN."""
     opened, contract, target = history.opened, history.contract, history.opened.target
     return render(
         "readme.v1.md",
@@ -41,13 +41,13 @@ def readme(history: History, *, tool: str) -> str:
 
 
 def _describe_goal(target: IsaTarget) -> str:
-    """A goal in a line: the number, what it means, and where it holds."""
+    """For the README: a goal in a line: the number, what it means, and where it holds."""
     where = f", where the kernel is {target.bound} bound" if target.bound else ""
     return f"{target.text}: {target.meaning}{where}"
 
 
 def _threshold(history: History) -> str:
-    """When the contract calls a result correct, in words."""
+    """For the README: when the contract calls a result correct, in words."""
     check = history.contract.correctness
     if check.kind == "exit":
         return "the test command exits with 0"
@@ -55,7 +55,7 @@ def _threshold(history: History) -> str:
 
 
 def describe_constraints(contract: Contract, limits: Limits) -> list[str]:
-    """What may be changed and what a campaign holds to, a line each."""
+    """For the README: what may be changed and what a campaign holds to, a line each."""
     also = ", ".join(code(glob, 200) for glob in contract.protected)
     header = code(",".join(contract.benchmark_output.columns))
     return [
@@ -70,7 +70,7 @@ def describe_constraints(contract: Contract, limits: Limits) -> list[str]:
 
 
 def _guards(limits: Limits) -> str:
-    """What a shape may lose, as the preset's own rule decides it."""
+    """For the README: what a shape may lose, as the preset's own rule decides it."""
     core = f"core shape that loses {100 * limits.core_shape_regress_limit:g}% or more"
     if limits.preset != "evidence":
         return f"A {core} rejects the round"
@@ -82,7 +82,7 @@ def _guards(limits: Limits) -> str:
 
 
 def _tools(history: History) -> list[tuple[str, str]]:
-    """(purpose, command) of each command of the contract."""
+    """For the README: (purpose, command) of each command of the contract."""
     contract = history.contract
     tools = (
         ("Test", contract.test_command),
@@ -97,7 +97,7 @@ def _tools(history: History) -> list[tuple[str, str]]:
 
 
 def _specs(history: History) -> list[str]:
-    """The machine's peaks with their sources, a line each."""
+    """For the README: the machine's peaks with their sources, a line each."""
     roof = history.roofline
     if roof is None or not roof.specs:
         return [
@@ -108,7 +108,7 @@ def _specs(history: History) -> list[str]:
 
 
 def _stops(history: History) -> list[str]:
-    """What the stop check decides by, read from the same place (`ridgeline.graph.rules.goal`)."""
+    """For the README: what the stop check decides by, read from the same place (`ridgeline.graph.rules.goal`)."""
     limits, target = history.limits, history.opened.target
     share, rounds = peak_fraction(limits, target.performance_target), round_limit(limits, target)
     ceilings = history.roofline.ceilings if history.roofline else None
@@ -138,7 +138,7 @@ def _evolution_stops(limits: Limits) -> tuple[str, str]:
 
 
 def describe_steering(heard: Steered) -> list[str]:
-    """What a person changed while the campaign ran, a line each; what could not be followed says why."""
+    """For the README: what a person changed while the campaign ran, a line each; what could not be followed says why."""
     followed = [item for item in heard.wish.stops if not any(why.startswith(item) for why in heard.problems)]
     masks = (("masked", heard.wish.masked), ("never masked", heard.wish.unmasked))
     return [
@@ -153,7 +153,7 @@ def describe_steering(heard: Steered) -> list[str]:
 
 
 def _goal(history: History) -> str:
-    """What was asked for, and whether it stops anything."""
+    """For the README: what was asked for, and whether it stops anything."""
     goal = history.opened.target.performance_target
     if goal is None:
         return "none"

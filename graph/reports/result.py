@@ -23,7 +23,7 @@ LONGEST = 400
 
 
 def headline(result: Result) -> str:
-    """The gain of the best version over the original with its bound and level, or why none is claimed."""
+    """The result's first line: the gain of the best version over the original with its bound and level, or why none is claimed."""
     if result.final is not None:
         test = result.final
         return (
@@ -45,7 +45,7 @@ def say_final_again(result: Result) -> str:
 
 
 def best_so_far(result: Result) -> str:
-    """For a line of progress: the final test's number, before it the product of the kept rounds' paired gains."""
+    """The result for a line of progress: the final test's number, before it the product of the kept rounds' paired gains."""
     if result.final is not None:
         return f"best {_describe_certainty(result.final)}"
     return "best so far 1x: the original" if result.product is None else product_line(result.product)
@@ -110,7 +110,7 @@ def notice(result: Result) -> str:
 
 
 def describe_money(cost: Cost, *, by_mailbox: bool) -> str:
-    """Dollars; where no price was known, whether anything was paid from here."""
+    """Dollars on a report; where no price was known, whether anything was paid from here."""
     if cost.dollars is not None:
         return f"{cost.dollars:.4f} USD"
     return "none (answers by mailbox)" if by_mailbox else "UNKNOWN (a price was not known)"
@@ -181,7 +181,7 @@ def accepted_line(closed: RoundClosed) -> str:
 
 
 def _where(point: OpenPoint) -> str:
-    """The rounds that an open point concerns, as the start of its line; empty for none."""
+    """On a report: the rounds that an open point concerns, as the start of its line; empty for none."""
     if not point.rounds:
         return ""
     more = len(point.rounds) - MOST_ROUNDS
@@ -201,7 +201,7 @@ def _format_bound(so_far: Product) -> str:
 
 
 def _range(shape: ShapeGain) -> str:
-    """A shape's interval as a cell; a dash without one."""
+    """On a report: a shape's interval as a cell; a dash without one."""
     if shape.lower is None or shape.upper is None:
         return "-"
     return f"{times(shape.lower)} to {times(shape.upper)}"
@@ -211,7 +211,7 @@ def _range(shape: ShapeGain) -> str:
 
 
 def size_columns(contract: Contract) -> tuple[str, ...]:
-    """Columns that give a shape's sizes: those between the label and the check."""
+    """Columns of a report's table that give a shape's sizes: those between the label and the check."""
     output = contract.benchmark_output
     columns = output.columns
     start, end = columns.index(output.label) + 1, columns.index(output.check)
@@ -219,7 +219,7 @@ def size_columns(contract: Contract) -> tuple[str, ...]:
 
 
 def metric_columns(contract: Contract) -> tuple[str, ...]:
-    """Columns worth a reader's eye: forward, backward, other deciding ones, time."""
+    """Columns of a report's table worth a reader's eye: forward, backward, other deciding ones, time."""
     scoring = contract.scoring
     candidates = (figures.forward_column(scoring), scoring.backward, *scoring.primary_metric, scoring.time_ms)
     columns = set(contract.benchmark_output.columns)
@@ -227,7 +227,7 @@ def metric_columns(contract: Contract) -> tuple[str, ...]:
 
 
 def shape_table(rows: Sequence[Row], contract: Contract, verdict: Verdict | None = None) -> str:
-    """Shape, sizes, result, metrics, and the change against the best version with its bounds where they exist."""
+    """A report's table: shape, sizes, result, metrics, and the change against the best version with its bounds where they exist."""
     sizes, metrics = size_columns(contract), metric_columns(contract)
     changes = {change.label: change for change in verdict.shapes} if verdict else {}
     header = ("Shape/label", *(cell(name) for name in (*sizes, "Result", *metrics)), "Delta vs current best")
@@ -235,7 +235,7 @@ def shape_table(rows: Sequence[Row], contract: Contract, verdict: Verdict | None
 
 
 def _cells(item: Row, sizes: Iterable[str], metrics: Iterable[str], change: ShapeChange | None) -> tuple[str, ...]:
-    """A row's cells: label, sizes, check, metrics, and the measured change."""
+    """A row's cells in a report's table: label, sizes, check, metrics, and the measured change."""
     values = {counter.name: counter.value for counter in item.metrics}
     config = dict(item.config)
     return (
@@ -250,7 +250,7 @@ def _cells(item: Row, sizes: Iterable[str], metrics: Iterable[str], change: Shap
 def aggregate_table(
     rows: Sequence[Row], contract: Contract, verdict: Verdict | None = None, so_far: Product | None = None
 ) -> str:
-    """Geometric means over the PASS rows, and beside the deciding one the gains that were measured.
+    """A report's table of geometric means over the PASS rows, and beside the deciding one the gains that were measured.
 
     `verdict`: of the candidate whose rows these are; `so_far`: the best version's gain before it. Nothing is divided
     here: rows of two runs are of two minutes.
@@ -270,7 +270,7 @@ def aggregate_table(
 
 
 def readings(baseline: Benchmark, best: Benchmark, contract: Contract) -> str:
-    """What one command read of the original and of the best version, shape by shape, each at its own time."""
+    """For a report: what one command read of the original and of the best version, shape by shape, each at its own time."""
     metrics = metric_columns(contract)
     original_rows = {item.label: item for item in figures.passing_rows(baseline.rows)}
     best_rows = {item.label: item for item in figures.passing_rows(best.rows)}
@@ -286,7 +286,7 @@ def readings(baseline: Benchmark, best: Benchmark, contract: Contract) -> str:
 
 
 def _pairs(old: Row, new: Row, metrics: Iterable[str]) -> tuple[str, ...]:
-    """Each metric of the original and of the best version, side by side."""
+    """For a report: each metric of the original and of the best version, side by side."""
     before = {counter.name: counter.value for counter in old.metrics}
     after = {counter.name: counter.value for counter in new.metrics}
     return tuple(number(side.get(name), 4) for name in metrics for side in (before, after))

@@ -53,7 +53,7 @@ def baseline_files(history: History, baseline: BaselineClosed) -> Documents:
 
 
 def round_files(history: History, closed: RoundClosed) -> Documents:
-    """`rounds/round-N/`: everything that was seen of one hypothesis, kept or not."""
+    """Files of `rounds/round-N/`: everything that was seen of one hypothesis, kept or not."""
     folder = f"rounds/round-{closed.round}"
     files: Documents = {f"{folder}/summary.md": summary(history, closed)}
     files[f"{folder}/iteration_report.md"] = iteration_report(history, closed)
@@ -65,7 +65,7 @@ def round_files(history: History, closed: RoundClosed) -> Documents:
 
 
 def place_artifacts(folder: str, artifacts: tuple[Artifact, ...]) -> Documents:
-    """Artifacts under a folder by their own names; a name can never lead out of the folder."""
+    """Artifacts under a round's folder by their own names; a name can never lead out of the folder."""
     files: Documents = {}
     for artifact in artifacts:
         parts = [part for part in PurePosixPath(artifact.name.replace("\\", "/")).parts if part not in ("/", "..", ".")]
@@ -87,7 +87,7 @@ def _profile_files(version: int, profile: Profiled | None) -> Documents:
 
 
 def _raw(closed: RoundClosed) -> dict[str, Artifact]:
-    """Every CSV and every set of paired times of the round; the plain names are those that stand for it."""
+    """Files of a round's folder: every CSV and every set of paired times; the plain names are those that stand for it."""
     main = figures.candidate(closed)
     files = {"benchmark.csv": main.csv} if main else {}
     for run in figures.evidence(closed.judged):
@@ -146,7 +146,7 @@ def baseline_report(history: History, baseline: BaselineClosed, first_kernel: Fi
 
 
 def summary(history: History, closed: RoundClosed) -> str:
-    """Six parts, `Rollback Analysis` exactly when rolled back, and the transfer check."""
+    """A round's summary page: six parts, `Rollback Analysis` exactly when rolled back, and the transfer check."""
     contract, hypothesis = history.contract, figures.hypothesis(closed)
     verdict, reflection = closed.judged.verdict, closed.reflection
     chosen, drafted = figures.applied_of(closed.judged), find(closed.judged, Drafted)
@@ -197,12 +197,12 @@ CANDIDATE_COLUMNS = ("Candidate", "Change", "Verdict", "Gain over the same best 
 
 
 def is_beside_others(closed: RoundClosed) -> bool:
-    """Whether the planner named others to be tried with it."""
+    """Whether a round's page names other candidates that the planner named to be tried with it."""
     return find_proposal(closed.judged).beside is not None
 
 
 def candidate_rows(rounds: Iterable[RoundClosed]) -> list[tuple[str, ...]]:
-    """Each candidate with its numbers, as measured against the version that all of them began from."""
+    """Rows of a round's page: each candidate with its numbers, as measured against the version that all of them began from."""
     return [
         (
             f"round-{closed.round}",
@@ -217,7 +217,7 @@ def candidate_rows(rounds: Iterable[RoundClosed]) -> list[tuple[str, ...]]:
 
 
 def _describe_others(history: History, closed: RoundClosed) -> str:
-    """The candidates that were tried side by side with this one, itself among them; empty where it was tried alone."""
+    """On a round's page: the candidates that were tried side by side with this one; empty where it was tried alone."""
     if not is_beside_others(closed):
         return ""
     candidates = [other for other in history.rounds if other.beside == closed.beside]
@@ -231,7 +231,7 @@ MOST_STEPS = 60
 
 
 def _describe_deep(closed: RoundClosed) -> str:
-    """What was done in the work tree of a deep round, and what of it was used up; empty for other rounds."""
+    """On a round's page: what was done in the work tree of a deep round, and what of it was used up; empty for others."""
     deep = find_proposal(closed.judged).deep
     if deep is None:
         return ""
@@ -255,7 +255,7 @@ def _describe_deep(closed: RoundClosed) -> str:
 
 
 def _describe_sweep(closed: RoundClosed) -> str:
-    """Every point of a sweep with its screen's number; empty where the round swept none."""
+    """On a round's page: every point of a sweep with its screen's number; empty where the round swept none."""
     drafted = find(closed.judged, Drafted)
     if drafted is None or not drafted.tuned:
         return ""
@@ -272,7 +272,7 @@ def _describe_sweep(closed: RoundClosed) -> str:
 
 
 def describe_local_gate(applied: Applied) -> str:
-    """What the minimal project of workspace mode said, in a sentence; empty where there is none."""
+    """On a round's page: what the minimal project of workspace mode said, in a sentence; empty where there is none."""
     local = applied.local
     if local is None:
         return ""
@@ -317,14 +317,14 @@ def validation(history: History, closed: RoundClosed) -> str:
 
 
 def _broken(closed: RoundClosed) -> str:
-    """Why there are no numbers. Where there are some, what disturbed pairs beside them is a note of the verdict."""
+    """On a round's page: why there are no numbers. Where there are some, what disturbed pairs beside them is a note of the verdict."""
     if closed.judged.verdict.gain is not None:
         return ""
     return next((e.detail for e in figures.evidence(closed.judged) if isinstance(e, BenchmarkFailed)), "")
 
 
 def describe_pairs(closed: RoundClosed) -> str:
-    """One sentence on the interleaved comparison, empty when there was none."""
+    """On a round's page: one sentence on the interleaved comparison, empty when there was none."""
     runs = figures.comparisons(closed)
     if not runs:
         return ""
@@ -338,14 +338,14 @@ def describe_pairs(closed: RoundClosed) -> str:
 
 
 def describe_expected(forecast: Prediction) -> str:
-    """The prediction in words: counter, direction, and size where the hypothesis dared one."""
+    """On a round's page: the prediction in words: counter, direction, and size where the hypothesis dared one."""
     size = f" to {forecast.ratio:g} times" if forecast.ratio is not None else ""
     speed = f"; speedup {forecast.speedup:g}x" if forecast.speedup is not None else ""
     return f"{code(forecast.counter, 80)} {forecast.direction}{size}{speed}"
 
 
 def _describe_stamps(closed: RoundClosed) -> str:
-    """When the hypothesis was written and when its first edit was there; empty in older records."""
+    """On a round's page: when the hypothesis was written and when its first edit was there; empty in older records."""
     start, drafted = find_proposal(closed.judged), find(closed.judged, Drafted)
     if start.written_at is None:
         return ""
@@ -370,7 +370,7 @@ def prediction(closed: RoundClosed, scoring: Scoring) -> str:
 
 
 def profile_table(before: Profiled | None, after: Profiled | None) -> str:
-    """Counters of the best version and of the candidate; says so when there is no trace."""
+    """On a round's page: counters of the best version and of the candidate; says so when there is no trace."""
     if after is None:
         return "No trace: there are no counters for this version."
     body = []
@@ -387,7 +387,7 @@ def profile_table(before: Profiled | None, after: Profiled | None) -> str:
 
 
 def iteration_report(history: History, closed: RoundClosed) -> str:
-    """Action, evidence, performance before and after, correctness, progress of the counters."""
+    """A round's iteration report: action, evidence, performance before and after, correctness, progress of the counters."""
     contract, run, prior = history.contract, figures.candidate(closed), figures.before(history, closed.round)
     test, hypothesis = figures.test(closed), figures.hypothesis(closed)
     return render(
@@ -409,7 +409,7 @@ def iteration_report(history: History, closed: RoundClosed) -> str:
 
 
 def _goals_table(history: History, closed: RoundClosed) -> str:
-    """The version beside each goal for machine code and counters."""
+    """On a round's page: the version beside each goal for machine code and counters."""
     original = history.baseline.profile if history.baseline else None
     goals = measure_progress(history.opened.machine, figures.profile(closed), original, closed.bottleneck)
     rows = [
@@ -424,7 +424,7 @@ def _goals_table(history: History, closed: RoundClosed) -> str:
 
 
 def _performance(history: History, old: Benchmark | None, new: Benchmark | None, verdict: Verdict) -> str:
-    """The measured gain, and the readings of both versions over the shapes that pass in both."""
+    """On a round's page: the measured gain, and the readings of both versions over the shapes that pass in both."""
     if old is None or new is None:
         return "Not measured."
     scoring, unit = history.contract.scoring, figures.metric_unit(history.contract)

@@ -26,7 +26,7 @@ def line(text: str, limit: int = LINE) -> str:
 
 
 def _flat(text: str, limit: int) -> str:
-    """Text without control characters and tags on one line, cut at `limit`, with what was left out."""
+    """Foreign text for a page without control characters and tags on one line, cut at `limit`, with what was left out."""
     # Cut before anything is searched: the text may be a megabyte.
     head = " ".join(_CONTROL.sub(" ", text[: 4 * limit]).split())
     cut = head[:limit]
@@ -74,42 +74,42 @@ def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def percent(gain: float | None, digits: int = 2) -> str:
-    """A relative change such as 0.0836 as `+8.36%`; a dash when it was not measured."""
+    """A relative change such as 0.0836 as a page shows it, `+8.36%`; a dash when it was not measured."""
     return "-" if gain is None else f"{100 * gain:+.{digits}f}%"
 
 
 def interval(gain: float | None, lower: float | None, upper: float | None) -> str:
-    """A gain with its confidence bounds as far as they are known: `+8.36% [+6.10%, +10.70%]`."""
+    """A gain with its confidence bounds as a page shows them, as far as they are known: `+8.36% [+6.10%, +10.70%]`."""
     if gain is None or (lower is None and upper is None):
         return percent(gain)
     return f"{percent(gain)} [{percent(lower)}, {percent(upper)}]"
 
 
 def number(value: float | None, digits: int = 3) -> str:
-    """A measured quantity with fixed decimals; a dash when it was not measured."""
+    """A measured quantity on a page with fixed decimals; a dash when it was not measured."""
     return "-" if value is None else f"{value:.{digits}f}"
 
 
 def quantity(value: float | None) -> str:
-    """A number of any size in at most six significant digits; a dash when there is none."""
+    """A number of any size on a page, in at most six significant digits; a dash when there is none."""
     return "-" if value is None else f"{value:.6g}"
 
 
 def times(speedup: float | None, digits: int = 3) -> str:
-    """A speedup such as 1.2 as `1.200x`; a dash when there is none."""
+    """A speedup such as 1.2 on a page as `1.200x`; a dash when there is none."""
     return "-" if speedup is None else f"{speedup:.{digits}f}x"
 
 
 def minute(stamp: str) -> str:
-    """`YYYY-MM-DD HH:MM` cut out of an ISO-8601 stamp."""
+    """`YYYY-MM-DD HH:MM` for a page, cut out of an ISO-8601 stamp."""
     return stamp.replace("T", " ")[:16]
 
 
 def unit(column: str) -> str:
-    """Unit of a throughput column such as `Forward TFLOPS`; the column's own name when it carries none."""
+    """For a page: unit of a throughput column such as `Forward TFLOPS`; the column's own name when it carries none."""
     return next((word for word in _UNITS if column.endswith(word)), column)
 
 
 def command(argv: Iterable[str]) -> str:
-    """An argument list as a person would type it; placeholders such as `{csv}` stay readable."""
+    """An argument list on a page as a person would type it; placeholders such as `{csv}` stay readable."""
     return " ".join(word if re.fullmatch(r"[\w@%+=:,./{}-]+", word) else shlex.quote(word) for word in argv)

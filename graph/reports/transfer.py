@@ -38,7 +38,7 @@ class TransferCheck(Value):
     """What the bucket permits; whether the round was kept is the verdict's matter."""
 
     def fields(self) -> tuple[tuple[str, str], ...]:
-        """(exact name, text) of the eight fields in order."""
+        """(exact name, text) of the eight fields of a round's transfer check, in order."""
         return (
             ("Bucket", self.bucket),
             ("Cache key (if any)", self.cache_key),
@@ -52,7 +52,7 @@ class TransferCheck(Value):
 
 
 def transfer_check(closed: RoundClosed, contract: Contract | None = None) -> TransferCheck:
-    """The eight fields of one round; what was not examined is said to be so, never assumed."""
+    """The page's transfer check, eight fields of one round; what was not examined is said to be so, never assumed."""
     hypothesis = figures.hypothesis(closed)
     verdict, bucket = closed.judged.verdict, hypothesis.bucket
     caching = bucket in ("W1", "W2", "W3")
@@ -74,13 +74,13 @@ def transfer_check(closed: RoundClosed, contract: Contract | None = None) -> Tra
 
 
 def _caches(closed: RoundClosed) -> tuple[Finding, ...]:
-    """Caches that reading the change found."""
+    """For the transfer check: caches that reading the change found."""
     chosen = figures.applied_of(closed.judged)
     return tuple(finding for finding in chosen.audit if finding.key) if chosen else ()
 
 
 def _describe_cache_keys(closed: RoundClosed) -> str:
-    """What the keys of the caches in the source are made of; empty where none was found."""
+    """For the transfer check: what the keys of the caches in the source are made of; empty where none was found."""
     return "; ".join(
         f"{cache.rule} at {line(cache.path, 80)}:{cache.line}, "
         f"keyed by {line(', '.join(term.text for term in cache.key), 120)}"
@@ -89,7 +89,7 @@ def _describe_cache_keys(closed: RoundClosed) -> str:
 
 
 def _describe_trace(closed: RoundClosed) -> str:
-    """The four-step trace of each such cache, as far as its key tells, and what eight steps with fresh tensors gave."""
+    """For the transfer check: the four-step trace of each such cache, as far as its key tells, and what eight fresh steps gave."""
     chosen = figures.applied_of(closed.judged)
     traces = [line(audit.classify_cache(cache).why, 160) for cache in _caches(closed)]
     simulations = chosen.caches if chosen else ()
@@ -97,7 +97,7 @@ def _describe_trace(closed: RoundClosed) -> str:
 
 
 def _audit(bucket: Bucket) -> str:
-    """What the declared bucket says about the cache's key."""
+    """For the transfer check: what the declared bucket says about the cache's key."""
     match bucket:
         case "W1":
             return "key rests on the weight and its version, stable within one forward and backward pass"
@@ -108,7 +108,7 @@ def _audit(bucket: Bucket) -> str:
 
 
 def _hits(bucket: Bucket) -> str:
-    """The cache's hits in four steps, by the definition of the declared bucket."""
+    """For the transfer check: the cache's hits in four steps, by the definition of the declared bucket."""
     match bucket:
         case "W1":
             return "4/4 (one hit a step for an unchanged weight, by the definition of W1)"
@@ -119,7 +119,7 @@ def _hits(bucket: Bucket) -> str:
 
 
 def _robustness(contract: Contract | None) -> str:
-    """Whether skewed shapes were measured and an empty group is tested, for operators that group."""
+    """For the transfer check: whether skewed shapes were measured and an empty group is tested, for operators that group."""
     if contract is None or not is_grouped(contract):
         return "n/a (not a grouped operator)"
     if not contract.skew_shapes:
@@ -130,7 +130,7 @@ def _robustness(contract: Contract | None) -> str:
 
 
 def _real_gain(closed: RoundClosed, overfit: bool) -> str:
-    """The part of the gain that a real training step would see, in words."""
+    """For the transfer check: the part of the gain that a real training step would see, in words."""
     gain, bound = closed.judged.verdict.gain, figures.hypothesis(closed).real_gain_bound
     if overfit:
         return "+0.00% (benchmark-only: nothing carries over)"

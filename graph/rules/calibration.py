@@ -30,7 +30,7 @@ def next_calibration(history: History) -> Literal["calibration", "canary"] | Non
 
 
 def _is_remembered(latest: Calibrated, limits: Limits) -> bool:
-    """Whether it is what this machine showed an earlier campaign: that is looked at after one round."""
+    """Whether a calibration is what this machine showed an earlier campaign: that is looked at after one round."""
     comparison = latest.comparison
     return bool(limits.calibration_looks) and latest.fresh and comparison is not None and comparison.seconds == 0
 

@@ -165,7 +165,7 @@ _BETWEEN = "/"
 
 
 def prose(text: str) -> str:
-    """The text without the code that it quotes; a parameter's name in quotes is a name, not code."""
+    """A hypothesis's text without the code that it quotes; a parameter's name in quotes is a name, not code."""
 
     def plain(match: re.Match[str]) -> str:
         inside = next((group for group in match.groups() if group is not None), "")
@@ -175,7 +175,7 @@ def prose(text: str) -> str:
 
 
 def moving(text: str) -> str:
-    """The text without what it says stays as it is; lists of parameters are joined by slashes."""
+    """A hypothesis's text without what it says stays as it is; lists of parameters are joined by slashes."""
     joined = _LIST.sub(lambda match: _BETWEEN.join(_PARAMETER.findall(match.group())), text)
     out: list[str] = []
     start = 0
@@ -198,7 +198,7 @@ def are_coupled(text: str) -> bool:
 
 
 def settings(change: str) -> tuple[str, ...]:
-    """Launch parameters that the text gives a value, moves by a verb, or names as all that there is to change."""
+    """Launch parameters that a hypothesis gives a value, moves by a verb, or names as all that there is to change."""
     names: list[str] = []
     for clause in _CLAUSE.split(moving(prose(change))):
         for part in clause.split(_AND):

@@ -63,7 +63,7 @@ def cost_so_far(trial: Judged) -> Cost:
 
 
 def command_cost(*runs: Run | None) -> Cost:
-    """Of commands: how long they took, and how long a card was held for them."""
+    """Cost of commands: how long they took, and how long a card was held for them."""
     present = [run for run in runs if run is not None]
     return Cost(command_seconds=sum(run.seconds for run in present), gpu_seconds=sum(run.gpu_s for run in present))
 
@@ -137,7 +137,7 @@ def device_minutes(history: History, cost: Cost) -> float:
 
 
 def _reasons(history: History, elapsed_minutes: float, exhausted: str) -> Iterator[str]:
-    """Each spent budget in words."""
+    """Each spent budget of a campaign in words."""
     limits, cost = history.limits, total_cost(history)
     needed = (least_round_s(history) + final_validation_s(history)) / 60 if history.opened.counts_work else 0.0
     if limits.max_minutes is not None and elapsed_minutes + needed >= limits.max_minutes:

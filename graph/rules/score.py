@@ -32,7 +32,7 @@ class Delta(Value):
 
 
 def combined_step(forward: float, backward: float) -> float:
-    """Throughput of one training step, 6/(2/F + 4/B), in the unit of its inputs."""
+    """Throughput of one training step, 6/(2/F + 4/B), in the unit of its inputs: the score of forward and backward."""
     return 6.0 / (2.0 / _require_positive(forward, "forward") + 4.0 / _require_positive(backward, "backward"))
 
 
@@ -50,7 +50,7 @@ def _weighted_geomean(weighted: Sequence[tuple[float, float]]) -> float:
 
 
 def gain(candidate: float, best: float, higher_is_better: bool) -> float:
-    """Relative gain, candidate over best. A time is turned into a rate first, so that 5 per cent mean the same."""
+    """Relative gain in score, candidate over best. A time is turned into a rate first, so that 5 per cent mean the same."""
     new, old = _require_positive(candidate, "candidate"), _require_positive(best, "best")
     return (new - old) / old if higher_is_better else (old - new) / new
 
@@ -164,7 +164,7 @@ def exceeds(value: float, limit: float) -> bool:
 
 
 def same_origin(candidate: Benchmark, best: Benchmark) -> None:
-    """Raises MixedEvidence unless engine, command and machine agree."""
+    """Raises MixedEvidence unless engine, command and machine of two scores agree."""
     for what in ("engine", "source", "machine"):
         ours, theirs = getattr(candidate, what), getattr(best, what)
         if ours != theirs:
@@ -194,7 +194,7 @@ def _relative_spread(row: Row, column: str) -> float | None:
 
 
 def _column(row: Row, name: str) -> float:
-    """A row's number in a column. Raises ScoreError where it has none."""
+    """A row's number in a column to score. Raises ScoreError where it has none."""
     try:
         return row.metric(name)
     except KeyError:

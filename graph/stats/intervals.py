@@ -38,7 +38,7 @@ def student_quantile(tail: float, degrees: int) -> float:
 
 
 def _upper_tail(complement: float, degrees: int) -> float:
-    """Probability above t = sqrt(degrees) / tan(complement)."""
+    """Probability of Student's t above t = sqrt(degrees) / tan(complement)."""
     cosine, sine = math.sin(complement), math.cos(complement)
     odd = degrees % 2
     term = total = cosine if odd else 1.0

@@ -112,7 +112,7 @@ def compute_pair_means(shapes: Sequence[ShapePairs]) -> list[float]:
 
 
 def weigh(shapes: Sequence[ShapePairs]) -> list[float] | None:
-    """The weights of shapes in a mean; None where all are alike, so that it is the plain mean to the last bit."""
+    """Statistics of pairs: the weights of shapes in a mean; None where all are alike, so that it is the plain mean to the last bit."""
     weights = [shape.weight for shape in shapes]
     return weights if len(set(weights)) > 1 else None
 
