@@ -154,7 +154,7 @@ def rows(reports: Sequence[Report]) -> tuple[Row, ...]:
 
 
 def listing(code: Code, loops: Sequence[Loop], shares: dict[int, float]) -> Iterator[Row]:
-    """A kernel's listing: share of time, loop depth, source line and instruction, in order, with labels between them.
+    """A kernel's listing: share of time, loop depth, live registers, line and instruction, in order, labels between.
 
     `*` marks the loop that looks hottest.
     """
@@ -165,11 +165,12 @@ def listing(code: Code, loops: Sequence[Loop], shares: dict[int, float]) -> Iter
             labels.setdefault(index, []).append(label)
     for index, instruction in enumerate(code.instructions):
         for label in labels.get(index, ()):
-            yield ("", "", "", f"{label}:")
+            yield ("", "", "", "", f"{label}:")
         around = [loop for loop in loops if loop.first <= index <= loop.last]
         mark = "|" * min(len(around), 8) + ("*" if any(loop.hot for loop in around) else "")
         share = shares.get(index)
-        yield ("" if share is None else f"{share:.1%}", mark, instruction.source, f"  {instruction.text}")
+        live = "" if instruction.live is None else str(instruction.live)
+        yield ("" if share is None else f"{share:.1%}", mark, live, instruction.source, f"  {instruction.text}")
 
 
 def launches(reports: Sequence[Report]) -> tuple[str, ...]:

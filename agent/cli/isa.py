@@ -171,7 +171,7 @@ def _print_instructions(inspection: "Inspection", placed: "HotspotPlacement | No
     shares = dict(placed.shares) if placed else {}
     lines = [row for row in listing(inspection.code, inspection.report.shape.loops, shares) if with_listing or row[0]]
     console.say(f"\n{inspection.report.target.arch}")
-    console.table(("TIME", "LOOP", "SOURCE", "INSTRUCTION"), lines)
+    console.table(("TIME", "LOOP", "LIVE", "SOURCE", "INSTRUCTION"), lines)
     for missed in placed.missed if placed else ():
         console.note(f"hot, but not placed: {missed}")
 

@@ -50,7 +50,7 @@ def test_the_table_shows_what_matters(cli, given):
         "LDS per block, B 16384", "waves per SIMD 4 of 8", "limited by registers", "registers for one more block 96",
         "matrix 1 v_mfma_f32_32x32x8_f16", "global loads 1 x 16 B, 1 x 4 B", "global to LDS 1 x 4 B",
         "gfx942: 9 instructions at kernel.py:20: 2 lds reads, 1 global loads, 1 waits, 1 matrix".replace("lds", "LDS"),
-        "|* kernel.py:20 v_mfma_f32_32x32x8_f16 a[0:15], v[6:7], v[8:9], a[0:15]",
+        "|* 25 kernel.py:20 v_mfma_f32_32x32x8_f16 a[0:15], v[6:7], v[8:9], a[0:15]", "most live registers 26 at kernel.py:20",
     ):  # fmt: skip
         assert line in lines
     assert "LDS that the launch asks for is not in the code" in said.err

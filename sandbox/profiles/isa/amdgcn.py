@@ -11,6 +11,7 @@ from typing import TypeGuard
 import ormsgpack
 import yaml
 
+from ridgeline.sandbox.profiles.isa.liveness import live_registers
 from ridgeline.sandbox.profiles.isa.values import Code, Instruction, Kind, NotReadable, Resources, choose_kernel
 
 LOC = re.compile(r"\s*\.loc\s+\d+\s+(\d+)\b.*?;(.*)$")
@@ -80,7 +81,9 @@ def parse_code(text: str, kernel: str | None = None) -> Code:
             instructions.append(_instruction(bare, source))
     if not instructions:
         raise NotReadable(f"kernel {name!r} has no instructions")
-    return Code(kernel=name, instructions=tuple(instructions), labels=tuple(labels))
+    live = live_registers(instructions, dict(labels)) or [None] * len(instructions)
+    counted = (i.model_copy(update={"live": count}) for i, count in zip(instructions, live, strict=True))
+    return Code(kernel=name, instructions=tuple(counted), labels=tuple(labels))
 
 
 def kernels(text: str) -> tuple[str, ...]:

@@ -40,7 +40,8 @@ class Instruction(Value):
     source: str = ""
     """`file:line` as the compiler noted it."""
     live: int | None = None
-    """Registers of a thread that hold something when it runs, as NVIDIA's disassembler counts them."""
+    """Vector registers of a thread that hold something when it runs, as NVIDIA's disassembler counts them; of AMD code
+    counted here."""
 
 
 class Code(Value):
