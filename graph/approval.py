@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from ridgeline.graph.values import Artifact, FileEdit, Hypothesis, Instant, Value
+from ridgeline.graph.values import Artifact, FileEdit, Hypothesis, Instant, Value, is_default, is_empty, is_none
 
 Gate = Literal["target", "hypothesis", "change"]
 GATES: tuple[Gate, ...] = ("target", "hypothesis", "change")
@@ -50,7 +50,7 @@ class EditBegun(Value):
     hypothesis: Hypothesis
     edits: tuple[FileEdit, ...]
     """Of that change: they stay where the person gives no file in their place."""
-    parent: Annotated[int | None, Field(exclude_if=lambda number: number is None)] = None
+    parent: Annotated[int | None, Field(exclude_if=is_none)] = None
     """As in `Proposed`: what the edits are edits of."""
 
 
@@ -74,9 +74,9 @@ class ApprovalRequest(Value):
     diff: Artifact | None = None
     snapshot: tuple[Artifact, ...] = ()
     """The kernel's files with the change, for whoever wants to edit them; named by their paths."""
-    options: Annotated[tuple[Option, ...], Field(exclude_if=lambda options: not options)] = ()
+    options: Annotated[tuple[Option, ...], Field(exclude_if=is_empty)] = ()
     """After an edit: every measured change of the question, the planner's own first; else empty."""
-    edit: Annotated[EditBegun | None, Field(exclude_if=lambda edit: edit is None)] = None
+    edit: Annotated[EditBegun | None, Field(exclude_if=is_none)] = None
     """Of a change only."""
 
 
@@ -91,15 +91,15 @@ class Decision(Value):
     by: str
     at: Instant
     """ISO-8601 UTC."""
-    exhausted: Annotated[str, Field(exclude_if=lambda why: not why)] = ""
+    exhausted: Annotated[str, Field(exclude_if=is_empty)] = ""
     """Beside `approve` or `reject`: why nothing worth a round is left, so that the campaign ends with this round."""
-    round: Annotated[int | None, Field(exclude_if=lambda number: number is None)] = None
+    round: Annotated[int | None, Field(exclude_if=is_none)] = None
     """Of `approve`, where several measured changes are asked about: which of them."""
-    target: Annotated[tuple[tuple[str, str], ...], Field(exclude_if=lambda changes: not changes)] = ()
+    target: Annotated[tuple[tuple[str, str], ...], Field(exclude_if=is_empty)] = ()
     """Beside `approve` at the target: parameters that the person changed, as `--target` takes them."""
-    limits: Annotated[tuple[tuple[str, Limit], ...], Field(exclude_if=lambda changes: not changes)] = ()
+    limits: Annotated[tuple[tuple[str, Limit], ...], Field(exclude_if=is_empty)] = ()
     """Likewise limits, by their names."""
-    waited_s: Annotated[float, Field(ge=0, exclude_if=lambda seconds: seconds == 0)] = 0.0
+    waited_s: Annotated[float, Field(ge=0, exclude_if=is_default(0))] = 0.0
     """Seconds from the question until the campaign went on with the answer: no limit of minutes counts them."""
 
 
@@ -112,5 +112,5 @@ class Steering(Value):
     """Versions that no restart masks, ascending."""
     stops: tuple[str, ...] = ()
     """Lines of the README's stop conditions as the person wrote them, in the README's order."""
-    deep: Annotated[tuple[str, ...], Field(exclude_if=lambda plans: not plans)] = ()
+    deep: Annotated[tuple[str, ...], Field(exclude_if=is_empty)] = ()
     """Plans of the deep rounds that a person asked for, in order; an empty plan leaves it to the worker."""

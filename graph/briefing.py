@@ -9,17 +9,12 @@ from ridgeline.graph.evidence import Machine, Profiled
 from ridgeline.graph.limits import Limits
 from ridgeline.graph.record import Champion, Prompts, RoundClosed, ShapeRoof, Spec
 from ridgeline.graph.target import Target
-from ridgeline.graph.values import Bottleneck, Cost, FileEdit, Hypothesis, LookUp, Value, WebSearch
+from ridgeline.graph.values import Bottleneck, Cost, FileEdit, Hypothesis, LookUp, Value, WebSearch, is_empty, is_none
 
 STOPPED = "stop: "
 """Begins a planner's reason for stopping when a person asked to stop before its next question: T4, not T8."""
 OUT_OF_BUDGET = "budget: "
 """Begins a planner's reason for stopping when its next question might cost more than is left: T7, not T8."""
-
-
-def _unknown(value: object) -> bool:
-    """Whether a field of a briefing or hypothesis is left out of a record, so that it reads as before the field existed."""
-    return value is None
 
 
 class ShapeNow(Value):
@@ -34,7 +29,7 @@ class ShapeNow(Value):
     """Microseconds of one call; None where the contract names no time column."""
     best_us: float | None
     roof: ShapeRoof | None = None
-    noise: Annotated[float | None, Field(exclude_if=_unknown)] = None
+    noise: Annotated[float | None, Field(exclude_if=is_none)] = None
     """Standard deviation of the log-ratio of two identical versions in a pair of processes; None where unknown."""
 
 
@@ -109,18 +104,18 @@ class Briefing(Value):
     """What was looked at for it: machine code side by side, times beside those of the best known kernel."""
     directions: tuple[str, ...] = ()
     """Of the last stagnation review."""
-    web: Annotated[WebSearch | None, Field(exclude_if=_unknown)] = None
+    web: Annotated[WebSearch | None, Field(exclude_if=is_none)] = None
     """Of the public web, in the round after a partial restart; ideas only, never an instruction or a hardware number."""
     shapes: tuple[ShapeNow, ...] = ()
     terms: Terms | None = None
     candidates: int = 1
     """Directions that may be tried side by side in the open round."""
     tips: str | None = None
-    champions: Annotated[tuple[Champion, ...], Field(exclude_if=lambda champions: not champions)] = ()
+    champions: Annotated[tuple[Champion, ...], Field(exclude_if=is_empty)] = ()
     """Of earlier campaigns, those that cannot be tried here and may be read."""
     head: str = ""
     """sha256 of the ledger's last line: names everything above in one word."""
-    parent: Annotated[Parent | None, Field(exclude_if=_unknown)] = None
+    parent: Annotated[Parent | None, Field(exclude_if=is_none)] = None
     """None in search mode `linear`."""
 
     @property
@@ -144,13 +139,13 @@ class Proposal(Value):
     """Directions dropped by rule, with the reason."""
     exhausted: str = ""
     """Why there is none."""
-    searches: Annotated[tuple[LookUp, ...], Field(exclude_if=lambda searches: not searches)] = ()
+    searches: Annotated[tuple[LookUp, ...], Field(exclude_if=is_empty)] = ()
     """What was looked up for it, in order."""
-    others: Annotated[tuple["Proposal", ...], Field(exclude_if=lambda others: not others)] = ()
+    others: Annotated[tuple["Proposal", ...], Field(exclude_if=is_empty)] = ()
     """To be tried side by side with it, best first, where the briefing asks for several candidates."""
-    beside: Annotated[tuple[Hypothesis, ...], Field(exclude_if=lambda beside: not beside)] = ()
+    beside: Annotated[tuple[Hypothesis, ...], Field(exclude_if=is_empty)] = ()
     """All that are tried side by side, this one among them, in their order; empty where it is tried alone."""
-    champion: Annotated[str, Field(exclude_if=lambda campaign: not campaign)] = ""
+    champion: Annotated[str, Field(exclude_if=is_empty)] = ""
     """The earlier campaign whose best version this is: its edits are on record, and nobody is asked for them."""
     prompts: tuple[str, ...] = ()
     cost: Cost = Cost()
@@ -162,7 +157,7 @@ class Draft(Value):
     edits: tuple[FileEdit, ...]
     explanation: str = ""
     refusal: str = ""
-    exhausted: Annotated[str, Field(exclude_if=lambda why: not why)] = ""
+    exhausted: Annotated[str, Field(exclude_if=is_empty)] = ""
     """Why nothing worth a round is left, where the planner says so in place of edits: the campaign ends."""
     prompts: tuple[str, ...] = ()
     cost: Cost = Cost()
@@ -172,9 +167,9 @@ class Review(Value):
     """At least three different directions, unexplored first."""
 
     directions: tuple[str, ...]
-    exhausted: Annotated[str, Field(exclude_if=lambda why: not why)] = ""
+    exhausted: Annotated[str, Field(exclude_if=is_empty)] = ""
     """Why nothing worth a round is left; empty where something is."""
-    deep: Annotated[str, Field(exclude_if=lambda plan: not plan)] = ""
+    deep: Annotated[str, Field(exclude_if=is_empty)] = ""
     """Plan of a deep round, where what is left takes several steps that do not pay one by one."""
     prompts: Prompts = ()
     cost: Cost = Cost()

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from ridgeline.graph.finding import Allowable
-from ridgeline.graph.values import Engine, Value
+from ridgeline.graph.values import Engine, Value, is_default, is_empty, is_none
 
 OURSELVES = "ridgeline"
 """A command of this program is run by the very installation that reads the contract, wherever PATH leads."""
@@ -94,9 +94,9 @@ class ProjectOutput(Value):
     """A row's label in `benchmark_output`, made of its columns: `M{M}_N{N}_K{K}`. Of rows with one label the first counts."""
     check: str | None = "Check"
     """Null where no column says it: then the rule of `correctness` does, for its column in each row."""
-    time_us: Annotated[str | None, Field(exclude_if=lambda column: column is None)] = None
+    time_us: Annotated[str | None, Field(exclude_if=is_none)] = None
     """Column of microseconds, which `scoring.time_ms` of `benchmark_output` is made of."""
-    file: Annotated[str | None, Field(exclude_if=lambda file: file is None)] = None
+    file: Annotated[str | None, Field(exclude_if=is_none)] = None
     """What a command that takes no `{csv}` writes, from the contract's folder; not committed, and removed before each run."""
 
     @model_validator(mode="after")
@@ -105,16 +105,6 @@ class ProjectOutput(Value):
             if name is not None and name not in self.columns:
                 raise ValueError(f"column {name!r} is not among columns; add it or correct the name")
         return self
-
-
-def _plain_output(value: object) -> bool:
-    """Whether a contract's field on output is left out of a record, so that a line reads as before the field existed."""
-    return value is None
-
-
-def _says_nothing(value: object) -> bool:
-    """Whether a contract's table or list says nothing and is left out of a record."""
-    return not value
 
 
 def _join_words(value: object) -> object:
@@ -133,10 +123,10 @@ class Scoring(Value):
     backward: str | None = None
     time_ms: str | None = None
     """Column with the time of one call in milliseconds, for the roofline and the reports."""
-    shape_weights: Annotated[dict[str, float], Field(exclude_if=_says_nothing)] = {}
+    shape_weights: Annotated[dict[str, float], Field(exclude_if=is_empty)] = {}
     """Weight of a shape in every mean over shapes, by label: the share of calls that a service makes. Others have 1;
     of a task those that its `shapes` say."""
-    protected_shapes: Annotated[tuple[str, ...], Field(exclude_if=_says_nothing)] = ()
+    protected_shapes: Annotated[tuple[str, ...], Field(exclude_if=is_empty)] = ()
     """Shapes that may lose nothing: one that is slower with confidence, however little, rolls a round back."""
     engine: Engine = "wall"
     """What took the benchmark's times. `cpu`: processor time of a kernel of this machine's processor, as its benchmark
@@ -182,7 +172,7 @@ class Rebuild(Value):
     required: bool
     """Whether anything is built at all."""
     command: Argv | None = None
-    files: Annotated[Globs, Field(exclude_if=lambda globs: not globs)] = ()
+    files: Annotated[Globs, Field(exclude_if=is_empty)] = ()
     """All that the command reads, where a candidate may change other files too, for example `csrc/**` and `setup.py`: one
     that changes none of them is not built again, and runs with what the same files gave before. Default: every change is built."""
 
@@ -201,11 +191,6 @@ class MinimalProject(Value):
     bench: Globs = ()
     rebuild: Rebuild | None = None
     """How the minimal project is built; default: as the project itself is."""
-
-
-def _plain_workspace(value: object) -> bool:
-    """Whether a contract's workspace mode is left out of a record, so that a line reads as before the field existed."""
-    return value == MinimalProject()
 
 
 class Work(Value):
@@ -247,16 +232,11 @@ class Knowledge(Value):
 
     Relative ones are below this file's folder. The same rules hold: every number ends in its source.
     """
-    reference_project: Annotated[str | None, Field(exclude_if=lambda folder: folder is None)] = None
+    reference_project: Annotated[str | None, Field(exclude_if=is_none)] = None
     """Folder of a checkout that a model may look through for ideas, where the knowledge has nothing new.
 
     Nothing of it is run, and no hardware number may be taken from it.
     """
-
-
-def _plain_knowledge(value: object) -> bool:
-    """Whether a contract's folders of knowledge are left out of a record, so that a line reads as before the field existed."""
-    return value == Knowledge()
 
 
 class Audit(Value):
@@ -266,32 +246,7 @@ class Audit(Value):
     """Rules of the audit whose findings this kernel has honest reasons for, for example `file-access`."""
 
 
-def _plain_audit(value: object) -> bool:
-    """Whether a contract's `audit` is left out of a record, so that a line reads as before the field existed."""
-    return value == Audit()
-
-
-def _plain_function(value: object) -> bool:
-    """Whether a contract's `function` is left out of a record, so that a line reads as before the field existed."""
-    return value is None
-
-
-def _plain_start(value: object) -> bool:
-    """Whether a contract's start is left out of a record, so that a line reads as before the field existed."""
-    return value == "kernel"
-
-
-def _plain_math(value: object) -> bool:
-    """Whether a contract's word on relaxed arithmetic is left out of a record, so that a line reads as before the field existed."""
-    return value == "refused"
-
-
 PROFILE_S = 600.0
-
-
-def _plain_profile(value: object) -> bool:
-    """Whether a contract's profile command is left out of a record, so that a line reads as before the field existed."""
-    return value == PROFILE_S
 
 
 class Timeouts(Value):
@@ -301,7 +256,7 @@ class Timeouts(Value):
     test_s: float = Field(default=60, gt=0)
     benchmark_s: float = Field(default=600, gt=0)
     format_s: float = Field(default=60, gt=0)
-    profile_s: Annotated[float, Field(gt=0, exclude_if=_plain_profile)] = PROFILE_S
+    profile_s: Annotated[float, Field(gt=0, exclude_if=is_default(PROFILE_S))] = PROFILE_S
     """All runs of one version under profilers of GPUs together; what is not seen by then stays unseen."""
 
 
@@ -331,7 +286,7 @@ class Contract(Value):
     """Prerequisite 4: the quick validation; `{csv}`, and `{shapes}`, a comma list of labels."""
     benchmark_output: BenchmarkOutput
     """Prerequisite 5."""
-    project_output: Annotated[ProjectOutput | None, Field(exclude_if=_plain_output)] = None
+    project_output: Annotated[ProjectOutput | None, Field(exclude_if=is_none)] = None
     """Of `benchmark_command`, where it differs from `benchmark_output`; its numbers are never compared with the quick ones."""
     scoring: Scoring
     """Prerequisite 6."""
@@ -341,7 +296,7 @@ class Contract(Value):
     In a workspace a candidate is first built and tested in a minimal copy of the project (`workspace`); only what it
     changes of `kernel_source` and `flags_file` goes on to the project itself, where it is tested and measured in full.
     """
-    workspace: Annotated[MinimalProject, Field(exclude_if=_plain_workspace)] = MinimalProject()
+    workspace: Annotated[MinimalProject, Field(exclude_if=is_default(MinimalProject()))] = MinimalProject()
     rebuild: Rebuild
     """Prerequisite 8."""
     paired_command: Argv | None = None
@@ -354,17 +309,17 @@ class Contract(Value):
     full_test_command: Argv | None = None
     """The project's full suite, run once on the best version at the end."""
     profile: Profile | None = None
-    best_known: Annotated[BestKnown | None, Field(exclude_if=_plain_output)] = None
+    best_known: Annotated[BestKnown | None, Field(exclude_if=is_none)] = None
     """What the fourth rollback in a row has the best version compared with. It is told, and decides nothing."""
     correctness: Correctness = Correctness()
     work: Work = Work()
-    knowledge: Annotated[Knowledge, Field(exclude_if=_plain_knowledge)] = Knowledge()
-    audit: Annotated[Audit, Field(exclude_if=_plain_audit)] = Audit()
-    function: Annotated[str | None, Field(exclude_if=_plain_function)] = None
+    knowledge: Annotated[Knowledge, Field(exclude_if=is_default(Knowledge()))] = Knowledge()
+    audit: Annotated[Audit, Field(exclude_if=is_default(Audit()))] = Audit()
+    function: Annotated[str | None, Field(exclude_if=is_none)] = None
     """Name of the function or kernel that is timed, where its file holds others too."""
-    relaxed_math: Annotated[Literal["refused", "allowed"], Field(exclude_if=_plain_math)] = "refused"
+    relaxed_math: Annotated[Literal["refused", "allowed"], Field(exclude_if=is_default("refused"))] = "refused"
     """Whether a candidate may add options that change what NaN, infinity, subnormals and rounding give: `-ffast-math`."""
-    start: Annotated[Literal["kernel", "pytorch"], Field(exclude_if=_plain_start)] = "kernel"
+    start: Annotated[Literal["kernel", "pytorch"], Field(exclude_if=is_default("kernel"))] = "kernel"
     """What the kernel's files hold: a kernel of the backend, or PyTorch alone, of which limit `write_baseline` (preset
     `router`) has the planner write a first kernel, tested and committed before the baseline is measured."""
     flags_file: str | None = None
@@ -374,11 +329,11 @@ class Contract(Value):
     """Shapes guarded by the 5 % rule; default: the active set."""
     skew_shapes: tuple[str, ...] = ()
     """Grouped operators: rows with a skewed distribution, always measured."""
-    empty_group_test: Annotated[str | None, Field(exclude_if=_plain_output)] = None
+    empty_group_test: Annotated[str | None, Field(exclude_if=is_none)] = None
     """Grouped operators: the test with a group that has no rows, as `FILE::NAME`; `test_command` or `full_test_command`
     runs that file."""
     threads: int = Field(default=1, ge=1)
-    device_host: Annotated[str, BeforeValidator(_join_words), Field(exclude_if=_says_nothing)] = ""
+    device_host: Annotated[str, BeforeValidator(_join_words), Field(exclude_if=is_empty)] = ""
     """Machine that builds, tests and times, `ssh://[USER@]HOST[:PORT][/PATH/OF/ridgeline]`, while planner and record stay
     here; empty: this one. Further ones, in a list, only build and test candidates of the same round."""
     performance_target: str | None = None

@@ -20,7 +20,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from ridgeline.graph.values import Cost, FileEdit, Value
+from ridgeline.graph.values import Cost, FileEdit, Value, is_empty
 
 ToolName = Literal["write_file", "edit_file", "delete_file", "go_back", "build", "test", "time", "profile"]
 """Tools that change or run the tree; looking at it is no step."""
@@ -61,7 +61,7 @@ class DeepRound(Value):
     """Of the model, for all steps."""
     work_s: float = 0.0
     """Seconds of work from the first step to the last."""
-    ended: Annotated[str, Field(exclude_if=lambda why: not why)] = ""
+    ended: Annotated[str, Field(exclude_if=is_empty)] = ""
     """Why it ended before the worker said that it is done; empty where the worker did."""
 
     @property
@@ -77,9 +77,9 @@ class DeepWork(Value):
     story: str = ""
     """Why it is faster, and the way there: goes into the commit's message."""
     refusal: str = ""
-    stopped: Annotated[bool, Field(exclude_if=lambda stopped: not stopped)] = False
+    stopped: Annotated[bool, Field(exclude_if=is_empty)] = False
     """Whether a person, or the campaign's time limit, ended it."""
-    exhausted: Annotated[str, Field(exclude_if=lambda why: not why)] = ""
+    exhausted: Annotated[str, Field(exclude_if=is_empty)] = ""
     """Why nothing worth a round is left, where the worker says so: the campaign ends."""
     steps: tuple[DeepStep, ...] = ()
     work_s: float = 0.0

@@ -5,7 +5,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from ridgeline.graph.kernel_profile import KernelProfile, Rung
-from ridgeline.graph.values import Answer, Artifact, Engine, Named, Value
+from ridgeline.graph.values import Answer, Artifact, Engine, Named, Value, is_default, is_empty, is_none
 
 Level = Literal["quick", "full"]
 Check = Literal["PASS", "FAIL", "ERROR"]
@@ -24,7 +24,7 @@ class Exit(Value):
     """None exactly when it was killed for time."""
     timed_out: bool = False
     seconds: float
-    cpu_s: Annotated[float | None, Field(exclude_if=lambda seconds: seconds is None)] = None
+    cpu_s: Annotated[float | None, Field(exclude_if=is_none)] = None
     """User and system time of the process and of all whose end was waited for in it; None, and in no record, where it
     was not seen."""
     output: str = ""
@@ -115,7 +115,7 @@ class BuildResult(Value):
     warnings: tuple[str, ...] = ()
     tampered: Annotated[tuple[str, ...], Field(exclude_if=_unsaid)] = ()
     """Evaluation files that the build changed; they were restored, but what it made of them was not."""
-    stopped: Annotated[str, Field(exclude_if=lambda why: not why)] = ""
+    stopped: Annotated[str, Field(exclude_if=is_empty)] = ""
     """Who or what ended the build before it was over; empty where it came to its end."""
 
     @property
@@ -159,7 +159,7 @@ class TestResult(Value):
     """Seconds that a card's lease was held for it; 0 on a processor, and in records older than this field."""
     printed: Annotated[TestOutput | None, Field(exclude_if=_unsaid)] = None
     """By which a run that ended early is told from one that passed; None in records older than this field."""
-    rel_err: Annotated[float | None, Field(exclude_if=lambda error: error is None)] = None
+    rel_err: Annotated[float | None, Field(exclude_if=is_none)] = None
     """Largest ||out - ref|| / ||ref|| that the test told, as such or by its SNR; None where it told none."""
     own_work: Annotated[Answer | None, Field(exclude_if=_unsaid)] = None
     """What Ridgeline's judge said of whose work the result is; None where another test ran, or nobody was asked."""
@@ -230,17 +230,12 @@ class BenchmarkFailed(Value):
     """Seconds that a card's lease was held for it; 0 on a processor, and in records older than this field."""
 
 
-def _is_one(weight: object) -> bool:
-    """Whether evidence's field is 1 and left out of a record, so that a line reads as before the field existed."""
-    return weight == 1
-
-
 class ShapePairs(Value):
     """Paired log-ratios of one shape: `pairs[p][b]` = ln(t_best / t_candidate) of ABBA block b in process pair p."""
 
     label: str
     config_class: str = "all"
-    weight: Annotated[float, Field(gt=0, exclude_if=_is_one)] = 1.0
+    weight: Annotated[float, Field(gt=0, exclude_if=is_default(1))] = 1.0
     """In means over shapes."""
     protected: Annotated[bool, Field(exclude_if=_unsaid)] = False
     """May lose nothing: slower with confidence, however little, is lost."""

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from ridgeline.graph.values import Artifact, Named, Value
+from ridgeline.graph.values import Artifact, Named, Value, is_none
 
 Vendor = Literal["amd", "nvidia"]
 KernelCategory = Literal["compute", "comm", "copy", "fill", "rng", "runtime"]
@@ -27,16 +27,6 @@ Bound = Literal[
 Rung = Literal["counters", "trace", "events", "torch_profiler", "compiler_report", "isa", "analytic"]
 """The ladder: what a fact stands on. Lower rungs are used where higher ones are not permitted."""
 Axes = tuple[int, int, int]
-
-
-def _untold(value: object) -> bool:
-    """Whether a profile's field is left out of a record, so that it reads as before the field existed."""
-    return value is None
-
-
-def _not_kept(value: object) -> bool:
-    """Whether a profile's field is left out of a record, so that a line reads as before the field existed."""
-    return value is None
 
 
 class LaunchShape(Value):
@@ -79,9 +69,9 @@ class KernelCalls(Value):
     mean_ns: float | None = None
     median_ns: float | None = None
     """None where the source holds sums only (kernel_stats.csv)."""
-    p20_ns: Annotated[float | None, Field(exclude_if=_untold)] = None
+    p20_ns: Annotated[float | None, Field(exclude_if=is_none)] = None
     """A fifth of the calls took at most so long, four fifths at most `p80_ns`; None where single calls are not told."""
-    p80_ns: Annotated[float | None, Field(exclude_if=_untold)] = None
+    p80_ns: Annotated[float | None, Field(exclude_if=is_none)] = None
     min_ns: float | None = None
     max_ns: float | None = None
     stdev_ns: float | None = None
@@ -239,7 +229,7 @@ class KernelProfile(Value):
     hotspots: tuple[Hotspot, ...] = Field((), max_length=20)
     validators: tuple[tuple[str, bool], ...] = ()
     warnings: tuple[str, ...] = ()
-    recorded: Annotated[Artifact | None, Field(exclude_if=_not_kept)] = None
+    recorded: Annotated[Artifact | None, Field(exclude_if=is_none)] = None
     """What the tools wrote, whole: a tar.gz that `ridgeline profile parse` reads again."""
 
     def number(self, name: str) -> float | None:

@@ -1,12 +1,11 @@
 """Every threshold that a user or a preset may set, in one frozen place; presets are named sets of them."""
 
-from collections.abc import Callable
 from typing import Annotated, Literal
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from ridgeline.graph.approval import GATES, Gate, Late
-from ridgeline.graph.values import Value
+from ridgeline.graph.values import Value, is_default
 
 Preset = Literal["evidence", "campaign", "router", "autonomous"]
 SearchMode = Literal["linear", "evolve"]
@@ -14,11 +13,6 @@ SearchMode = Literal["linear", "evolve"]
 
 RETIRED = frozenset({"chain_tolerance", "hit_rate_min", "stagnation_new_directions"})
 """Settings that older campaigns have on record and that no rule ever read."""
-
-
-def _plain(default: object) -> Callable[[object], bool]:
-    """Whether a limit is left out of a record where it has its default, so that a line reads as before the field existed."""
-    return lambda value: value == default
 
 
 class Limits(Value):
@@ -40,10 +34,10 @@ class Limits(Value):
     """Dropped as soon as its gain is below the margin at this error rate, the first look included."""
     calibration_pairs: int = Field(default=16, ge=0)
     """Process pairs of the original against itself before any candidate: what noise looks like here. 0 measures none."""
-    calibration_looks: Annotated[tuple[int, ...], Field(exclude_if=_plain(()))] = ()
+    calibration_looks: Annotated[tuple[int, ...], Field(exclude_if=is_default(()))] = ()
     """Numbers of these pairs at which calibrating ends early where noise is small for sure; none: never, as campaigns did
     before this limit was."""
-    calibration_late: Annotated[bool, Field(exclude_if=_plain(False))] = False
+    calibration_late: Annotated[bool, Field(exclude_if=is_default(False))] = False
     """Calibrating waits until the first candidate is about to be measured: no question does. False calibrates before the
     first question, as campaigns did before this limit was."""
     calibration_minutes: float = Field(default=2.0, gt=0)
@@ -55,48 +49,48 @@ class Limits(Value):
     """A version whose time has moved by more than this since it was measured has the machine calibrated again."""
     dropped_blocks_limit: float = Field(default=0.20, ge=0, lt=1)
     """Largest share of disturbed blocks that may be left out."""
-    lost_in_a_row: Annotated[int, Field(ge=1, exclude_if=_plain(1))] = 1
+    lost_in_a_row: Annotated[int, Field(ge=1, exclude_if=is_default(1))] = 1
     """So many pairs in a row that the machine disturbed end a candidate's measuring without numbers. For fewer, others
     are timed instead, within `looks`. 1 gives up at the first, as campaigns did before this limit was."""
-    candidates: Annotated[int, Field(ge=1, le=8, exclude_if=_plain(1))] = 1
+    candidates: Annotated[int, Field(ge=1, le=8, exclude_if=is_default(1))] = 1
     """Directions that are tried side by side against the same best version, of which at most one is kept; each is a
     round on record. They share `alpha`, so only preset `evidence`, which has an error rate, takes more than 1."""
-    deep: Annotated[Literal["asked", "stagnation", "start"], Field(exclude_if=_plain("asked"))] = "asked"
+    deep: Annotated[Literal["asked", "stagnation", "start"], Field(exclude_if=is_default("asked"))] = "asked"
     """When a round is a deep one: when a person asks; after a stagnation review too, where the planner wants one; the
     first round too. Needs a model."""
-    deep_plan: Annotated[str, Field(max_length=2000, exclude_if=_plain(""))] = ""
+    deep_plan: Annotated[str, Field(max_length=2000, exclude_if=is_default(""))] = ""
     """What the deep round at the start is for, for example `write it anew in Gluon`; empty: as the worker sees fit."""
-    deep_minutes: Annotated[float, Field(gt=0, exclude_if=_plain(30.0))] = 30.0
+    deep_minutes: Annotated[float, Field(gt=0, exclude_if=is_default(30.0))] = 30.0
     """Work in one deep round; waiting for a person is none."""
-    deep_tokens: Annotated[int, Field(ge=1000, exclude_if=_plain(2_000_000))] = 2_000_000
+    deep_tokens: Annotated[int, Field(ge=1000, exclude_if=is_default(2_000_000))] = 2_000_000
     """Of the model in one deep round, what it is told counted anew at each of its calls."""
-    deep_device_s: Annotated[float, Field(gt=0, exclude_if=_plain(600.0))] = 600.0
+    deep_device_s: Annotated[float, Field(gt=0, exclude_if=is_default(600.0))] = 600.0
     """Seconds that the timings and profiles of one deep round may take."""
-    deep_steps: Annotated[int, Field(ge=1, le=1000, exclude_if=_plain(100))] = 100
+    deep_steps: Annotated[int, Field(ge=1, le=1000, exclude_if=is_default(100))] = 100
     """Calls of tools in one deep round."""
     # where a question begins from (search mode `evolve`: `rules.archive`)
-    search_mode: Annotated[SearchMode, Field(exclude_if=_plain("linear"))] = "linear"
+    search_mode: Annotated[SearchMode, Field(exclude_if=is_default("linear"))] = "linear"
     """linear: every question begins from the best version. evolve: from a measured candidate that is drawn from an
     archive of cells on islands; what is kept is proven against the best version all the same. With 1 of `candidates`
     both are the same."""
-    search_seed: Annotated[int, Field(ge=0, exclude_if=_plain(0))] = 0
+    search_seed: Annotated[int, Field(ge=0, exclude_if=is_default(0))] = 0
     """What parents are drawn with: the same seed and the same ledger give the same parent."""
-    islands: Annotated[int, Field(ge=1, le=20, exclude_if=_plain(3))] = 3
-    population: Annotated[int, Field(ge=2, exclude_if=_plain(100))] = 100
+    islands: Annotated[int, Field(ge=1, le=20, exclude_if=is_default(3))] = 3
+    population: Annotated[int, Field(ge=2, exclude_if=is_default(100))] = 100
     """Candidates that the archive holds; the one with the lowest score leaves it. The ledger keeps all."""
-    elites: Annotated[int, Field(ge=1, exclude_if=_plain(50))] = 50
-    migration_every: Annotated[int, Field(ge=1, exclude_if=_plain(10))] = 10
+    elites: Annotated[int, Field(ge=1, exclude_if=is_default(50))] = 50
+    migration_every: Annotated[int, Field(ge=1, exclude_if=is_default(10))] = 10
     """Generations (questions) after which the best of each island are copied to the next one."""
-    migration_rate: Annotated[float, Field(ge=0, le=1, exclude_if=_plain(0.2))] = 0.2
+    migration_rate: Annotated[float, Field(ge=0, le=1, exclude_if=is_default(0.2))] = 0.2
     """Share of an island that is copied."""
-    max_generations: Annotated[int, Field(ge=1, exclude_if=_plain(30))] = 30
-    patience: Annotated[int, Field(ge=1, exclude_if=_plain(5))] = 5
+    max_generations: Annotated[int, Field(ge=1, exclude_if=is_default(30))] = 30
+    patience: Annotated[int, Field(ge=1, exclude_if=is_default(5))] = 5
     """Generations without `min_rel_improve` after which search mode `evolve` ends."""
-    min_rel_improve: Annotated[float, Field(ge=0, exclude_if=_plain(0.01))] = 0.01
-    tuning_points: Annotated[int, Field(ge=0, le=1000, exclude_if=_plain(0))] = 0
+    min_rel_improve: Annotated[float, Field(ge=0, exclude_if=is_default(0.01))] = 0.01
+    tuning_points: Annotated[int, Field(ge=0, le=1000, exclude_if=is_default(0))] = 0
     """Points that a declared sweep over several parameters tries inside one round, by one process pair each; its best one
     meets the gate on fresh pairs. 0 moves one parameter a round, as campaigns did before this limit was."""
-    warm_start: Annotated[bool, Field(exclude_if=_plain(False))] = False
+    warm_start: Annotated[bool, Field(exclude_if=is_default(False))] = False
     """Best versions of earlier campaigns of the same operator, machine and language are candidates of the first question,
     judged again from nothing. False begins from the original alone, as campaigns did before this limit was."""
     final_pairs: int = Field(default=8, ge=3)
@@ -131,7 +125,7 @@ class Limits(Value):
     stagnation_same_category: int = 3
     stagnation_same_bottleneck: int = 4
     split: bool = True
-    write_baseline: Annotated[bool, Field(exclude_if=_plain(False))] = False
+    write_baseline: Annotated[bool, Field(exclude_if=is_default(False))] = False
     """Where a contract starts from PyTorch, the planner writes the first kernel, and that is the original."""
     mask_fraction: float = 0.5
     max_restarts: int = 1
@@ -154,11 +148,11 @@ class Limits(Value):
     context_tokens: int = Field(default=24_000, ge=1_000)
     """Tokens of what a model is told at once, beside the fixed words of the prompt."""
     # a person approves
-    approve: Annotated[tuple[Gate, ...], Field(exclude_if=_plain(()))] = ()
+    approve: Annotated[tuple[Gate, ...], Field(exclude_if=is_default(()))] = ()
     """Where the campaign waits for a person: target, hypothesis, change; a list, or one word with commas."""
-    approval_hours: Annotated[float, Field(ge=0, exclude_if=_plain(0.0))] = 0.0
+    approval_hours: Annotated[float, Field(ge=0, exclude_if=is_default(0.0))] = 0.0
     """After so long nobody is waited for any more; 0 waits for ever."""
-    approval_late: Annotated[Late, Field(exclude_if=_plain("hold"))] = "hold"
+    approval_late: Annotated[Late, Field(exclude_if=is_default("hold"))] = "hold"
     """What happens then: hold, reject or accept."""
     # waiting
     poll_max_s: float = Field(default=900, gt=0)

@@ -11,17 +11,24 @@ from ridgeline.graph.evidence import Benchmark, BenchmarkFailed, Ceilings, Compa
 from ridgeline.graph.limits import Limits
 from ridgeline.graph.target import Goal, Target
 from ridgeline.graph.trial import Judged, Repair, find_proposal
-from ridgeline.graph.values import SCHEMA, Artifact, Bottleneck, Bucket, Cost, FileEdit, Hypothesis, Instant, Value
+from ridgeline.graph.values import (
+    SCHEMA,
+    Artifact,
+    Bottleneck,
+    Bucket,
+    Cost,
+    FileEdit,
+    Hypothesis,
+    Instant,
+    Value,
+    is_empty,
+    is_none,
+)
 
 
 def _nothing(value: object) -> bool:
     """Whether a field of the ledger's line says nothing and is left out, so that a line reads as before the field existed."""
     return value in ((), Cost())
-
-
-def _none(value: object) -> bool:
-    """Whether a field of the ledger's line is None and left out, so that a line reads as before the field existed."""
-    return value is None
 
 
 Prompts = Annotated[tuple[str, ...], Field(exclude_if=_nothing)]
@@ -103,7 +110,7 @@ class Champion(Value):
     """What it is tried as."""
     files: tuple[FileEdit, ...]
     """What is in it of the files that it changed."""
-    mismatch: Annotated[str, Field(exclude_if=lambda why: not why)] = ""
+    mismatch: Annotated[str, Field(exclude_if=is_empty)] = ""
     """Why it cannot be tried here, and is shown as text alone; empty where it can."""
 
 
@@ -129,15 +136,15 @@ class Opened(Value):
     version: str
     """Ridgeline's own version."""
     decisions: Decisions = ()
-    counts_work: Annotated[bool, Field(exclude_if=lambda counts: not counts)] = False
+    counts_work: Annotated[bool, Field(exclude_if=is_empty)] = False
     """Whether time is counted from the start of the command, over all sessions (`Clock.worked_s`)."""
-    stamps_edits: Annotated[bool, Field(exclude_if=lambda stamps: not stamps)] = False
+    stamps_edits: Annotated[bool, Field(exclude_if=is_empty)] = False
     """Whether the instants of a hypothesis and of its first edit are kept."""
-    drafts_first: Annotated[bool, Field(exclude_if=lambda drafts: not drafts)] = False
+    drafts_first: Annotated[bool, Field(exclude_if=is_empty)] = False
     """Whether all candidates of a round are drafted before the first is built, so that they can be built side by side."""
-    minimal: Annotated[MinimalVersion | None, Field(exclude_if=_none)] = None
+    minimal: Annotated[MinimalVersion | None, Field(exclude_if=is_none)] = None
     """The minimal project of the unmodified code, in workspace mode."""
-    first_kernel: Annotated[FirstKernel | None, Field(exclude_if=_none)] = None
+    first_kernel: Annotated[FirstKernel | None, Field(exclude_if=is_none)] = None
     """The first kernel, where the planner wrote it: `base_commit` is the one that holds it."""
     champions: Annotated[tuple[Champion, ...], Field(exclude_if=_nothing)] = ()
     """Of earlier campaigns, best first, as they were found when the campaign began."""
@@ -184,9 +191,9 @@ class BaselineClosed(Value):
     bottleneck: Bottleneck
     snapshot: tuple[Artifact, ...]
     shapes: tuple[ShapeRoof, ...] = ()
-    roofline: Annotated[Rooflined | None, Field(exclude_if=_none)] = None
+    roofline: Annotated[Rooflined | None, Field(exclude_if=is_none)] = None
     """Ceilings that were measured again, and hold from here on; None where those of Step 0 do."""
-    code: Annotated[Code | None, Field(exclude_if=_none)] = None
+    code: Annotated[Code | None, Field(exclude_if=is_none)] = None
     """Of the original, where search mode is `evolve`."""
     opened_at: Instant
     cost: Cost
@@ -219,9 +226,9 @@ class Reflection(Value):
     """A reusable tip, or None when the round taught nothing reusable."""
     applies: str = ""
     does_not_apply: str = ""
-    dropped: Annotated[str, Field(exclude_if=lambda reason: not reason)] = ""
+    dropped: Annotated[str, Field(exclude_if=is_empty)] = ""
     """Why a lesson that was given is not kept: the rounds deny it."""
-    exhausted: Annotated[str, Field(exclude_if=lambda why: not why)] = ""
+    exhausted: Annotated[str, Field(exclude_if=is_empty)] = ""
     """Why nothing worth a round is left, where the planner says so when it looks back: the campaign ends."""
     prompts: Prompts = ()
     cost: Cost = Cost()
@@ -235,7 +242,7 @@ class PredictionCheck(Value):
     before: float | None
     after: float | None
     outcome: Literal["confirmed", "refuted", "unclear"]
-    speedup: Annotated[float | None, Field(exclude_if=_none)] = None
+    speedup: Annotated[float | None, Field(exclude_if=is_none)] = None
     """Measured, where the metric itself was predicted (`check_round` of `rules/lessons.py`); the ledger has counters only."""
 
 
@@ -256,11 +263,11 @@ class RoundClosed(Value):
     closed_at: Instant
     cost: Cost
     decisions: Decisions = ()
-    exhausted: Annotated[str, Field(exclude_if=lambda why: not why)] = ""
+    exhausted: Annotated[str, Field(exclude_if=is_empty)] = ""
     """Why nothing worth a round is left, as the planner said while this round was open; empty where it did not."""
-    best_known: Annotated[Benchmark | BenchmarkFailed | None, Field(exclude_if=_none)] = None
+    best_known: Annotated[Benchmark | BenchmarkFailed | None, Field(exclude_if=is_none)] = None
     """Times of the best known kernel, where this round took them; told, and nothing is decided by them."""
-    code: Annotated[Code | None, Field(exclude_if=_none)] = None
+    code: Annotated[Code | None, Field(exclude_if=is_none)] = None
     """Of the candidate, where search mode is `evolve` and its edits were applied."""
 
     @property
@@ -301,9 +308,9 @@ class Reviewed(Value):
     trigger: str
     directions: tuple[str, ...]
     escalation: str
-    exhausted: Annotated[str, Field(exclude_if=lambda why: not why)] = ""
+    exhausted: Annotated[str, Field(exclude_if=is_empty)] = ""
     """Why nothing worth a round is left, as the planner said; empty where something is."""
-    deep: Annotated[str, Field(exclude_if=lambda plan: not plan)] = ""
+    deep: Annotated[str, Field(exclude_if=is_empty)] = ""
     """Plan of the deep round that the planner wants next; empty where it wants none."""
     full: Benchmark | None = None
     """Full validation of the best version at the end of its direction, where it was accepted on a quick run."""
@@ -320,7 +327,7 @@ class Restarted(Value):
     after_round: int
     masked: tuple[int, ...]
     note: str
-    repeat: Annotated[int, Field(ge=0, exclude_if=lambda repeat: not repeat)] = 0
+    repeat: Annotated[int, Field(ge=0, exclude_if=is_empty)] = 0
     """Restarts after the same round before this one: the planner had nothing new to try after those either."""
     cost: Annotated[Cost, Field(exclude_if=_nothing)] = Cost()
     """Of the question whose answer was that nothing is left to try."""
@@ -331,13 +338,13 @@ class Steered(Value):
 
     kind: Literal["steered"] = "steered"
     after_round: int
-    repeat: Annotated[int, Field(ge=0, exclude_if=lambda repeat: not repeat)] = 0
+    repeat: Annotated[int, Field(ge=0, exclude_if=is_empty)] = 0
     """Changes after the same round before this one."""
     wish: Steering
-    target_peak_fraction: Annotated[float | None, Field(exclude_if=_none)] = None
+    target_peak_fraction: Annotated[float | None, Field(exclude_if=is_none)] = None
     """Share of the ceiling that T2 asks for, where the person changed it; likewise the next two."""
-    max_rounds: Annotated[int | None, Field(exclude_if=_none)] = None
-    goal: Annotated[Goal | None, Field(exclude_if=_none)] = None
+    max_rounds: Annotated[int | None, Field(exclude_if=is_none)] = None
+    goal: Annotated[Goal | None, Field(exclude_if=is_none)] = None
     lifted: Annotated[tuple[str, ...], Field(exclude_if=_nothing)] = ()
     """Conditions that the person took off: T1, T2, T3."""
     problems: Annotated[tuple[str, ...], Field(exclude_if=_nothing)] = ()
@@ -377,7 +384,7 @@ class Concluded(Value):
     """The original, measured again beside it."""
     suite: TestResult | None = None
     attribution: Attribution | None
-    worked_s: Annotated[float | None, Field(exclude_if=_none)] = None
+    worked_s: Annotated[float | None, Field(exclude_if=is_none)] = None
     """Wall seconds of all sessions of the campaign, from the start of the command; None in older records."""
     speedup: float | None
     speedup_lower: float | None

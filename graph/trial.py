@@ -7,7 +7,7 @@ from pydantic import Field
 from ridgeline.graph.deep import DeepRound
 from ridgeline.graph.evidence import Benchmark, BenchmarkFailed, BuildResult, Comparison, Profiled, TestResult
 from ridgeline.graph.finding import Finding
-from ridgeline.graph.values import Artifact, Cost, FileEdit, Hypothesis, Instant, LookUp, Value
+from ridgeline.graph.values import Artifact, Cost, FileEdit, Hypothesis, Instant, LookUp, Value, is_default
 from ridgeline.graph.verdict import UnmeasuredReason, Verdict
 
 T = TypeVar("T", bound=Value)
@@ -151,7 +151,7 @@ class Timed(Value):
     stage: Literal["timed"] = "timed"
     verified: Verified
     evidence: tuple[Evidence, ...]
-    sharing: Annotated[int, Field(ge=1, exclude_if=lambda count: count == 1)] = 1
+    sharing: Annotated[int, Field(ge=1, exclude_if=is_default(1))] = 1
     """Candidates that were timed side by side against the same best version, this one among them; they share `alpha`."""
 
 

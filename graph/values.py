@@ -1,6 +1,7 @@
 """The nouns everything else is made of: frozen, validated, and free of behaviour beyond arithmetic."""
 
 import re
+from collections.abc import Callable
 from datetime import datetime
 from functools import cached_property
 from typing import Annotated, Any, Literal, Self
@@ -20,6 +21,21 @@ FORBIDDEN_BUCKETS: frozenset[Bucket] = frozenset({"W2", "W3"})
 Category = Literal["tile", "layout", "pipelining", "occupancy", "backend", "algorithm", "compiler"]
 
 Bottleneck = Literal["compute", "memory", "latency", "resource", "launch", "unknown"]
+
+
+def is_none(value: object) -> bool:
+    """Whether a value's field is None and left out of a record, so that a line reads as before the field existed."""
+    return value is None
+
+
+def is_empty(value: object) -> bool:
+    """Whether a value's field says nothing and is left out of a record, so that a line reads as before the field existed."""
+    return not value
+
+
+def is_default(default: object) -> Callable[[object], bool]:
+    """Whether a value's field has its default and is left out of a record, so that a line reads as before the field existed."""
+    return lambda value: value == default
 
 
 def _require_instant(text: str) -> str:
@@ -169,7 +185,7 @@ class Hypothesis(Value):
     """W1 only: quantisation time / step time, the most a training step can gain."""
     sweep: bool = False
     """A declared parameter sweep counts as one change."""
-    tuning: Annotated[tuple[Parameter, ...], Field(exclude_if=lambda parameters: not parameters)] = ()
+    tuning: Annotated[tuple[Parameter, ...], Field(exclude_if=is_empty)] = ()
     """What is swept together in this one round; empty where the edits say all of it."""
     high_risk: bool = False
     """Control flow or data layout changes: a quick measurement is not enough."""

@@ -39,7 +39,7 @@ from ridgeline.graph.rules.result import Result, compute_result
 from ridgeline.graph.standing import History
 from ridgeline.graph.state import State, writes_first_kernel
 from ridgeline.graph.trial import Drafted, Judged, find, find_proposal
-from ridgeline.graph.values import Cost, Value
+from ridgeline.graph.values import Cost, Value, is_empty
 from ridgeline.sandbox.store.campaign_folder import WorkClock
 from ridgeline.sandbox.store.durable import overwrite
 
@@ -93,7 +93,7 @@ class Outcome(Value):
     """The open request that a waiting campaign wants answered."""
     problem: str = ""
     """Why a campaign without an idle device could not go on."""
-    unsourced: Annotated[tuple[str, ...], Field(exclude_if=lambda places: not places)] = ()
+    unsourced: Annotated[tuple[str, ...], Field(exclude_if=is_empty)] = ()
     """Hardware numbers in the files of a concluded campaign that have no source, each with its place: preset `router`."""
 
 

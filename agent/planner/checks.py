@@ -10,7 +10,7 @@ from ridgeline.graph.briefing import Briefing
 from ridgeline.graph.contract import Contract
 from ridgeline.graph.record import RoundClosed
 from ridgeline.graph.trial import find_proposal
-from ridgeline.graph.values import Hypothesis, Value
+from ridgeline.graph.values import Hypothesis, Value, is_empty
 
 # What decides whether an answer can be used, small enough to travel with its question.
 #
@@ -53,7 +53,7 @@ class Checks(Value):
     """Path of a text file of the best version -> its lines."""
     more: bool = False
     """Whether other places can be cited, which only the campaign's own machine can look up."""
-    addresses: Annotated[tuple[str, ...], Field(exclude_if=lambda addresses: not addresses)] = ()
+    addresses: Annotated[tuple[str, ...], Field(exclude_if=is_empty)] = ()
     """Of the public web, as a search printed them: these can be cited too."""
     tried: tuple[EarlierTry, ...] = ()
     diagnose: bool = False

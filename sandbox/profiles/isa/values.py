@@ -8,7 +8,7 @@ from pydantic import Field
 
 from ridgeline.graph.errors import WorldError
 from ridgeline.graph.kernel_profile import Limiter, Vendor
-from ridgeline.graph.values import Named, Value
+from ridgeline.graph.values import Named, Value, is_empty
 
 Kind = Literal[
     "matrix", "valu", "salu", "global_load", "global_store", "global_to_lds", "atomic", "lds_read", "lds_write",
@@ -75,11 +75,6 @@ class Pressure(Value):
     """Registers per thread, at most, on that line."""
 
 
-def _absent(value: object) -> bool:
-    """Left out of a document, so that it reads as before the field existed."""
-    return not value
-
-
 class Loop(Value):
     """Instructions between a branch back and the label it goes to."""
 
@@ -108,7 +103,7 @@ class Shape(Value):
     waits: tuple[Count, ...]
     """Waits by what they wait for, for example `vmcnt(0)`."""
     loops: tuple[Loop, ...]
-    pressure: Annotated[tuple[Pressure, ...], Field(exclude_if=_absent)] = ()
+    pressure: Annotated[tuple[Pressure, ...], Field(exclude_if=is_empty)] = ()
     """The lines with most live registers, most first, at most five; empty where nobody counts them."""
 
     def count(self, *kinds: Kind) -> int:
@@ -175,9 +170,9 @@ class Report(Value):
     """None where instructions could not be read; a note says why."""
     occupancy: Occupancy | None
     notes: tuple[str, ...] = ()
-    plain: Annotated[str, Field(exclude_if=_absent)] = ""
+    plain: Annotated[str, Field(exclude_if=is_empty)] = ""
     """The kernel's name as the source has it, where `kernel` is mangled and a tool is here that undoes it."""
-    layouts: Annotated["Layouts | None", Field(exclude_if=_absent)] = None
+    layouts: Annotated["Layouts | None", Field(exclude_if=is_empty)] = None
     """Of Triton: what its GPU IR says of layouts and of the pipeline."""
 
 
