@@ -30,6 +30,7 @@ from ridgeline.sandbox.judge.options import HERE, JudgeTimeout, Options, Surroun
 from ridgeline.sandbox.judge.references import ReferenceFailed
 from ridgeline.sandbox.judge.task_file import TaskError
 from ridgeline.sandbox.judge.timing import TimingRefused
+from ridgeline.sandbox.store.durable import cache_folder
 
 logger = logging.getLogger(__name__)
 NVIDIA = Path("/dev/nvidia0")
@@ -62,6 +63,8 @@ class DeviceProcess(Child):
     def _popen(self, host: Path, limits: ChildLimits, private: Path, ends: tuple[int, int]) -> subprocess.Popen[bytes]:
         paths = [path for path in sys.path if path and Path(path).is_dir()]
         variables = {**SLEEPY_THREADS, **REUSED_MEMORY, **card_variables(), "PYTHONPATH": os.pathsep.join(paths)}
+        if kept := cache_folder("compiled"):
+            variables["RIDGELINE_CACHE"] = str(kept.parent)
         with self._output_path.open("wb") as out:
             return subprocess.Popen(
                 (*death_signal_words("KILL"), limits.python, "-P", "-c", PROGRAM, *map(str, ends)),

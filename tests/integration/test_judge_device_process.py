@@ -63,6 +63,7 @@ def test_a_whole_judgement_comes_from_the_process_and_says_so(task_file: Path) -
     assert verdict.speedup is not None
     assert verdict.speedup > 2
     assert "judged calls, on the card" in verdict.lines[-1]
+    assert len(list((Path(os.environ["RIDGELINE_CACHE"]) / "compiled").glob("*.pack"))) >= 2, "of either version"
 
 
 def test_what_is_right_for_many_calls_and_wrong_then_is_found(task_file: Path) -> None:
