@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-Task = Annotated[str, typer.Option(help="A task for this processor, for example matmul_c or softmax_c.")]
+Task = Annotated[str, typer.Option(help="A ready-made task, for example matmul_c or softmax_c, or the folder of one.")]
 MaxRounds = Annotated[int | None, typer.Option(help="Stop after this many rounds, 1 to 119.")]
 MaxMinutes = Annotated[
     float | None, typer.Option(help="Begin no round after this many minutes; default: 4.5, none with a model.")
@@ -63,7 +63,7 @@ def demo(
     mind = thinker(planner, model, base_url, [])
     if max_minutes is None and mind is None:
         max_minutes = MINUTES
-    folder = directory or Path("ridgeline-demo") / f"{task}-{datetime.now(UTC):%Y%m%d-%H%M%S}"
+    folder = directory or Path("ridgeline-demo") / f"{_name_task(task)}-{datetime.now(UTC):%Y%m%d-%H%M%S}"
     loaded = load(copy(task, folder))
     planner_name = planner or os.environ.get("RIDGELINE_PLANNER", "catalog")
     settings = resolve_settings(
@@ -80,3 +80,9 @@ def demo(
     print_outcome(outcome, as_json=as_json)
     if not as_json and outcome.best_commit:
         console.say(f"\nsee it:    git -C {folder} log --oneline {outcome.branch}")
+
+
+def _name_task(task: str) -> str:
+    """For a folder's name: of the recording, where the task lies in one."""
+    place = Path(task).resolve()
+    return task if not place.is_dir() else place.parent.name if place.name == "task" else place.name

@@ -143,10 +143,12 @@ GIT_S = 60.0
 
 
 def copy(name: str, destination: Path) -> Path:
-    """Copy the task of that name into a new folder, make it a repository with one commit; returns the folder.
+    """Copy the task of that name, or of that folder, into a new one, make it a repository with one commit; returns it.
 
     Raises `UserError` for an unknown task or a folder that is not empty.
     """
+    if (Path(name) / FILE_NAME).is_file():
+        return compose(Path(name).resolve().name, [Path(name)], destination)
     folders_by_task = tasks()
     if name not in folders_by_task:
         raise UserError(f"--task: unknown task {name!r}; {nearest(name, folders_by_task)}")
@@ -165,7 +167,7 @@ def compose(name: str, folders: Iterable[Path], destination: Path) -> Path:
             destination.mkdir(parents=True, exist_ok=True)
         except FileNotFoundError:  # of a file system of the kernel's, as /proc is
             raise UserError(f"{destination}: no folder can be made there; name another place") from None
-        ignored = shutil.ignore_patterns("build", "__pycache__")
+        ignored = shutil.ignore_patterns("build", "__pycache__", ".git", "workspace")
         for folder in folders:
             shutil.copytree(folder, destination, ignore=ignored, dirs_exist_ok=True)
         ignore = destination / ".gitignore"

@@ -25,6 +25,18 @@ Which = Annotated[
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output, logs on standard error.")]
+Times = Annotated[
+    Path | None,
+    typer.Option(
+        "--times", help="What `ridgeline judge baselines --json` printed of it: makes it a row of the results page."
+    ),
+]
+Again = Annotated[
+    str,
+    typer.Option("--again", help="The row's command; default: a demo of the task in the recording, where it has one."),
+]
+Types = Annotated[str, typer.Option(help="The row's types, where the times do not say them.")]
+Note = Annotated[list[str] | None, typer.Option(help="A line below the row, for example why it stopped; repeatable.")]
 DIFFERENT = 1
 """Exit code of a replay that wrote another ledger: the command worked, the answer is no."""
 
@@ -111,13 +123,26 @@ def export_recording(
     hide: Hide = None,
     licence: Licence = "Apache-2.0",
     retell: Retell = False,
+    times: Times = None,
+    again: Again = "",
+    types: Types = "",
+    note: Note = None,
+    rivals: Beside = Path("evals/rivals"),
     as_json: Json = False,
 ) -> None:
-    """Make a recording of a campaign to give away: no names, no paths, under 3 MB, refused where a key stands."""
+    """Make a recording of a campaign to give away: no names, no paths, under 3 MB, refused where a key stands.
+
+    With --times or --again it is a row of the results page, too: DIR is then below evals/campaigns, and `make results` follows.
+    """
     from ridgeline.agent import console
     from ridgeline.evals.recordings.export import export
+    from ridgeline.evals.recordings.results import read_times, write_row
 
+    beside = read_times(times) if times else None
     result = export(campaign, directory, _private(hide or []), licence=licence, retold=retell)
+    if beside is not None or again:
+        row = write_row(rivals, directory, beside, command=again, types=types, notes=note or [])
+        console.note(f"{row}: a row of the results page; `make results` writes it")
     if as_json:
         console.emit(
             {

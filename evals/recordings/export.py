@@ -49,10 +49,12 @@ from ridgeline.evals.recordings.replay import (
 from ridgeline.graph.record import Line
 from ridgeline.graph.state import Request
 from ridgeline.graph.values import Artifact, Value
+from ridgeline.sandbox.judge.task_file import FILE_NAME as TASK_FILE
 from ridgeline.sandbox.profiles.readers.files import is_archive, members, rewritten
 from ridgeline.sandbox.store.campaign_folder import ArtifactStore
 from ridgeline.sandbox.store.durable import UnsyncedFiles
 from ridgeline.sandbox.store.ledger import JsonlLedger
+from ridgeline.sandbox.workspace.git import Git
 from ridgeline.sandbox.workspace.worktree import GitWorkspace
 
 # Takes names of machines, people and folders out of what a campaign recorded, and leaves all else as it is.
@@ -157,6 +159,10 @@ def artifacts_in(value: Any) -> Sequence[Artifact]:
 
 MOST_BYTES = 3_000_000
 """Of a whole recording: a repository keeps many of them."""
+TASK = "task"
+"""Folder of a recording with the task that was judged."""
+MOST_TASK_BYTES = 300_000
+"""A task is a few files; a larger folder is a project, which is read where it lies."""
 NOWHERE = Path("/kernels")
 
 
@@ -306,6 +312,7 @@ def _write(
     ledger_lines = [_clean(line, scrub) for line in JsonlLedger(campaign / LEDGER).lines()]
     perform(read_request(copy), wire_recorded(ports, workspace, ledger_lines, copy / LEDGER), copy / LEDGER)
     _conversation(copy, campaign, scrub)
+    _add_task(copy, campaign, request, scrub)
     return _shrink(copy)
 
 
@@ -335,6 +342,36 @@ def _conversation(copy: Path, campaign: Path, scrub: Scrub) -> None:
             ours.record(clean, type(answer).model_validate(scrub.value(answer.model_dump(mode="json"))))
         elif why is not None:
             ours.refuse(clean, scrub.text(why))
+
+
+def _add_task(copy: Path, campaign: Path, request: Request, scrub: Scrub) -> None:
+    """The judged task that the campaign began with, as `task/`: `ridgeline demo --task` takes that folder.
+
+    A contract with a benchmark of its own has none: whose repository it is, has it. Raises UserError for a key in a file.
+    """
+    files = _read_task(campaign, request)
+    if TASK_FILE not in files or sum(map(len, files.values())) > MOST_TASK_BYTES:
+        return
+    for name, data in files.items():
+        path = copy / TASK / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(scrub.data(data))
+        if keys := [*secrets(path, f"{TASK}/{name}")]:
+            raise UserError("\n".join(f"{line}; take it out of the project, and campaign again" for line in keys))
+
+
+def _read_task(campaign: Path, request: Request) -> dict[str, bytes]:
+    """The contract's folder at the commit where the campaign began, by name; what a recording keeps of it, of a recording."""
+    if (campaign / WORKSPACE).is_file():
+        folder = campaign / TASK
+        return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    mirror, base = Git(git_dir=campaign / "mirror.git"), json.loads(read_ledger(campaign)[0])["body"]["base_commit"]
+    place = PurePosixPath(request.contract_path).parent
+    entries = [entry for entry in mirror.entries(base, str(place)) if PurePosixPath(entry.path).is_relative_to(place)]
+    names = [str(PurePosixPath(entry.path).relative_to(place)) for entry in entries]
+    if TASK_FILE not in names:
+        return {}
+    return dict(zip(names, mirror.blobs(tuple(entry.oid for entry in entries)), strict=True))
 
 
 def _shrink(copy: Path) -> tuple[Artifact, ...]:

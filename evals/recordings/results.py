@@ -10,6 +10,7 @@ from pydantic import ValidationError
 
 from ridgeline.agent.bench.baselines import TORCH, ShapeTimes, SideBySide, Who, mean_all, mean_us
 from ridgeline.agent.errors import UserError
+from ridgeline.evals.recordings.export import TASK
 from ridgeline.evals.recordings.recording import CARD, Folder, read_card
 from ridgeline.graph.record import ShapeRoof
 from ridgeline.graph.reports.figures import time_us
@@ -94,6 +95,51 @@ def read_rivals(path: Path) -> Rivals:
         raise UserError(
             f"{path}: {where}: {problem['msg']}; correct it, the fields are in evals/rivals/README.md"
         ) from None
+
+
+def read_times(path: Path) -> SideBySide:
+    """What `ridgeline judge baselines --json` printed. Raises UserError with file, field and mend."""
+    try:
+        return SideBySide.model_validate_json(path.read_bytes())
+    except OSError as error:
+        raise UserError(f"--times {path}: {error.strerror}; give a file that can be read") from None
+    except ValidationError as error:
+        where = ".".join(str(part) for part in error.errors()[0]["loc"]) or "the file"
+        raise UserError(
+            f"--times {path}: {where}: {error.errors()[0]['msg']}; give what `ridgeline judge baselines --json` printed"
+        ) from None
+
+
+def write_row(
+    rivals: Path, recording: Path, times: SideBySide | None, *, command: str, types: str, notes: Sequence[str]
+) -> Path:
+    """The file of `evals/rivals` that makes a recording a row; where it lies. Nothing of what is known is left out.
+
+    `command`: what repeats the row; empty: a demo of the task that lies in the recording, which must then have one.
+    Raises UserError.
+    """
+    card = read_card(recording)
+    if not command and not (recording / TASK).is_dir():
+        raise UserError(
+            f"--again: missing, and {recording} has no task of its own; give the command that repeats the row"
+        )
+    rounds = f" --max-rounds {max(1, card.rounds)}" if card else ""
+    fields = (times or SideBySide()).model_dump(exclude_defaults=True, mode="json")
+    fields |= {
+        "schema_version": 1,
+        "campaign": recording.name,
+        "command": command or f"ridgeline demo --task {recording.as_posix()}/{TASK} --model mailbox{rounds}",
+        "notes": [*fields.get("notes", []), *notes],
+    }
+    fields.pop("task", None)  # of a campaign the ledger's name is taken
+    if types:
+        fields["types"] = types
+    path = rivals / f"{recording.name}.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(
+        Rivals.model_validate(fields).model_dump_json(indent=2, exclude_defaults=True) + "\n", encoding="utf-8"
+    )
+    return path
 
 
 def read_rows(campaigns: Path, rivals: Path) -> tuple[ResultRow, ...]:
@@ -335,9 +381,10 @@ def draw(rows: Sequence[ResultRow]) -> str:
         "<title>How many times as fast as its start each version of a task is</title>",
         f'<rect width="{WIDTH}" height="{height}" fill="#ffffff"/>',
     ]
-    for number, (name, color) in enumerate(COLORS.items()):
-        x = LEFT + number * 90
-        label = NAMES.get(name, "floor") if name != "floor" else "floor"
+    shown = {who for _, speeds in drawn for who, _ in speeds}
+    for number, name in enumerate(name for name in COLORS if name in shown):
+        x, color = LEFT + number * 90, COLORS[name]
+        label = "floor" if name == "floor" else NAMES[name]
         out.append(f'<circle cx="{x}" cy="16" r="5" fill="{color}"/><text x="{x + 10}" y="20">{label}</text>')
     for tick in (1, 2, 5, 10, 20, 50, 100):
         if low <= tick <= high:

@@ -25,6 +25,46 @@ def test_a_recording_exported_again_is_the_same(cli, tmp_path):
         assert (tmp_path / KEPT.name / name).read_bytes() == (KEPT / name).read_bytes(), name
 
 
+def test_a_recording_of_a_judged_task_becomes_a_row_by_one_command(cli, tmp_path):
+    judged = Path(shutil.copytree(KEPT, tmp_path / "judged"))
+    shutil.copytree(ROOT / "evals/tasks/matmul_c", judged / "task")
+    times = {
+        "device": "NVIDIA H100 80GB HBM3",
+        "types": "fp32",
+        "shapes": [{"label": "sq48", "times_us": {"start": 64.0, "eager": 5.0, "compile": 4.0, "ours": 3.2}}],
+        "speedup": {"start": 20.0, "eager": 1.5, "compile": 1.25},
+        "lower": {"start": 19.0, "eager": 1.4, "compile": 1.2},
+        "notes": ["max_autotune is not measured: no time was left after 0 process pairs"],
+    }
+    (tmp_path / "times.json").write_text(json.dumps(times))
+    folders = ("--campaigns", tmp_path / "campaigns", "--rivals", tmp_path / "rivals")
+    out = tmp_path / "campaigns/matmul_x"
+    done = cli(
+        "export-recording", judged, out, "--times", tmp_path / "times.json", *folders[2:], "--note", "stopped early"
+    )
+    assert done.code == 0, done.err
+    assert (out / "task/task.yaml").read_bytes() == (judged / "task/task.yaml").read_bytes()
+    assert cli("replay", out).code == 0
+    (row,) = cli("results", *folders, "--json").json["rows"]
+    assert (row["name"], row["types"], row["lower"]) == ("matmul_x", "fp32", times["lower"])
+    assert row["shapes"][0]["times_us"] == times["shapes"][0]["times_us"]
+    assert row["shapes"][0]["floor_us"] == pytest.approx(2.242, rel=0.001), "of the recording's own roofline"
+    assert row["notes"][:2] == [*times["notes"], "stopped early"]
+    assert row["command"] == f"ridgeline demo --task {out}/task --model mailbox --max-rounds 1"
+    page = cli("results", *folders).out
+    assert "1.25x, at least 1.20x (compile)" in page
+
+
+def test_times_that_are_none_are_refused_before_anything_is_written(cli, tmp_path):
+    (tmp_path / "times.json").write_text('{"shapes": [{"label": "a", "times_us": {"ours": -1}}]}')
+    done = cli("export-recording", KEPT, tmp_path / "out", "--times", tmp_path / "times.json")
+    assert done.code == 2
+    assert "times.json: shapes.0.times_us.ours: " in done.err
+    done = cli("export-recording", KEPT, tmp_path / "out", "--times", tmp_path / "nowhere.json")
+    assert "nowhere.json: No such file or directory; give a file" in done.err
+    assert not (tmp_path / "out").exists()
+
+
 def test_any_word_can_be_taken_out_and_the_whole_chain_is_written_anew(cli, tmp_path):
     assert b"EPYC" in everything(KEPT)
     done = cli("export-recording", KEPT, tmp_path / "hidden", "--hide", "EPYC", "--licence", "CC0-1.0", "--json")
@@ -69,6 +109,7 @@ def ran(tmp_path_factory):
         (root / path).parent.mkdir(parents=True, exist_ok=True)
         (root / path).write_text(text.replace("MISMATCH: the", f"MISMATCH in {root}: the"))
     (root / "harness.py").chmod(0o755)
+    (root / "task.yaml").write_text(f"# of {root}\nname: text\n")  # as a judged task has; nobody reads it here
     identity = ["-c", "user.name=Mira", "-c", "user.email=mira@corp.example"]
     for words in (["init", "-q", "-b", "main"], ["add", "-A"], [*identity, "commit", "-q", "-m", "start"]):
         subprocess.run(["git", *words], cwd=root, check=True)
@@ -88,6 +129,9 @@ def test_a_campaign_with_repairs_and_rollbacks_is_exported_from_its_own_mirror(c
     made = everything(tmp_path / "text")
     for word in (str(ran.parents[2]).encode(), b"home-of-mira", b"corp.example"):
         assert word not in made, word
+    task = tmp_path / "text/task"
+    assert (task / "task.yaml").read_text() == "# of /kernels/text\nname: text\n"
+    assert (task / "ridgeline.yaml").is_file()
     card = done.json["card"]
     assert card["concluded"] is True
     assert 0 <= card["kept"] < card["rounds"]

@@ -118,6 +118,17 @@ def test_a_ready_made_task_is_all_files_of_its_folders(cli, tmp_path, task):
     assert load(made).contract.target_op
 
 
+def test_the_folder_of_a_task_is_taken_like_a_name_without_its_campaigns(cli, tmp_path):
+    source = tmp_path / "task"
+    assert cli("init", source, "--task", "matmul_c").code == 0
+    (source / "agent/workspace/old").mkdir(parents=True)
+    made = tmp_path / "made"
+    done = cli("init", made, "--task", source)
+    assert done.code == 0, done.err
+    assert (made / "task.yaml").read_bytes() == (source / "task.yaml").read_bytes()
+    assert not (made / "agent/workspace").exists()
+
+
 def test_the_graph_is_the_compiled_one(cli):
     drawn = cli("graph")
     assert drawn.code == 0

@@ -1,6 +1,7 @@
 """The results page says what the recordings say, and what nobody measured is said to be so."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -52,6 +53,16 @@ def test_a_recorded_comparison_becomes_a_row(tmp_path):
     assert "1.15x, at least 1.13x (max-autotune) | 1.07x, at least 1.06x" in page
     assert "| 10.4 | 87 % | memory |" in page
     assert "max_autotune" in draw((row,))
+
+
+def test_the_legend_names_whom_the_picture_shows_and_nobody_else(tmp_path):
+    def legend(row_document: object) -> list[str]:
+        (row,) = read_rows(tmp_path / "none", dropped_in(tmp_path, "matvec", row_document))
+        return re.findall(r"/><text [^>]*>([a-z-]+)</text>", draw((row,)))
+
+    assert legend(example()) == ["start", "eager", "compile", "max-autotune", "rival", "ours", "floor"]
+    shapes = [{"label": "a", "times_us": {"start": 2.0, "ours": 1.0}}]
+    assert legend(example() | {"shapes": shapes}) == ["start", "ours"]
 
 
 def test_a_comparison_stands_beside_its_campaign_and_a_ratio_without_a_bound_is_no_claim(tmp_path):
