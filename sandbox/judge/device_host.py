@@ -206,7 +206,9 @@ class DeviceSetting:
         if not self.reference.on_tensors:
             raise Unjudgeable("its reference computes with NumPy")
         self.memory = sessions.open_memory(place)
-        files = sessions.PackFolder(folder=cache_folder("compiled"), place=_describe_compilers(task, place))
+        # where a candidate is shut in weakly it could write there, and give another version slow code
+        kept = cache_folder("compiled") if machine_isolation().level == "namespaces" else None
+        files = sessions.PackFolder(folder=kept, place=_describe_compilers(task, place))
         self.compiled = sessions.CompiledCode(task=task, chance=self.chance, files=files, _packed=learned.packed)
 
     def find_defects(self, folder: Path) -> tuple[LintFinding, ...]:

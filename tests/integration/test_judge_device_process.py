@@ -12,6 +12,7 @@ import pytest
 pytest.importorskip("torch")
 
 from ridgeline.agent import verification  # noqa: E402
+from ridgeline.sandbox.isolation.workers import machine_isolation  # noqa: E402
 from ridgeline.sandbox.judge import device_process, judgment, task_judge  # noqa: E402
 from ridgeline.sandbox.judge.device_process import CardLost, close_device_process  # noqa: E402
 from ridgeline.sandbox.judge.options import HERE, JudgeTimeout, Options, Surroundings  # noqa: E402
@@ -63,7 +64,8 @@ def test_a_whole_judgement_comes_from_the_process_and_says_so(task_file: Path) -
     assert verdict.speedup is not None
     assert verdict.speedup > 2
     assert "judged calls, on the card" in verdict.lines[-1]
-    assert len(list((Path(os.environ["RIDGELINE_CACHE"]) / "compiled").glob("*.pack"))) >= 2, "of either version"
+    packs = list((Path(os.environ["RIDGELINE_CACHE"]) / "compiled").glob("*.pack"))
+    assert len(packs) >= 2 or machine_isolation().level != "namespaces", "of either version"
 
 
 def test_what_is_right_for_many_calls_and_wrong_then_is_found(task_file: Path) -> None:
