@@ -120,12 +120,12 @@ def _expand_variables(lines: list[tuple[int, str]]) -> list[tuple[int, str]]:
 
 
 def _value(match: re.Match[str], plain: dict[str, str]) -> str:
-    """What is put in for the use of a variable: its value where it is known and plain."""
+    """What a build file's variable stands for: its value where it is known and plain."""
     return plain.get(match[1] or match[2] or match[3], match[0])
 
 
 def _recipes(lines: list[tuple[int, str]], makefile: bool) -> Iterator[Hit]:
-    """Lines that give the compiler other text, other objects or other folders than the rule's sources."""
+    """Lines of a build file that give the compiler other text, other objects or other folders than the rule's sources."""
     goes_on = False
     for number, line in lines:
         recipe = not makefile or goes_on or line.startswith("\t") or bool(re.search(r":.*;", line))
@@ -171,7 +171,7 @@ def _rule_of_macro(definition: str) -> str:
 
 
 def _hides_name(definition: str) -> bool:
-    """Whether a macro puts names together, or stands for a function of the system."""
+    """Whether a macro among compiler options puts names together, or stands for a function of the system."""
     _, _, value = definition.partition("=")
     return "##" in value or "%:%:" in value or any(rule_of(word) for word in re.findall(r"\w+", value))
 
@@ -191,7 +191,7 @@ def _lines(text: str) -> list[tuple[int, str]]:
 
 
 def _words(line: str) -> list[str]:
-    """The words as a compiler gets them: quotes and backslashes inside a word are not part of it."""
+    """The words of a build's command as a compiler gets them: quotes and backslashes inside a word are not part of it."""
     try:
         return shlex.split(line)
     except ValueError:  # a quote that another line closes
@@ -199,7 +199,7 @@ def _words(line: str) -> list[str]:
 
 
 def _stages(word: str) -> Iterator[str]:
-    """The options in one word: `-Wl,--wrap,main` holds two of the linker's."""
+    """The options of a build's command in one word: `-Wl,--wrap,main` holds two of the linker's."""
     word = word.split("=", 1)[1] if re.match(r"[A-Za-z_]\w*[:+?]?=-", word) else word  # CFLAGS=-B...
     if re.match(r"-W[lpa],", word):
         yield from word.split(",")[1:]

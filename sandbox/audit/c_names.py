@@ -49,7 +49,7 @@ class Symbol(NamedTuple):
 
 
 def hits(source: CSource) -> Iterator[Hit]:
-    """Every name that is given to somebody else's function, and code that runs before or after the program."""
+    """Audit of C names: every name that is given to somebody else's function, and code that runs before or after the program."""
     for symbol in external_symbols(source):
         yield from _symbol(symbol)
     for macro in source.macros:
@@ -114,7 +114,7 @@ def _files_elsewhere(source: CSource) -> Iterator[Hit]:
 
 
 def _leads_away(path: str) -> bool:
-    """Whether a path, in its words, leads out of the tree that is built."""
+    """Whether an include's path, in its words, leads out of the tree that is built."""
     compact = "".join(path.split())
     return bool(AWAY.search(compact)) or compact.count("../") >= STEPS_UP
 
@@ -195,7 +195,7 @@ def _strangers(source: CSource) -> Iterator[Hit]:
 
 
 def _statement(source: CSource, at: int) -> list[Token]:
-    """Tokens of the declaration around a token, outside of brackets that were closed."""
+    """Tokens of the C declaration around a token, outside of brackets that were closed."""
     begin, earliest = at, max(0, at - LONGEST)
     while begin > earliest and source.text(begin - 1) not in {";", "}", "{"}:
         begin -= 1

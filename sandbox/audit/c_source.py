@@ -99,7 +99,7 @@ class CFunction:
 
 
 def once_a_source(question: Callable[..., T]) -> Callable[..., T]:
-    """The same question of a source, the answer kept with it: its other arguments are numbers and words."""
+    """The same question about an audited source, the answer kept with it: its other arguments are numbers and words."""
 
     @functools.wraps(question)
     def answer(source: "CSource", *about: object) -> T:
@@ -143,7 +143,7 @@ class CSource:
         """`too_deep`: the line where brackets stand deeper than is read; 0 for none."""
 
     def text(self, at: int) -> str:
-        """Text of a token; empty outside the file and for strings, which are never code."""
+        """Text of a C source's token; empty outside the file and for strings, which are never code."""
         return self.tokens[at].text if 0 <= at < len(self.tokens) and self.tokens[at].kind != "string" else ""
 
     def closing(self, at: int) -> int:
@@ -157,7 +157,7 @@ class CSource:
 
     @cached_property
     def calls(self) -> list[CCall]:
-        """Every name with brackets after it, in order."""
+        """Every C name with brackets after it, in order."""
         return [
             CCall(token.text, at, self.closing(at + 1), token.line)
             for at, token in enumerate(self.tokens)
@@ -189,7 +189,7 @@ class CSource:
         return indices
 
     def holding(self, at: int) -> Iterator[CCall]:
-        """Calls between whose brackets a token stands, the innermost first."""
+        """C calls between whose brackets a token stands, the innermost first."""
         index = self._innermost[at]
         while index >= 0:
             yield self.calls[index]
@@ -206,7 +206,7 @@ class CSource:
 
     @cached_property
     def places(self) -> dict[str, list[int]]:
-        """Where each word stands that is no string, in order."""
+        """Where each word of a C source stands that is no string, in order."""
         where: dict[str, list[int]] = {}
         for at, token in enumerate(self.tokens):
             if token.kind != "string":
@@ -214,13 +214,13 @@ class CSource:
         return where
 
     def within(self, word: str, begin: int, end: int) -> list[int]:
-        """Where a word stands between two tokens, the first of which counts."""
+        """Where a word of a C source stands between two tokens, the first of which counts."""
         where = self.places.get(word, [])
         return where[bisect_left(where, begin) : bisect_left(where, end)]
 
     @cached_property
     def functions(self) -> list[CFunction]:
-        """Every function with a body, by the tokens, and by tree-sitter's tree where the tokens show none.
+        """Every C function with a body, by the tokens, and by tree-sitter's tree where the tokens show none.
 
         The tree knows constructors, destructors and operators; the tokens what stands where the tree has an error.
         """
@@ -277,20 +277,20 @@ class CSource:
         return [function.begin for function in self.functions]
 
     def around(self, at: int) -> CFunction | None:
-        """The function that a token stands in."""
+        """The C function that a token stands in."""
         index = bisect_right(self._begins, at) - 1
         return self.functions[index] if index >= 0 and at <= self.functions[index].end else None
 
     @cached_property
     def conditions(self) -> list[Condition]:
-        """Every `if` in order."""
+        """Every `if` of a C source in order."""
         ifs = [at for at in self.places.get("if", []) if self.text(at + 1) == "("]
         spans = [(at, self.closing(at + 1)) for at in ifs]
         return [Condition(at, close, frozenset(self.names(at + 2, close))) for at, close in spans]
 
     @cached_property
     def unequal(self) -> dict[str, list[int]]:
-        """Where each word stands before a `!=`."""
+        """Where each word of a C source stands before a `!=`."""
         where: dict[str, list[int]] = {}
         for at in self.places.get("!=", []):
             where.setdefault(self.text(at - 1), []).append(at - 1)
@@ -342,7 +342,7 @@ class CSource:
         return "namespace" if "namespace" in before and ";" not in before else "inner"
 
     def names(self, begin: int, end: int) -> list[str]:
-        """Names between two tokens."""
+        """C names between two tokens."""
         return [token.text for token in self.tokens[begin:end] if token.kind == "name"]
 
     @cached_property
@@ -410,7 +410,7 @@ class CSource:
 
 
 def strings(stream: tuple[Token, ...]) -> Iterator[str]:
-    """Contents of the strings among tokens."""
+    """Contents of the strings among C tokens."""
     return (token.text for token in stream if token.kind == "string")
 
 
@@ -434,7 +434,7 @@ def _parser() -> "Parser":
 
 
 def _definitions(text: bytes) -> "Iterator[Node]":
-    """The outermost function definitions of a text."""
+    """The outermost function definitions of a C text."""
     cursor = _parser().parse(text).walk()
     while True:
         node = cursor.node
@@ -460,7 +460,7 @@ def _declared_name(node: "Node") -> "Node | None":
 
 
 def _closings(stream: list[Token], lines: list[tuple[int, int]]) -> tuple[dict[int, int], int]:
-    """The closing bracket of each opening one, and the line where they stand too deep; 0 for none.
+    """The closing bracket of each opening one of a C source, and the line where they stand too deep; 0 for none.
 
     A directive's brackets are its own. Each branch of a conditional begins with what was open before the first.
     """

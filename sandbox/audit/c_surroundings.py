@@ -90,7 +90,7 @@ METHODS = frozenset(
 
 
 def hits(source: CSource) -> Iterator[Hit]:
-    """Every look at, or hand on, what is around the kernel."""
+    """Audit of C surroundings: every look at, or hand on, what is around the kernel."""
     defined = {function.name for function in source.functions}
     for call in source.calls:
         yield from _hits_of_call(source, call, defined)
@@ -209,7 +209,7 @@ def _ending(source: CSource, call: CCall) -> str:
 
 
 def _own_name(source: CSource, name: str) -> bool:
-    """Whether this file gives the name a meaning of its own, as a macro or as a function object."""
+    """Whether an audited C file gives the name a meaning of its own, as a macro or as a function object."""
     return name in source.macro_names or any(source.text(at - 1) in {"auto", "&"} for at in source.places[name])
 
 
@@ -245,7 +245,7 @@ def _declares(source: CSource, call: CCall) -> bool:
 
 
 def _by_argument(source: CSource, call: CCall) -> Iterator[Hit]:
-    """What a call does is in the string that it is given."""
+    """Whether what an audited C call does is in the string that it is given."""
     if call.name not in TOLD and source.text(call.at - 1) not in STREAMS:
         return
     texts = list(strings(source.arguments(call)))
@@ -309,7 +309,7 @@ def _constant(function: CFunction) -> set[str]:
 
 
 def _casts(source: CSource, function: CFunction, constant: set[str]) -> Iterator[tuple[int, int]]:
-    """First and last token of each cast of a parameter to a pointer that is not to constant data."""
+    """First and last token of each cast of a parameter to a pointer that is not to constant data, in audited C."""
     for at in source.within("(", function.begin, function.end):
         close = source.closing(at)
         is_pointer_cast = source.text(close - 1) == "*" and source.text(close + 1) in constant
@@ -364,5 +364,5 @@ def _is_assigned(source: CSource, at: int) -> bool:
 
 
 def _begins(source: CSource, at: int) -> bool:
-    """Whether a `*` stands where a statement begins: there it is no product and no declaration."""
+    """Whether a `*` in C stands where a statement begins: there it is no product and no declaration."""
     return source.text(at - 1) in {";", "{", "}", ")", "else", "do"}

@@ -56,7 +56,7 @@ class Macro(NamedTuple):
 
     @property
     def text(self) -> str:
-        """What it stands for, with a space between its words."""
+        """What a C macro stands for, with a space between its words."""
         return " ".join(quote(token) for token in self.body)
 
     @property
@@ -66,7 +66,7 @@ class Macro(NamedTuple):
 
 
 def join_lines(text: str) -> tuple[str, list[int]]:
-    """The text with its lines joined where they go on, and the places in it where that was done."""
+    """A C text with its lines joined where they go on, and the places in it where that was done."""
     parts: list[str] = []
     places: list[int] = []
     end = size = 0
@@ -79,7 +79,7 @@ def join_lines(text: str) -> tuple[str, list[int]]:
 
 
 def tokens(text: str, splices: list[int]) -> list[Token]:
-    """Every token of a joined text with the line where it begins, which splices before it do not move."""
+    """Every C token of a joined text with the line where it begins, which splices before it do not move."""
     stream: list[Token] = []
     strings: list[str] = []  # contents of the strings that stand one behind the other
     line, position, end, directive = 1, 0, 0, False
@@ -135,7 +135,7 @@ def macros(stream: Sequence[Token], lines: Iterable[tuple[int, int]]) -> list[Ma
 
 
 def quote(token: Token) -> str:
-    """A token as it is written, strings in plain quotes."""
+    """A C token as it is written, strings in plain quotes."""
     return f'"{token.text}"' if token.kind == "string" else token.text
 
 
@@ -283,7 +283,7 @@ class _UncertainError(Exception):
 def _spread(
     body: Sequence[Token], raw: Mapping[str, Sequence[Token]], expanded: Mapping[str, Sequence[Token]]
 ) -> Iterator[Token]:
-    """A macro's body with the arguments in their places: as they are written beside `##` and `#`, else put in."""
+    """A C macro's body with the arguments in their places: as they are written beside `##` and `#`, else put in."""
     signs = [token.text if token.kind == "op" else "" for token in body]
     for at, token in enumerate(body):
         before, after = signs[at - 1] if at else "", signs[at + 1] if at + 1 < len(body) else ""
@@ -330,7 +330,7 @@ def _content(word: str) -> str:
 
 
 def _meant(match: re.Match[str]) -> str:
-    """What an escape in a string stands for."""
+    """What an escape in a C string stands for."""
     code = int(match[1] or match[3], 16) if match[1] or match[3] else int(match[2], 8) if match[2] else None
     if code is None:
         return SIMPLE.get(match[4], match[4])

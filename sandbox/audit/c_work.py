@@ -54,7 +54,7 @@ QUALIFIERS = frozenset({"const", "constexpr", "__constant__"})
 
 
 def hits(source: CSource, *, dtype: str) -> Iterator[Hit]:
-    """Every place where a call may do less than the whole work, now. `dtype`: of the contract's data."""
+    """Audit of C work: every place where a call may do less than the whole work, now. `dtype`: of the contract's data."""
     statics = _statics(source)
     yield from _tables(source)
     yield from find_kept_results(source, statics)
@@ -145,13 +145,13 @@ def _of_a_struct(source: CSource, at: int) -> str:
 
 
 def _unchanging(words: list[str]) -> bool:
-    """Whether a declaration is of a constant; a pointer to constant data may itself be moved."""
+    """Whether a C declaration is of a constant; a pointer to constant data may itself be moved."""
     after = words[words.index("*") :] if "*" in words else words
     return bool(QUALIFIERS & set(after)) or bool({"constexpr", "__constant__"} & set(words))
 
 
 def _variable(words: list[str]) -> str:
-    """The name that a declaration is about: the last one before an array's bracket."""
+    """The name that a C declaration is about: the last one before an array's bracket."""
     plain = words[: words.index("[")] if "[" in words else words
     names = [word for word in plain if re.fullmatch(r"[A-Za-z_]\w*", word)]
     return names[-1] if len(names) > 1 or (names and "*" in plain) else ""
@@ -229,13 +229,13 @@ def _constant(source: CSource, function: CFunction) -> Iterator[Hit]:
 
 
 def _variables(source: CSource, function: CFunction) -> set[str]:
-    """Names in a function's body that are no member of something else."""
+    """Names in an audited C function's body that are no member of something else."""
     tokens = enumerate(source.tokens[function.begin : function.end], start=function.begin)
     return {t.text for at, t in tokens if t.kind == "name" and source.text(at - 1) not in {".", "->"}}
 
 
 def _pointers(function: CFunction) -> list[tuple[str, bool]]:
-    """Pointer parameters by name, and whether they are to constant data."""
+    """Pointer parameters of audited C by name, and whether they are to constant data."""
     pointers: list[tuple[str, bool]] = []
     for part in function.parts:
         names = [w for w in part if re.fullmatch(r"[A-Za-z_]\w*", w)]
@@ -245,7 +245,7 @@ def _pointers(function: CFunction) -> list[tuple[str, bool]]:
 
 
 def _early(source: CSource, function: CFunction) -> Iterator[Hit]:
-    """`if (n == 4096) return;`: a size against a number that is no border case."""
+    """`if (n == 4096) return;` in audited C: a size against a number that is no border case."""
     for condition in source.conditions_before(function.end, function.end - function.begin):
         at, close = condition.at, condition.close
         inside = source.tokens[at + 2 : close]
@@ -427,7 +427,7 @@ def _remembers_pointer(source: CSource, at: int, name: str) -> bool:
 
 @once_a_source
 def _decides(source: CSource, name: str) -> bool:
-    """Whether some condition asks for the counter, other than to keep it within its table or to set one up once."""
+    """Whether some condition of audited C asks for the counter, other than to keep it within its table or to set one up once."""
     has_condition = any(
         not _bookkeeping(source, condition.at, name) for condition in source.conditions_by_name.get(name, ())
     )
@@ -458,7 +458,7 @@ def _bookkeeping(source: CSource, at: int, name: str) -> bool:
 
 
 def _parameters(function: CFunction) -> set[str]:
-    """Names of what a function takes: each the last one before a comma, or before an array's bracket."""
+    """Names of what a C function takes: each the last one before a comma, or before an array's bracket."""
     names: set[str] = set()
     name = ""
     for token in function.head:
@@ -471,7 +471,7 @@ def _parameters(function: CFunction) -> set[str]:
 
 
 def _body(source: CSource, at: int) -> tuple[int, int]:
-    """The statement that begins at a token: its first token, and the `;` or bracket that ends it."""
+    """The C statement that begins at a token: its first token, and the `;` or bracket that ends it."""
     begin = at
     while source.text(at) in {"for", "while"} and source.text(at + 1) == "(":
         at = source.closing(at + 1) + 1
@@ -487,7 +487,7 @@ def _handed_on(source: CSource, parameters: set[str]) -> set[str]:
 
 
 def _calls(source: CSource, begin: int, end: int) -> bool:
-    """Whether functions of this file are called in between, which may do anything."""
+    """Whether functions of the audited C file are called in between, which may do anything."""
     return any(call.name in source.own_functions for call in source.calls_between(begin, end))
 
 

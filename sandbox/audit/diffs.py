@@ -59,7 +59,7 @@ def parse(text: str) -> list[PatchedFile]:
 
 
 def sides(patched: PatchedFile, disk: Callable[[str], str | None]) -> tuple[str, str | None, int]:
-    """Old text, new text, and what to add to a line number of the new text.
+    """An audited diff's old text, new text, and what to add to a line number of the new text.
 
     `disk` gives the text of a path, None where there is none. A file there may be the old or the new one. Where it is
     neither, the pieces stand for it, one under the other.
@@ -104,12 +104,12 @@ def _hunk(lines: list[str], at: int, match: re.Match[str], file: PatchedFile) ->
 
 
 def _lines(text: str) -> list[str]:
-    """Lines as git counts them: a form feed is no end of a line."""
+    """Lines of an audited diff as git counts them: a form feed is no end of a line."""
     return re.split(r"\r?\n", text.removesuffix("\n").removesuffix("\r")) if text else []
 
 
 def _path(text: str) -> str | None:
-    """A header's path without its time stamp and git's `a/` or `b/`."""
+    """A path in a diff's header without its time stamp and git's `a/` or `b/`."""
     path = text.split("\t")[0].strip().strip('"')
     if path == "/dev/null":
         return None
@@ -117,7 +117,7 @@ def _path(text: str) -> str | None:
 
 
 def _apply(lines: list[str], hunks: list[Hunk], *, forward: bool) -> str | None:
-    """The other side of a file; None where its lines are not those that the diff says."""
+    """The other side of a diffed file; None where its lines are not those that the diff says."""
     result, shift = list(lines), 0
     for hunk in hunks:
         here, there = (hunk.before, hunk.after) if forward else (hunk.after, hunk.before)

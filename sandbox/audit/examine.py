@@ -82,7 +82,7 @@ def audit(
     own_names: frozenset[str] = frozenset(),
     borrowed: tuple[Macro, ...] = (),
 ) -> tuple[Finding, ...]:
-    """Findings of one file by line. Nothing is imported or run. `dtype`: of the contract's data.
+    """The audit's findings in one source file by line. Nothing is imported or run. `dtype`: of the contract's data.
 
     `as_c`: a C source includes the file, whatever its suffix is. `own_names`: names that other files of the candidate have.
     `borrowed`: macros of the files that it includes.
@@ -111,7 +111,7 @@ def find_added(
     dtype: str = "fp32",
     protected: Mapping[str, str] | None = None,
 ) -> tuple[Finding, ...]:
-    """Findings of the changed files that their earlier texts did not have; None in `after` is a deleted file.
+    """The audit's findings in changed files that their earlier texts did not have; None in `after` is a deleted file.
 
     `protected`: other sources, whose macros a changed file may include.
 
@@ -161,7 +161,7 @@ def _python(path: str, text: str, dtype: str, own_names: frozenset[str]) -> list
 
 
 def _parse(text: str) -> PythonSource:
-    """The file, or a piece of one that begins in the middle of something. Raises SyntaxError where it is neither."""
+    """An audited Python file, or a piece of one that begins in the middle. Raises SyntaxError where it is neither."""
     try:
         return PythonSource(text)
     except SyntaxError as first:
@@ -175,7 +175,7 @@ def _parse(text: str) -> PythonSource:
 
 
 def _single_lines(lines: list[str], dtype: str) -> Iterator[Hit]:
-    """Hits of the single statements of a text that is no Python as a whole, such as a piece of a diff.
+    """The audit's hits in single statements of a text that is no Python as a whole, such as a piece of a diff.
 
     Whether such a line stands in a string cannot be told, so none of them convicts.
     """
@@ -211,7 +211,7 @@ def _python_hits(source: PythonSource, dtype: str) -> Iterator[Hit]:
 
 
 def _embedded_sources(source: PythonSource) -> Iterator[tuple[int, str]]:
-    """Source of extensions that stands in strings, with the line where it begins."""
+    """C or CUDA source of extensions that stands in an audited file's strings, with the line where it begins."""
     for node in source.of(ast.Constant):
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and EMBEDDED.search(node.value):
             yield node.lineno, node.value
@@ -227,7 +227,7 @@ def _c_like(
 
 
 def _by_name(path: str) -> Iterator[Hit]:
-    """Files whose place alone has an effect on others."""
+    """The audit's hits for files whose place alone has an effect on others."""
     name = PurePosixPath(path).name
     module = name.endswith(".py") and name.removesuffix(".py") in SHADOWED
     if module or name in SHADOWING or name.endswith(".pth") or _of_the_system(path, name):
@@ -240,6 +240,6 @@ def _of_the_system(path: str, name: str) -> bool:
 
 
 def _order(findings: list[Finding]) -> tuple[Finding, ...]:
-    """By line, each rule once a line."""
+    """The audit's findings by line, each rule once a line."""
     unique = {(item.line, item.rule): item for item in reversed(findings)}
     return tuple(unique[key] for key in sorted(unique))

@@ -31,7 +31,7 @@ def plain(text: str) -> ast.Expression:
 
 
 def main() -> None:
-    """Every look-up of every step, as JSON on standard output."""
+    """Every look-up of a simulated cache in every step, as JSON on standard output."""
     torch: Any = importlib.import_module("torch")  # of the target's interpreter, which alone needs one
 
     question = json.loads(sys.argv[1])

@@ -30,7 +30,7 @@ def read_as_c(texts: Mapping[str, str]) -> frozenset[str]:
 
 
 def own_modules(path: str, texts: Mapping[str, str]) -> frozenset[str]:
-    """The candidate's Python modules by the names under which the file at `path` reaches them without a doubt."""
+    """A candidate's own Python modules by the names under which the file at `path` reaches them without a doubt."""
     modules: set[str] = set()
     for module_path in texts:
         name = PurePosixPath(module_path)
@@ -42,7 +42,7 @@ def own_modules(path: str, texts: Mapping[str, str]) -> frozenset[str]:
 
 
 def own_names(path: str, texts: Mapping[str, str]) -> frozenset[str]:
-    """Names with which a file reaches the candidate's own files: includes as they are written, and functions.
+    """Names with which a candidate's file reaches its own files: includes as they are written, and functions.
 
     A static function counts only where the file includes the one that has it.
     """
@@ -58,7 +58,7 @@ def own_names(path: str, texts: Mapping[str, str]) -> frozenset[str]:
 
 
 def own_macros(path: str, texts: Mapping[str, str]) -> tuple[Macro, ...]:
-    """Macros of the files that a file includes, directly or through others, where one of them pastes names."""
+    """Macros of the files that a candidate's file includes, directly or through others, where one of them pastes names."""
     macros = [macro for reached in _reachable_files(path, texts) for macro in _macros(texts[reached])]
     return tuple(macros) if any(macro.pastes for macro in macros) else ()
 
@@ -77,7 +77,7 @@ def _reachable_files(path: str, texts: Mapping[str, str]) -> list[str]:
 
 
 def _beside(path: str, name: str) -> str:
-    """The path of a file that another one includes; empty where it lies in no folder below."""
+    """The path of a candidate's file that another one includes; empty where it lies in no folder below."""
     beside = str(PurePosixPath(path).parent / name)
     return "" if ".." in beside else beside
 
@@ -88,7 +88,7 @@ def _macros(text: str) -> tuple[Macro, ...]:
 
 
 def _asked_for(texts: Mapping[str, str]) -> set[str]:
-    """Names of the files that C sources include, also through others; empty for one that only a macro tells."""
+    """Names of the files that a candidate's C sources include, also through others; empty for one that only a macro tells."""
     waiting = [text for path, text in texts.items() if PurePosixPath(path).suffix.lower() in C_LIKE]
     names: set[str] = set()
     while waiting:
@@ -100,7 +100,7 @@ def _asked_for(texts: Mapping[str, str]) -> set[str]:
 
 @functools.lru_cache(maxsize=512)
 def _includes(text: str) -> frozenset[str]:
-    """What a source includes as it is written; empty for an `#include` of a macro, with what macros hold in quotes."""
+    """What a candidate's source includes as it is written; empty for a macro, with what macros hold in quotes."""
     names: set[str] = set()
     computed = False
     directives = CSource(text).directives if "include" in text or "import" in text else []

@@ -17,7 +17,7 @@ WEAK_TABLES = frozenset({"weakref.WeakKeyDictionary", "weakref.WeakValueDictiona
 
 
 def hits(source: PythonSource) -> Iterator[Hit]:
-    """Every place where a result may be kept."""
+    """Audit of Python caches: every place where a result may be kept."""
     yield from _tables(source)
     yield from _weak(source)
     for function in source.functions:
@@ -147,7 +147,7 @@ def _weak(source: PythonSource) -> Iterator[Hit]:
 
 
 def _memo(source: PythonSource, function: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[Hit]:
-    """A remembered function that takes tensors; one of sizes is a table of plans."""
+    """Audit hits for a remembered function that takes tensors; one of sizes is a table of plans."""
     names = [source.dotted(d.func if isinstance(d, ast.Call) else d) or root(d) for d in function.decorator_list]
     remembered = any(MEMO.search(name) for name in names) and not any(TUNED.search(name) for name in names)
     tensors = [name for name in parameters(function) if used_as_tensor(function, name)]
@@ -228,7 +228,7 @@ def _branches(source: PythonSource, node: ast.Call) -> bool:
 
 
 def _replay(source: PythonSource) -> Iterator[Hit]:
-    """A captured graph that is replayed where nothing is copied into its inputs."""
+    """Audit hits for a captured graph that is replayed where nothing is copied into its inputs."""
     if "CUDAGraph" not in source.text and "make_graphed_callables" not in source.text:
         return
     for call in source.calls:
@@ -240,14 +240,14 @@ def _replay(source: PythonSource) -> Iterator[Hit]:
 
 
 def _locals(function: Function) -> set[str]:
-    """What a function takes and assigns itself, as far as it does not say `global`."""
+    """What an audited Python function takes and assigns itself, as far as it does not say `global`."""
     shared = {n for node in ast.walk(function) if isinstance(node, ast.Global | ast.Nonlocal) for n in node.names}
     stored = {n.id for n in ast.walk(function) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
     return (stored | set(parameters(function))) - shared
 
 
 def _defaults(function: Function) -> list[tuple[ast.arg, ast.expr]]:
-    """Parameters that have a default, with it."""
+    """Parameters of an audited Python function that have a default, with it."""
     args = function.args
     positional = [*args.posonlyargs, *args.args]
     plain = list(zip(positional[len(positional) - len(args.defaults) :], args.defaults, strict=True))

@@ -25,17 +25,17 @@ PLAIN = frozenset(
 
 
 def terms(source: PythonSource, key: ast.expr) -> tuple[KeyTerm, ...]:
-    """The terms of a key expression; a name is followed to what it was bound to."""
+    """The terms of a cache's key expression; a name is followed to what it was bound to."""
     return tuple(_terms(source, key, 6))
 
 
 def identity(terms: tuple[KeyTerm, ...]) -> bool:
-    """Whether some term tells tensors apart by which object they are."""
+    """Whether some term of a cache's key tells tensors apart by which object they are."""
     return any(term.part in ("weight", "activation", "gradient") for term in terms)
 
 
 def role(source: PythonSource, node: ast.expr) -> KeyPart:
-    """What kind of tensor an expression is, by its name and its use; `other` where it need not be one."""
+    """What kind of tensor an expression in a cache's key is, by its name and its use; `other` where it need not be one."""
     name = root(node)
     if isinstance(node, ast.Attribute) and WEIGHT.search(node.attr):
         return "weight"
@@ -49,7 +49,7 @@ def role(source: PythonSource, node: ast.expr) -> KeyPart:
 
 
 def root(node: ast.AST | None) -> str:
-    """The variable that an expression starts from; empty where it starts from none."""
+    """The variable that an expression of audited Python starts from; empty where it starts from none."""
     while isinstance(node, ast.Attribute | ast.Subscript | ast.Call | ast.Starred):
         node = node.func if isinstance(node, ast.Call) else node.value
     return node.id if isinstance(node, ast.Name) else ""

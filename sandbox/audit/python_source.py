@@ -37,27 +37,27 @@ class PythonSource:
         self._bound: dict[ast.AST, dict[str, ast.expr | str | None]] = {}
 
     def of(self, *kinds: type[ast.AST]) -> Iterator[ast.AST]:
-        """Every node of these kinds."""
+        """Every syntax node of these kinds in an audited Python file."""
         return (node for node in self.nodes if isinstance(node, kinds))
 
     @cached_property
     def calls(self) -> list[ast.Call]:
-        """Every call, in no particular order."""
+        """Every call in an audited Python file, in no particular order."""
         return [node for node in self.nodes if isinstance(node, ast.Call)]
 
     @cached_property
     def functions(self) -> list[ast.FunctionDef | ast.AsyncFunctionDef]:
-        """Every function with a name."""
+        """Every function with a name in an audited Python file."""
         return [node for node in self.nodes if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
 
     def above(self, node: ast.AST) -> Iterator[ast.AST]:
-        """The nodes around a node, innermost first."""
+        """The syntax nodes around a node of audited Python, innermost first."""
         while (parent := self.parents.get(node)) is not None:
             yield parent
             node = parent
 
     def function(self, node: ast.AST) -> Function | None:
-        """The innermost function around a node."""
+        """The innermost function around a node of audited Python."""
         return next((around for around in self.above(node) if isinstance(around, FUNCTIONS)), None)
 
     def is_guarded(self, node: ast.AST) -> bool:
@@ -65,7 +65,7 @@ class PythonSource:
         return any(isinstance(around, ast.If) and _names_main(around.test) for around in self.above(node))
 
     def quote(self, node: ast.AST) -> str:
-        """The node's own text on one line."""
+        """An audited node's own text on one line."""
         first_line, last_line = getattr(node, "lineno", None), getattr(node, "end_lineno", None)
         if first_line is None or last_line is None:
             return ""
@@ -164,7 +164,7 @@ class PythonSource:
 
 
 def parameters(function: Function) -> list[str]:
-    """Names of everything that a function takes."""
+    """Names of everything that an audited Python function takes."""
     args = function.args
     positional = [*args.posonlyargs, *args.args, *args.kwonlyargs]
     return [arg.arg for arg in (*positional, *(a for a in (args.vararg, args.kwarg) if a))]

@@ -49,7 +49,7 @@ REPORTED = re.compile(r"speed-?up|\bPASS(?:ED)?\b|\b(?:median|latency|tflops|gb/
 
 
 def hits(source: PythonSource) -> Iterator[Hit]:
-    """Every look at the surroundings; what only runs when the file is started as a program is left alone."""
+    """Audit of Python surroundings: every look at them; what only runs when the file is started as a program is left alone."""
     for node in source.nodes:
         if not isinstance(node, ast.expr | ast.stmt) or source.is_guarded(node):
             continue
@@ -149,7 +149,7 @@ def _find_exits(source: PythonSource, call: ast.Call, name: str) -> Iterator[Hit
 
 
 def _own_word(source: PythonSource, node: ast.expr) -> str:
-    """A name that nothing in the file gives a meaning: a builtin."""
+    """Whether a name of audited Python has no meaning in the file: a builtin."""
     return node.id if isinstance(node, ast.Name) and source.binding(node, node.id) is None else ""
 
 

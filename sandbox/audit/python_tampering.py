@@ -58,7 +58,7 @@ FOREIGN = re.compile(r"/proc/(?:self|\d+|thread-self)/(?:mem|maps|fd|task)")
 
 
 def hits(source: PythonSource) -> Iterator[Hit]:
-    """Every place that reaches into the process around the candidate."""
+    """Audit of Python tampering: every place that reaches into the process around the candidate."""
     for node in source.nodes:
         match node:
             case ast.Assign(targets=targets):
@@ -90,7 +90,7 @@ def _hits_of_assignment(source: PythonSource, targets: list[ast.expr], line: int
 
 
 def _rule_of_replacement(name: str, line: int) -> Iterator[Hit]:
-    """What putting something else under this name does to everybody."""
+    """The audit's rule for putting something else under this name: what that does to everybody."""
     unknown = name.endswith(".?") and HARNESS.fullmatch(name.removesuffix(".?"))
     if CLOCKS.fullmatch(name) or (unknown and name.startswith("time")):
         yield Hit(rule="replaced-clock", line=line)
@@ -104,7 +104,7 @@ def _rule_of_replacement(name: str, line: int) -> Iterator[Hit]:
 
 
 def _module(name: str, line: int) -> Iterator[Hit]:
-    """Another module under a name: of the harness, of a library, or of somebody else's."""
+    """Audit hit for another module under a name: of the harness, of a library, or of somebody else's."""
     if name == "?" or not HARNESS.fullmatch(name):
         yield Hit(rule="shadowed-import", line=line)
     else:
@@ -211,7 +211,7 @@ def _last_name(node: ast.expr) -> str:
 
 
 def _subclass(source: PythonSource, node: ast.ClassDef) -> Iterator[Hit]:
-    """Tensors that answer otherwise than tensors do, and modes that stay in force after the call."""
+    """Audit hits for tensors that answer otherwise than tensors do, and modes that stay in force after the call."""
     bases = [source.dotted(base) for base in node.bases]
     methods = {item.name for item in node.body if isinstance(item, ast.FunctionDef)}
     if any(MODES.search(base) for base in bases):
@@ -247,7 +247,7 @@ def changed_names(source: PythonSource, call: ast.Call) -> Iterator[str]:
 
 
 def entry(source: PythonSource, target: ast.expr) -> str:
-    """What `sys.modules[...] = ...` takes the place of; `?` where it is not told, empty for another target."""
+    """What `sys.modules[...] = ...` in audited Python takes the place of; `?` where it is not told, empty for another target."""
     if not isinstance(target, ast.Subscript) or source.dotted(target.value) != "sys.modules":
         return ""
     return source.constant(target.slice) or "?"

@@ -25,7 +25,7 @@ PRECISE = {"tf32", "tf32x3", "medium", "high"}
 
 
 def hits(source: PythonSource, *, dtype: str) -> Iterator[Hit]:
-    """Every place where less or other work may be done than the caller thinks. `dtype`: of the contract's data."""
+    """Audit of Python work: every place where less or other work may be done than the caller thinks. `dtype`: of the contract's data."""
     yield from _calls(source, dtype)
     yield from _find_unsynced_streams(source)
     for function in source.functions:
@@ -143,7 +143,7 @@ def _written_names(function: ast.FunctionDef | ast.AsyncFunctionDef) -> set[str]
 
 
 def _idle(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
-    """Whether a function does nothing but return."""
+    """Whether an audited function does nothing but return."""
     body = [s for s in function.body if not (isinstance(s, ast.Expr) and isinstance(s.value, ast.Constant))]
     names = [n for n in parameters(function) if n not in {"self", "cls"}]
     return len(body) == 1 and len(names) >= 1
@@ -178,7 +178,7 @@ def _gives_back(node: ast.If, names: list[str]) -> bool:
 
 
 def _early(node: ast.If) -> bool:
-    """A body that ends the function at once, without an error and without having called a kernel."""
+    """Whether an audited body ends the function at once, without an error and without having called a kernel."""
     last_statement = node.body[-1]
     launches = any(
         isinstance(n, ast.Call) and isinstance(n.func, ast.Subscript) for s in node.body for n in ast.walk(s)
@@ -198,7 +198,7 @@ def _find_size_branches(test: ast.expr) -> bool:
 
 
 def _groups(source: PythonSource, function: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[Hit]:
-    """Group sizes as compile-time constants, and assertions that every group fills whole tiles."""
+    """Audit hits for group sizes as compile-time constants, and assertions that every group fills whole tiles."""
     for arg in (*function.args.args, *function.args.kwonlyargs):
         if GROUPED.search(arg.arg) and arg.annotation and "constexpr" in ast.dump(arg.annotation):
             yield Hit(rule="uniform-groups", line=arg.lineno)
@@ -210,7 +210,7 @@ def _groups(source: PythonSource, function: ast.FunctionDef | ast.AsyncFunctionD
 
 
 def _kernel(source: PythonSource, function: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[Hit]:
-    """A Triton kernel that stores and reads nothing."""
+    """Whether an audited Triton kernel stores and reads nothing."""
     if not _is_kernel(source, function):
         return
     called = {n.func.attr for n in ast.walk(function) if isinstance(n, ast.Call) and isinstance(n.func, ast.Attribute)}

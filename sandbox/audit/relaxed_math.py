@@ -45,12 +45,12 @@ NEAR = 8
 
 
 def hits_of_source(stream: Sequence[Token]) -> Iterator[Hit]:
-    """Of a C-like source, by its tokens: one for each line that has any, with all that the line has."""
+    """Relaxed arithmetic in a C-like source, by its tokens: one hit for each line that has any, with all that the line has."""
     yield from _by_line(_of_tokens(stream))
 
 
 def hits_of_text(text: str) -> Iterator[Hit]:
-    """Of any other text: build files, flags, Python. Lines that are comments do not count."""
+    """Relaxed arithmetic in any other text: build files, flags, Python. Lines that are comments do not count."""
     lines = enumerate(text.splitlines(), start=1)
     yield from _by_line(
         (number, match[0])
@@ -62,14 +62,14 @@ def hits_of_text(text: str) -> Iterator[Hit]:
 
 
 def list_options(path: str, text: str) -> tuple[str, ...]:
-    """Every such option that a file names, in the order of its lines."""
+    """Every option of relaxed arithmetic that a file names, in the order of its lines."""
     if PurePosixPath(path).suffix.lower() in C_LIKE:
         return tuple(hit.code for hit in hits_of_source(tokens(*join_lines(text))))
     return tuple(hit.code for hit in hits_of_text(text))
 
 
 def find_new_option(before: Mapping[str, str], after: Mapping[str, str]) -> str:
-    """The first option that changed files name and their earlier texts did not, as `path: option`; empty where none is."""
+    """The first option of relaxed arithmetic that changed files newly name, as `path: option`; empty where none is."""
     for path, text in after.items():
         if before.get(path) != text:
             earlier = set(list_options(path, before.get(path, "")))
@@ -79,7 +79,7 @@ def find_new_option(before: Mapping[str, str], after: Mapping[str, str]) -> str:
 
 
 def _by_line(places: Iterable[tuple[int, str]]) -> Iterator[Hit]:
-    """A hit for each line; the same options on a line that changed otherwise are the same finding."""
+    """An audit hit for each line; the same options on a line that changed otherwise are the same finding."""
     options: dict[int, set[str]] = {}
     for line, option in places:
         options.setdefault(line, set()).add(" ".join(option.split()))

@@ -94,7 +94,7 @@ def read_names(text: str) -> SourceNames:
 def _macros(
     new: SourceNames, old: SourceNames, users: list[SourceNames], earlier_names: frozenset[str]
 ) -> Iterator[Hit]:
-    """Macros that are new or changed, under names that a protected source uses and does not define."""
+    """Macros of a candidate that are new or changed, under names that a protected source uses and does not define."""
     before = {(name, body) for name, _, body in old.macros}
     for name, line, body in new.macros:
         if (name, body) in before or not any(name in user.names and name not in _macro_names(user) for user in users):
@@ -132,7 +132,7 @@ def _inner(new: SourceNames, users: list[SourceNames], earlier_names: frozenset[
 
 
 def _is_linked(path: str, symbol: Symbol, text: str) -> bool:
-    """Whether the linker would take it for the C function of that name."""
+    """Whether the linker would take a candidate's function for the C function of that name."""
     return (
         PurePosixPath(path).suffix in PLAIN_C or symbol.how != "defined" or re.search(r'extern\s*"C"', text) is not None
     )
@@ -156,7 +156,7 @@ def _includes(text: str) -> frozenset[str]:
 
 
 def native(path: str) -> bool:
-    """Whether a file of that name is a C, C++, CUDA or HIP source."""
+    """Whether an audited file of that name is a C, C++, CUDA or HIP source."""
     return PurePosixPath(path).suffix.lower() in C_LIKE
 
 

@@ -19,7 +19,7 @@ def simulate(
     python: str | tuple[str, ...],
     env: Mapping[str, str] | None = None,
 ) -> Simulation:
-    """Look-ups of a key in a child process with torch on the CPU.
+    """The audit's simulation of a cache: look-ups of its key in a child process with torch on the CPU.
 
     `python`: the interpreter, or the words up to it; `env`: the variables that it needs.
 
@@ -47,7 +47,7 @@ def simulate(
 
 
 def read_recording(lookups: Sequence[Lookup]) -> Simulation:
-    """The same from a trace of keys that a run wrote down, where no interpreter has torch."""
+    """The audit's simulation from a trace of keys that a run wrote down, where no interpreter has torch."""
     if not lookups:
         return Simulation(method="unavailable", detail="no keys were recorded")
     return Simulation(method="recorded keys", lookups=tuple(lookups))

@@ -168,7 +168,7 @@ class GpuCeilings:
         return _ceilings(fresh_one, machine, dtype, from_cache=False)
 
     def _run(self, argv: tuple[str, ...], timeout_s: float, bound: Mapping[str, str]) -> Exit:
-        """In the environment of the contract's own commands: where torch and the driver are found."""
+        """Run the script that measures a card's ceilings, in the environment of the contract's own commands."""
         environment = select_variables(self.contract.pass_environment)
         return run(
             argv, cwd=Path("/"), timeout_s=timeout_s, env={**unbound(environment), **bound} if bound else environment
@@ -182,7 +182,7 @@ class GpuCeilings:
         return self.cache / f"{hashlib.sha256(json.dumps(key).encode()).hexdigest()}.json"
 
     def _read_cache(self, path: Path | None, machine: Machine) -> CachedCeilings | None:
-        """What was measured not too long ago; None where there is nothing that can be used."""
+        """Ceilings of a card measured not too long ago; None where there is nothing that can be used."""
         if path is None:
             return None
         try:
@@ -219,7 +219,7 @@ def _source() -> bytes:
 
 
 def _answer(ended: Exit) -> dict[str, object] | str:
-    """The last line of JSON that the script printed, or why there is none. Libraries may print around it."""
+    """The last line of JSON that the script for a card's ceilings printed, or why there is none. Libraries may print around it."""
     for text in reversed(ended.output.splitlines()):
         if not text.startswith("{"):
             continue
@@ -235,7 +235,7 @@ def _answer(ended: Exit) -> dict[str, object] | str:
 
 
 def _keep(path: Path | None, cached: CachedCeilings) -> None:
-    """Remember an answer; a folder that cannot be written is no error."""
+    """Remember a card's measured ceilings; a folder that cannot be written is no error."""
     if path is None:
         return
     try:

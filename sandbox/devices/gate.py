@@ -78,7 +78,7 @@ class CardGate:
 
     @property
     def environment(self) -> Mapping[str, str]:
-        """What a command that starts now is told, so that it sees its card and no other."""
+        """What a command that starts now is told, so that it sees its own card and no other."""
         return self._bound.environment if self._bound else {}
 
     @contextlib.contextmanager
@@ -191,7 +191,7 @@ class CardGate:
             waiting.sleep(settings.repeat_interval_s)
 
     def _after(self, stack: contextlib.ExitStack, verdicts: Sequence[CardVerdict], pause: float) -> CardSample | None:
-        """Wait; for the lease where another of our commands has it, which is sooner than the next look.
+        """Wait before the next look at the cards; for the lease where another of our commands has it, which is sooner.
 
         In steps, between which a request to stop is noticed.
         """

@@ -228,7 +228,7 @@ def _memory(samples: Sequence[CardSample], settings: GateSettings, floor: Floor)
 
 
 def _share(samples: Sequence[CardSample]) -> Signal:
-    """Whole per cents only: 0 and 1 may be rest, above 5 is none."""
+    """A card's utilization in whole per cents: 0 and 1 may be rest, above 5 is none."""
     shares = [sample.memory_share_pct for sample in samples if sample.memory_share_pct is not None]
     if not shares:
         return Signal(says=None, reason="")
@@ -266,7 +266,7 @@ def _utilization(samples: Sequence[CardSample], settings: GateSettings, floor: F
 
 
 def _power(samples: Sequence[CardSample], settings: GateSettings, floor: Floor) -> Signal:
-    """`idle`: at rest in every sample. `unknown`: far too much for rest. `busy`: somewhere between."""
+    """A card's power. `idle`: at rest in every sample. `unknown`: far too much for rest. `busy`: somewhere between."""
     watts = [sample.power_w for sample in samples if sample.power_w is not None]
     if not watts:
         return Signal(says=None, reason="")
@@ -289,7 +289,7 @@ def _rest(card: CardSample, settings: GateSettings, floor: Floor) -> float | Non
 
 
 def _support(samples: Sequence[CardSample], settings: GateSettings, floor: Floor) -> Signal:
-    """What can confirm a low utilization where neither memory nor processes are told."""
+    """What can confirm a card's low utilization where neither memory nor processes are told."""
     if _power(samples, settings, floor).says == "idle":
         return Signal(says="idle", reason="")
     quiet = all(sample.memory_activity_pct == 0 and sample.utilization_pct == 0 for sample in samples)
@@ -314,7 +314,7 @@ def _mib(number: int) -> str:
 
 
 def _range(values: Sequence[float]) -> str:
-    """The values as `min to max`, or the one they all are."""
+    """A card's values as `min to max`, or the one they all are."""
     return f"{max(values):g}" if min(values) == max(values) else f"{min(values):g} to {max(values):g}"
 
 

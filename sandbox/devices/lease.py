@@ -41,7 +41,7 @@ def telling(say: Callable[[str], None]) -> Iterator[None]:
 
 
 def tell(text: str) -> None:
-    """One line to whoever is told of waits."""
+    """Send one line to whoever is told of waits for a device."""
     for say in _say:
         say(text)
 
@@ -87,7 +87,7 @@ def _require_own(place: Path) -> None:
 
 
 def _open(path: Path) -> int:
-    """The lock file, made where it is missing; never through a link, and nothing but a plain file."""
+    """The lock file of a device's lease, made where it is missing; never through a link, and nothing but a plain file."""
     try:
         handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o600)
     except OSError as error:
@@ -104,7 +104,7 @@ def _open(path: Path) -> int:
 
 
 def _wait_for_lock(handle: int, device: str, wait_s: float) -> bool:
-    """Whether the lock could be had in time; who waits for whom is told."""
+    """Whether the lease of a device could be had in time; who waits for whom is told."""
     began_s = time.monotonic()
     while not _try_lock(handle):
         waited_s = time.monotonic() - began_s
@@ -122,7 +122,7 @@ def _wait_for_lock(handle: int, device: str, wait_s: float) -> bool:
 
 
 def _try_lock(handle: int) -> bool:
-    """Whether the lock is ours now."""
+    """Whether the lease of a device is ours now."""
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -131,7 +131,7 @@ def _try_lock(handle: int) -> bool:
 
 
 def _describe_holder(handle: int) -> str:
-    """The process that holds the lock: number, since when it has it, and the command line where that may be read."""
+    """The process that holds a device's lease: number, since when it has it, and the command line where that may be read."""
     record = os.pread(handle, HOLDER_BYTES, 0).decode(errors="replace").strip()
     number = record.partition(" ")[0]
     if not number.isdigit():

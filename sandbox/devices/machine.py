@@ -58,14 +58,14 @@ def read_cpu(proc: Path = Path("/proc/cpuinfo"), caches: Path = Path("/sys/devic
 
 
 def features(cpuinfo: str) -> tuple[str, ...]:
-    """Sorted instruction sets of the first processor: `flags` on x86, `Features` on Arm."""
+    """Sorted instruction sets of this machine's first processor: `flags` on x86, `Features` on Arm."""
     match = re.search(r"^(?:flags|Features)[ \t]*:[ \t]*(.*)$", cpuinfo, re.MULTILINE)
     words = match[1].split() if match else []
     return tuple(sorted({word for word in words if VECTOR.match(word)}))
 
 
 def size(text: str) -> int:
-    """Bytes of a size as /sys writes it, such as `32K`. Raises ValueError for anything else."""
+    """Bytes of a cache size as /sys writes it, such as `32K`. Raises ValueError for anything else."""
     match = re.fullmatch(r"(\d+)([KMG]?)", text.strip())
     if match is None:
         raise ValueError(f"{text!r} is not a cache size")
@@ -217,7 +217,7 @@ class LocalDevice:
 
 
 def _run_ceiling(buffer: int, ctype: str, wait_s: float) -> dict[str, float] | str:
-    """The two numbers, or why there are none. Raises `ProgramMissing` without gcc."""
+    """The processor's two ceilings, or why there are none. Raises `ProgramMissing` without gcc."""
     with tempfile.TemporaryDirectory(prefix="ridgeline-") as name:
         folder = Path(name)
         with as_file(files("ridgeline.sandbox") / "harness" / "cpu_ceiling.c") as source:
@@ -250,7 +250,7 @@ def _cpu_machine(cpu: Cpu, compiler: str) -> Machine:
 
 
 def _compiler() -> str:
-    """The compiler's own first line; empty without gcc."""
+    """The compiler's own first line, for the ceilings; empty without gcc."""
     try:
         answer = run(("gcc", "--version"), cwd=Path("/"), timeout_s=10)
     except ProgramMissing:
@@ -277,13 +277,13 @@ TIMEOUT_S = 30
 
 
 def nvidia_machine() -> Machine | None:
-    """None without the tool or without a device that it can name."""
+    """This machine's NVIDIA card; None without the tool or without a device that it can name."""
     output = _output(nvidia.MACHINE_QUERY)
     return nvidia.parse_machine(output) if output is not None else None
 
 
 def amd_machine() -> Machine | None:
-    """None without the tool or without a device that it can name."""
+    """This machine's AMD card; None without the tool or without a device that it can name."""
     output = _output(amd.MACHINE_QUERY)
     return amd.parse_machine(output) if output is not None else None
 

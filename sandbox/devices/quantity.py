@@ -14,32 +14,32 @@ def number(cell: object) -> float | None:
 
 
 def percent(cell: object) -> float | None:
-    """0 to 100; drivers write 65535 for a meter that they lack."""
+    """A card's meter, 0 to 100; drivers write 65535 for one that they lack."""
     value = number(cell)
     return value if value is not None and 0 <= value <= 100 else None
 
 
 def amount(cell: object) -> float | None:
-    """Watts or MHz of a card: not below zero."""
+    """Watts or MHz of a card, as its tool writes them: not below zero."""
     value = number(cell)
     return value if value is not None and value >= 0 else None
 
 
 def memory(cell: object, *, unit: str = "") -> int | None:
-    """Bytes; `unit` where the cell has none of its own."""
+    """Bytes of a card's memory, as its tool writes them; `unit` where the cell has none of its own."""
     value, suffix = _parts(cell)
     factor = MEMORY.get((suffix or unit).lower())
     return None if value is None or value < 0 or factor is None else round(value * factor)
 
 
 def integer(cell: object) -> int | None:
-    """A process id or a count."""
+    """A process id or a count, as a card's tool writes it."""
     value = number(cell)
     return None if value is None or value < 0 or value != int(value) else int(value)
 
 
 def text(cell: object) -> str | None:
-    """A name; None for the many spellings of `not told`."""
+    """A name that a card's tool writes; None for the many spellings of `not told`."""
     name = str(cell).strip() if isinstance(cell, str | int) and not isinstance(cell, bool) else ""
     return None if name.strip("[]").lower() in ("", "n/a", "unknown", "none", "not supported", "err!") else name
 

@@ -125,7 +125,7 @@ def watch(
 
 
 def _ask_tool(query: tuple[str, ...]) -> tuple[ToolAnswer, ...]:
-    """Nothing when the tool is missing, failed, was too slow, or said what cannot be read."""
+    """What a card's tool says; nothing when it is missing, failed, was too slow, or said what cannot be read."""
     return tuple(_query_tool(query))
 
 
@@ -315,7 +315,7 @@ def smi_of(kind: Kind, environment: dict[str, str], *, card: CardSample | None =
 
 
 def ask(argv: tuple[str, ...], *, timeout_s: float = TIMEOUT_S) -> str | None:
-    """What the tool printed; None without the tool, or when it failed or took longer than `timeout_s` seconds."""
+    """What a card's tool printed; None without the tool, or when it failed or took longer than `timeout_s` seconds."""
     try:
         answer = capture(argv, cwd=Path("/"), timeout_s=timeout_s, env={"TZ": "UTC"})
     except ProgramMissing:
@@ -324,7 +324,7 @@ def ask(argv: tuple[str, ...], *, timeout_s: float = TIMEOUT_S) -> str | None:
 
 
 def _first_visible(environment: dict[str, str], *names: str) -> str:
-    """Without any of the variables a program uses card 0."""
+    """The card that a program uses first: without any of the variables, card 0."""
     values = (environment.get(name, "").split(",")[0].strip() for name in names)
     return next((value for value in values if value), "0")
 
@@ -361,7 +361,7 @@ LARGEST = 64 * 1024 * 1024
 
 
 def parse(text: str, source: str) -> tuple[ToolAnswer, ...]:
-    """What the text tells, one `ToolAnswer` per moment in it. Raises Unreadable, which names `source` and the line."""
+    """What a card's tool tells, one `ToolAnswer` per moment in it. Raises Unreadable, which names `source` and the line."""
     if not text.strip():
         raise Unreadable(source, line=1, why="is empty")
     if len(text) > LARGEST:
@@ -418,7 +418,7 @@ def _standing_facts(answers: Iterable[ToolAnswer]) -> tuple[CardSample, ...]:
 
 
 def _moments(answers: Iterable[ToolAnswer]) -> list[list[ToolAnswer]]:
-    """Answers that only tell what does not move have no moment of their own."""
+    """Moments in the answers of a card's tools; those that only tell what does not move have none of their own."""
     moments: list[list[ToolAnswer]] = [[]]
     times: dict[tuple[str, str], int] = {}
     for answer in answers:
@@ -454,7 +454,7 @@ def _merge(moment: Iterable[ToolAnswer], facts: Sequence[CardSample]) -> tuple[C
 
 
 def _put(cards: list[CardSample], card: CardSample) -> None:
-    """Add the card, or what it tells to the one that it is."""
+    """Add a card to the moment's, or what it tells to the one that it is."""
     place = next((at for at, known_card in enumerate(cards) if _same(card, known_card)), None)
     if place is None:
         cards.append(card)
@@ -469,7 +469,7 @@ def _owner(vendor: Vendor, owner: str | None) -> CardSample:
 
 
 def _same(left: CardSample, right: CardSample) -> bool:
-    """By number, since cards that were cloned or divided share addresses; else by UUID or address."""
+    """Whether two samples are of one card: by number, since cloned or divided cards share addresses; else by UUID or address."""
     if left.index is not None and right.index is not None:
         return left.index == right.index
     pairs = ((left.uuid, right.uuid), (left.pci, right.pci))
@@ -521,12 +521,12 @@ START = re.compile(r'^[ \t]*(?=\{\s*["}]|\[\s*[\{\]])', re.MULTILINE)
 
 
 def has_documents(text: str) -> bool:
-    """Whether any JSON begins in the text."""
+    """Whether any JSON begins in what a card's tool printed."""
     return START.search(text) is not None
 
 
 def documents(text: str, source: str) -> tuple[object, ...]:
-    """Every whole document, one that repeats the one before it left out. Raises Unreadable where one is broken."""
+    """Every whole JSON document of a card's tool, repeated ones left out. Raises Unreadable where one is broken."""
     parsed: list[object] = []
     at = 0
     while (begin := START.search(text, at)) is not None:

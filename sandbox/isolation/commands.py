@@ -41,7 +41,7 @@ NUMBERS_ROOMS_TASKS = (6, 14)
 
 
 def most_tasks() -> int:
-    """Processes and threads that a command may have at a time."""
+    """Processes and threads that an isolated command may have at a time."""
     return max(TASKS, TASKS_PER_CORE * (os.cpu_count() or 1))
 
 
@@ -135,7 +135,7 @@ class _Server:
         return Keeper(int(word))
 
     def close(self) -> None:
-        """Let it end."""
+        """Let the process that forks isolated commands end."""
         self._wire.close()
         self._process.wait()
 
@@ -259,7 +259,7 @@ def has_own_table() -> bool:
 
 
 def check_processor(cpu: int | None) -> int | None:
-    """That processor. Raises WorldError where this process may not use it."""
+    """The processor to keep a command on. Raises WorldError where this process may not use it."""
     if cpu is not None and cpu not in os.sched_getaffinity(0):
         raise WorldError(f"processor {cpu} is not one that this process may use; choose another")
     return cpu

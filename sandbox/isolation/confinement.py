@@ -64,7 +64,7 @@ def _tool(name: str, *, field: str) -> str:
 
 
 def locate(name: str) -> str | None:
-    """Where a tool is, looked for once as long as PATH stays as it is: every process needs three of them."""
+    """Where a program is that confines others, looked for once as long as PATH stays as it is."""
     return which(name, os.environ.get("PATH", os.defpath))
 
 
@@ -96,7 +96,7 @@ def network_words() -> tuple[str, ...]:
 
 
 def works(argv: tuple[str, ...]) -> bool:
-    """Whether a short command of ours, tried here, says that it went well."""
+    """Whether a short confined command of ours, tried here, says that it went well."""
     try:
         tried = subprocess.run(
             argv,

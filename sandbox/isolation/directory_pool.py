@@ -41,7 +41,7 @@ def fresh_folder(*inside: str) -> Iterator[Path]:
 
 
 def list_lent() -> tuple[Path, ...]:
-    """Folders that are in use by this process now."""
+    """Folders for one use that this process has in use now."""
     return tuple(_lent)
 
 
@@ -59,7 +59,7 @@ def _take(shape: Shape) -> tuple[Path, Signs]:
 
 
 def _clean(folder: Path, inside: tuple[str, ...], signs: Signs) -> bool:
-    """Whether it is, without the plain files directly in it, as it was made."""
+    """Whether a folder for one use is, without the plain files directly in it, as it was made."""
     try:
         if _signs(folder, inside) != signs:
             return False
@@ -78,7 +78,7 @@ def _empty(folder: str) -> bool:
 
 
 def _signs(folder: Path, inside: tuple[str, ...]) -> Signs:
-    """Raises OSError where one of them is missing or is no folder."""
+    """Signs of a folder for one use. Raises OSError where one of them is missing or is no folder."""
     statuses = [os.lstat(folder), *(os.lstat(f"{folder}/{name}") for name in inside)]
     if not all(stat.S_ISDIR(status.st_mode) for status in statuses):
         raise NotADirectoryError(folder)
@@ -136,7 +136,7 @@ def _empty_folder(place: Path | str) -> None:
 
 
 def _take_out(folder: int, top: int | None, number: int) -> list[str]:
-    """Remove the files of a folder and move its folders to `top`, under names that begin at a number; these names."""
+    """Empty a folder for one use: remove its files and move its folders to `top`, under numbered names; these names."""
     with os.scandir(folder) as entries:
         kinds = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries]
     names: list[str] = []
@@ -160,7 +160,7 @@ DEEPEST = 100
 def walk_tree(
     top: Path | str, *, leave_out: frozenset[str] = frozenset()
 ) -> Iterator[tuple[str, list[str], list[str]]]:
-    """Each folder by its path below `top`, with the names of its folders and of everything else; links are not followed.
+    """Each folder of a tree by its path below `top`, with the names of its folders and of everything else; links are not followed.
 
     What is nested deeper than `DEEPEST` is removed on the way. Names in `leave_out` are passed over. What cannot be read is empty.
     """

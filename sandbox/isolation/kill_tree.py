@@ -68,7 +68,7 @@ def end_session(process: StartedProcess, *, politely: bool) -> float | None:
 
 
 def _collect(process: StartedProcess) -> float | None:
-    """Wait for its end: its processor time in seconds, None where it was collected before."""
+    """Wait for the end of a process to be killed: its processor time in seconds, None where it was collected before."""
     if process.returncode is not None:
         return None
     try:
@@ -153,7 +153,7 @@ def _younger(ancestor: int, forks: int | None) -> Iterable[int]:
 
 
 def _read_file(path: str) -> bytes:
-    """The first 64 KiB of a file, which is all of what /proc has for one number or one process."""
+    """The first 64 KiB of a file of a process, which is all of what /proc has for one number or one process."""
     handle = os.open(path, os.O_RDONLY)
     try:
         return os.read(handle, 1 << 16)
@@ -168,7 +168,7 @@ def _signal(group: int, number: signal.Signals) -> None:
 
 
 def _poll(process: StartedProcess, timeout_s: float) -> bool:
-    """Whether the process ended in time, on kernels without pidfd_open: looked at every 5 ms."""
+    """Whether the killed process ended in time, on kernels without pidfd_open: looked at every 5 ms."""
     until = time.monotonic() + timeout_s
     while True:
         if os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None:
@@ -184,7 +184,7 @@ def _processes() -> list[int]:
 
 
 def _environment(pid: int) -> bytes:
-    """Read without a file object: this is asked of every process of the machine after every run."""
+    """Environment of a process, read without a file object: this is asked of every process of the machine after every run."""
     try:
         handle = os.open(f"/proc/{pid}/environ", os.O_RDONLY)
     except OSError:  # gone meanwhile, or another user's
@@ -273,7 +273,7 @@ def adopts() -> bool:
 
 
 def _children() -> list[int]:
-    """Child processes by process; nobody's where the kernel does not list them."""
+    """Child processes by process, to be killed with it; nobody's where the kernel does not list them."""
     children: list[int] = []
     for task in Path("/proc/self/task").iterdir():
         with contextlib.suppress(OSError):  # a thread that ended meanwhile

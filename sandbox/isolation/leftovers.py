@@ -41,7 +41,7 @@ def remove_campaign_leftovers(campaign: Path) -> tuple[Path, ...]:
 
 
 def _walk(campaign: Path) -> Iterator[Path]:
-    """Twins in the campaign's own folders, git's parts in the mirror, and a mirror that was never finished."""
+    """Leftovers of killed processes: twins in the campaign's own folders, git's parts in the mirror, an unfinished mirror."""
     for folder, inside, names in os.walk(campaign):
         place = Path(folder)
         if place == campaign:
@@ -52,7 +52,7 @@ def _walk(campaign: Path) -> Iterator[Path]:
 
 
 def _is_older(path: Path, seconds: float) -> bool:
-    """Whether nobody has written to it for so long; False for what is gone."""
+    """Whether nobody has written to a leftover for so long; False for what is gone."""
     try:
         return time.time() - os.lstat(path).st_mtime > seconds
     except OSError:
@@ -93,7 +93,7 @@ def _list_temporary_folders() -> Iterator[Path]:
 
 
 def _changed_s(path: Path) -> float:
-    """When something in the folder came or went, in seconds since 1970; now where it is gone."""
+    """When something in a leftover folder came or went, in seconds since 1970; now where it is gone."""
     try:
         status = os.lstat(path)
     except OSError:

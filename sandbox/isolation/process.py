@@ -72,7 +72,7 @@ def watch(
     patience: HangWatchdog | None,
     progress: Callable[[], Progress],
 ) -> Ending:
-    """How a command ended that `exited` waits for, so many seconds at most. Without patience only the limit counts."""
+    """How a process ended that `exited` waits for, so many seconds at most. Without patience only the limit counts."""
     if patience is None:
         return "exited" if exited(timeout_s) else "late"
     until = time.monotonic() + timeout_s
@@ -154,7 +154,7 @@ class _End:
 
 
 def run(argv: Sequence[str], *, cwd: Path, timeout_s: float, **options: Unpack[Options]) -> Exit:
-    """Run a command to its end and say what it did.
+    """Run a command in a process to its end and say what it did.
 
     Its whole session is killed at `timeout_s` and after it has exited, and also when the caller is interrupted. One
     that hangs by its `patience` is killed sooner, as having run out of time, and its output ends with that.
@@ -232,7 +232,7 @@ def run_beside(
 
 
 def head_and_tail(path: Path, limit: int) -> str:
-    """Head and tail of a file, together `limit` bytes, with what is missing between them stated."""
+    """Head and tail of a process's output, together `limit` bytes, with what is missing between them stated."""
     size = path.stat().st_size
     with path.open("rb") as file:
         if size <= limit:
@@ -247,7 +247,7 @@ def head_and_tail(path: Path, limit: int) -> str:
 def _execute(
     command: Command, *, private: Path, out: BinaryIO, err: BinaryIO | None, before: tuple[str, ...] = ()
 ) -> _End:
-    """The command from its start to its end, with these words `before` it."""
+    """A process from its start to its end, with these words `before` it."""
     mark = secrets.token_hex(16)
     environment = build_environment(private, mark=mark, extra=command.env)
     in_table = command.room is not None and has_own_table()
@@ -294,14 +294,14 @@ def _open_stdin(data: bytes | None) -> Iterator[BinaryIO]:
 
 @functools.cache
 def _open_null() -> BinaryIO:
-    """Opened once: nearly every process is given it."""
+    """The null device, opened once: nearly every process is given it."""
     file = Path(os.devnull).open("rb")  # noqa: SIM115
     atexit.register(file.close)
     return file
 
 
 def _memory_file() -> BinaryIO:
-    """A file in memory: what is in it is read whole anyway, and no file system has to be tidied up after it."""
+    """A file in memory for a process's output: it is read whole anyway, and no file system has to be tidied up after it."""
     return os.fdopen(os.memfd_create("ridgeline"), "w+b")
 
 
@@ -315,7 +315,7 @@ def _start(
     err: BinaryIO | None,
     before: tuple[str, ...] = (),
 ) -> StartedProcess:
-    """Start the command, in its room if it has one, with these words `before` it. Raises ProgramMissing and WorldError."""
+    """Start a process, in its room if it has one, with these words `before` it. Raises ProgramMissing and WorldError."""
     argv = (*before, *_prepare_argv(command, env))
     try:
         if command.room is not None:
@@ -403,7 +403,7 @@ def _is_trusted(command: Command) -> bool:
 def launch_detached(
     argv: Sequence[str], *, cwd: Path, log: Path, output: Path | None = None, without: Sequence[str] = ()
 ) -> "subprocess.Popen[bytes]":
-    """Start it in a session of its own, with this process's environment and both outputs at the end of `log`.
+    """Start a process in a session of its own, with this one's environment and both outputs at the end of `log`.
 
     Where there is an `output`, standard output goes there instead.
 

@@ -123,7 +123,7 @@ def check_readable(paths: Iterable[Path], *, by_others: bool) -> None:
 
 @functools.cache
 def _system_paths(*, gpu: bool) -> tuple[list[Path], list[Path]]:
-    """Links of the root folder, and folders and files of the system."""
+    """What an isolated process sees of the system: links of the root folder, folders and files."""
     top = [Path("/") / name for name in ("bin", "sbin", "lib", "lib32", "lib64", "libx32")]
     folders = [*matching("/usr", _PARTS), *matching("/usr/local", (*_PARTS, "etc")), Path("/nix/store")]
     folders += [path for path in top if not path.is_symlink()]
@@ -169,7 +169,7 @@ def _bare_paths() -> tuple[tuple[Path, ...], tuple[Path, ...]]:
 
 
 def matching(folder: str | Path, patterns: Sequence[str]) -> Iterator[Path]:
-    """What lies in the folder under these names; a `*` stands for any letters."""
+    """What an isolated process may see in the folder under these names; a `*` stands for any letters."""
     for pattern in patterns:
         if "*" in pattern:
             yield from sorted(Path(folder).glob(pattern))
@@ -178,7 +178,7 @@ def matching(folder: str | Path, patterns: Sequence[str]) -> Iterator[Path]:
 
 
 def _follow_links(program: Path) -> Iterator[Path]:
-    """The program, what it is a link to, and so on to the file itself."""
+    """Places of a program that an isolated process must see: it, what it is a link to, and so on to the file itself."""
     for _ in range(40):  # as many as the kernel follows
         yield program
         if not program.is_symlink():
@@ -371,7 +371,7 @@ def _installation_places(argv: Sequence[str], *, changeable: Sequence[str]) -> I
 
 
 def _with_targets(places: Iterable[str]) -> Iterator[str]:
-    """Each place once, after what it leads to where it is a link."""
+    """Each place that an isolated process sees once, after what it leads to where it is a link."""
     yield from dict.fromkeys(name for place in places for name in (os.path.realpath(place), place))
 
 

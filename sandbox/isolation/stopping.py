@@ -70,18 +70,18 @@ def listening(stopping: Stopping) -> Iterator[None]:
 
 
 def reason() -> str:
-    """Why the step under way shall end; empty to go on."""
+    """Why a process's step under way shall end; empty to go on."""
     return next((why for stopping in _listening if (why := stopping.reason())), "")
 
 
 def check() -> None:
-    """Raise StepEnded where a stop was asked for."""
+    """Raise StepEnded where a stop of the campaign was asked for."""
     if why := reason():
         raise StepEnded(f"ended before it was over: {why}")
 
 
 def sleep(seconds: float) -> None:
-    """Wait so long, and hear meanwhile. Raises StepEnded."""
+    """Wait so long, and hear meanwhile a request to stop. Raises StepEnded."""
     until = time.monotonic() + seconds
     check()
     while (left_s := until - time.monotonic()) > 0:
@@ -90,7 +90,7 @@ def sleep(seconds: float) -> None:
 
 
 def wait(is_true: Callable[[float], bool], seconds: float) -> bool:
-    """Whether `done`, given seconds that it may wait, came true in time. Raises StepEnded."""
+    """Whether `done`, given seconds that it may wait, came true in time, a request to stop heard meanwhile. Raises StepEnded."""
     until = time.monotonic() + seconds
     while True:
         check()

@@ -121,7 +121,7 @@ class ForkedProcess:
         self.returncode: int | None = None
 
     def ended_within(self, timeout_s: float | None) -> bool:
-        """Wait so long at most, or for ever."""
+        """Wait for an isolated worker so long at most, or for ever."""
         if self.returncode is not None:
             return True
         poller = select.poll()
@@ -129,7 +129,7 @@ class ForkedProcess:
         return bool(poller.poll(None if timeout_s is None else max(timeout_s, 0) * 1000))
 
     def wait(self, timeout_s: float | None = None) -> int:
-        """Its exit code, or the negative number of the signal that ended it. Raises subprocess.TimeoutExpired."""
+        """An isolated worker's exit code, or the negative number of its signal. Raises subprocess.TimeoutExpired."""
         if not self.ended_within(timeout_s):
             raise subprocess.TimeoutExpired("a worker", timeout_s or 0.0)
         if self.returncode is None:
@@ -139,7 +139,7 @@ class ForkedProcess:
         return self.returncode
 
     def kill(self) -> None:
-        """At once; what it holds dies with it."""
+        """Kill an isolated worker at once; what it holds dies with it."""
         if self.returncode is None:
             with contextlib.suppress(ProcessLookupError):
                 signal.pidfd_send_signal(self._over, signal.SIGKILL)
@@ -269,7 +269,7 @@ class WorkerLimits:
 
     @property
     def tasks(self) -> int:
-        """Processes and threads, as the kernel counts them."""
+        """Processes and threads of an isolated worker, as the kernel counts them."""
         return self.processes + 2 * (os.cpu_count() or 1)
 
     def resources(self, *, gpu: bool) -> list[tuple[int, int]]:
@@ -341,11 +341,11 @@ class ConfinedProcess:
         return self._outer.returncode
 
     def wait(self, timeout_s: float | None = None) -> int:
-        """Until it has ended: its exit code. Raises subprocess.TimeoutExpired."""
+        """Wait until an isolated worker has ended: its exit code. Raises subprocess.TimeoutExpired."""
         return self._outer.wait(timeout_s)
 
     def kill(self) -> None:
-        """What holds it, and it with that."""
+        """Kill what holds an isolated worker, and it with that."""
         self._outer.kill()
 
     def read_output(self) -> str:
@@ -378,7 +378,7 @@ class ConfinedProcess:
         remove_control_groups(self._groups)
 
     def _check(self, report: list[str]) -> None:
-        """Everything up to the start of the program went as planned, or the worker is ended and WorldError raised."""
+        """Everything up to the start of an isolated worker went as planned, or it is ended and WorldError raised."""
         faults = [line.removeprefix("fault: ") for line in report if line.startswith("fault: ")]
         self.missing += tuple(line.removeprefix("missing: ") for line in report if line.startswith("missing: "))
         if faults or "ready" not in report:
@@ -440,8 +440,8 @@ def start_process(
 
 
 def _can_be_copied(mode: IsolationMode) -> bool:
-    """Not where workers have not a user and processes of their own, nor where that user could change the interpreter:
-    /proc/self/exe of a copy leads past the mounts that hold it read-only.
+    """Whether isolated workers can be copies of a process: not where they have not a user and processes of their own, nor where that user
+    could change the interpreter:
     """
     theirs = Path(sys.executable).stat().st_uid == os.geteuid() or os.access(sys.executable, os.W_OK)
     return mode == "root" or (mode == "user" and not theirs)
@@ -462,7 +462,7 @@ def _start_copy(plan: Plan, warm: WarmProgram, environment: Mapping[str, str]) -
 
 
 def _make_plan(mode: IsolationMode, start: StartRequest, environment: Mapping[str, str]) -> Plan:
-    """The plan, without what is made for it. Makes the folders in the worker's own."""
+    """The plan of an isolated worker, without what is made for it. Makes the folders in the worker's own."""
     program, private = Path(start.argv[0]), start.private
     if not (program.is_absolute() and os.access(program, os.X_OK)):
         raise ProgramMissing(str(program), why="is not the whole path of a program")
@@ -635,7 +635,7 @@ def try_mode(mode: IsolationMode) -> Isolation:
 
 
 def _list_modes() -> tuple[IsolationMode, ...]:
-    """Ways to isolate, the best first. For root it is our own: bubblewrap would not really change the user."""
+    """Ways to isolate a worker, the best first. For root it is our own: bubblewrap would not really change the user."""
     tool: tuple[IsolationMode, ...] = ("bubblewrap",) if shutil.which("bwrap") else ()
     return ("root", *tool, "user", "weak") if os.geteuid() == 0 else (*tool, "user", "weak")
 
@@ -672,7 +672,7 @@ def remove_control_groups(groups: list[str]) -> None:
 
 
 def _bounding_controllers(group: Path, limits: WorkerLimits) -> set[str]:
-    """Which controllers hold the group now."""
+    """Which control group controllers hold an isolated worker now."""
     bounding = set()
     size = str(limits.memory_mb << 20)
     for controller, name, value in (

@@ -164,7 +164,7 @@ def _present(path: Path) -> bytes | None:
 
 
 def _grow(path: Path, present: bytes, data: bytes) -> None:
-    """Append what is new. A log that somebody edited is moved aside whole, so that nothing is lost."""
+    """Append to a campaign's log what is new. One that somebody edited is moved aside whole, so that nothing is lost."""
     if present.startswith(data):  # the same again, or an earlier state told again after a crash
         return
     if data.startswith(present):
@@ -185,7 +185,7 @@ def _name_aside(path: Path) -> Path:
 
 
 def _plain(part: str) -> str:
-    """A device or operator name as one folder name."""
+    """A device or operator name as one name of a stored folder."""
     return re.sub(r"[^A-Za-z0-9_+.-]+", "-", part).strip("-.") or "unknown"
 
 
@@ -409,7 +409,7 @@ class RecordFiles:
 
 
 def _record_signs(path: Path) -> tuple[int, ...] | None:
-    """Kind, inode, size and change time in ns; None without a file."""
+    """Kind, inode, size and change time in ns of a record in the campaign's folder; None without a file."""
     try:
         status = path.lstat()
     except FileNotFoundError:

@@ -173,7 +173,7 @@ def cut_torn_line(path: Path) -> None:
 
 
 def _signs(path: Path) -> tuple[int, ...] | None:
-    """Inode, size and change time in ns, which no process can set back; None without a file."""
+    """Inode, size and change time in ns of the ledger's file, which no process can set back; None without a file."""
     try:
         status = path.stat()
     except FileNotFoundError:

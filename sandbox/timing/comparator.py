@@ -131,7 +131,7 @@ def _of_file(data: bytes, column: str) -> list[list[str]]:
 
 
 def _of_output(output: str, column: str) -> list[list[str]]:
-    """From the line that has the column among its cells to the next empty line; what is printed before is ignored."""
+    """A timed command's table in its output: from the line that has the column to the next empty line."""
     lines = output.splitlines()
     start = next((at for at, line in enumerate(lines) if column in _first_reason(line)), None)
     if start is None:
@@ -225,7 +225,7 @@ class Conduct:
 
     @contextlib.contextmanager
     def device(self) -> Iterator[None]:
-        """An idle card, or the processor's lease. Raises DeviceBusy and DeviceLost."""
+        """The device for timed commands: an idle card, or the processor's lease. Raises DeviceBusy and DeviceLost."""
         with self.gate.hold() if self.gate else lease("cpu", wait_s=self.wait_s):
             yield
 
@@ -273,7 +273,7 @@ class Runs:
         return statistics.median(self._seconds("true", self._start(("true",))) for _ in range(EMPTY_RUNS))
 
     def once(self, name: str, argv: tuple[str, ...]) -> tuple[float, Conditions, tuple[tuple[str, float], ...]]:
-        """Seconds and conditions of one run of the command called `name`, and its costs by shape."""
+        """Seconds and conditions of one timed run of the command called `name`, and its costs by shape."""
         temporary = Path(tempfile.gettempdir())
         with full_disk_named(temporary), tempfile.TemporaryDirectory(prefix="ridgeline-") as folder:
             file = Path(folder) / "out.csv"
@@ -303,7 +303,7 @@ class Runs:
         return process.cpu_s
 
     def _costs(self, name: str, report: RunReport) -> tuple[tuple[str, float], ...]:
-        """Smaller is better: a rate stands as its inverse, whose ratio is the same."""
+        """Costs of a timed run, smaller is better: a rate stands as its inverse, whose ratio is the same."""
         labels = tuple(label for label, _ in report.numbers)
         if self._labels and sorted(labels) != sorted(self._labels):
             raise CommandFailed(
@@ -348,7 +348,7 @@ class Turns:
     seed: int
 
     def time(self, question: Question, number: int, attempt: int = 0) -> TimedPair:
-        """One pair: blocks of four runs. Raises what `Runs` raises, and DeviceBusy."""
+        """Time one pair: blocks of four runs. Raises what `Runs` raises, and DeviceBusy."""
         sides = {"best": ("A", self.a), "candidate": ("A", self.a) if self.b is None else ("B", self.b)}
         slots: list[Slot] = []
         processes: list[Process] = []
@@ -380,20 +380,20 @@ class Versus:
         self._blocks = blocks
 
     def warm_up(self) -> None:
-        """Each command once, not counted: caches fill, and a command that cannot be timed is known at once."""
+        """Run each timed command once, not counted: caches fill, and one that cannot be timed is known at once."""
         with self._runs.conduct.device():
             for name, argv in zip("AB", self._argv, strict=True):
                 self._runs.once(name, argv)
 
     def pair(self, number: int, *, twins: bool = False) -> TimedPair:
-        """One pair of A and B, or of A and A."""
+        """Time one pair of A and B, or of A and A."""
         question = self._question("A", "A" if twins else "B")
         timed = (self._twins if twins else self._pairs).time(question, number)
         assert isinstance(timed, TimedPair), "a command that fails raises"
         return timed
 
     def compare(self, pairs: Sequence[TimedPair], *, machine: str, twins: bool = False) -> Comparison | BenchmarkFailed:
-        """What these pairs amount to; BenchmarkFailed when the machine disturbed too much of them."""
+        """What timed pairs amount to; BenchmarkFailed when the machine disturbed too much of them."""
         question = self._question("A", "A" if twins else "B")
         selection = fit(pairs, question, limit=self._limit)
         if isinstance(selection, BenchmarkFailed):
@@ -420,7 +420,7 @@ class Versus:
 
 
 def encode_pairs(pairs: Sequence[TimedPair]) -> bytes:
-    """The raw pairs as JSON, byte for byte what `Comparison.raw` is the digest of."""
+    """The raw timed pairs as JSON, byte for byte what `Comparison.raw` is the digest of."""
     return json.dumps([pair.model_dump(mode="json") for pair in pairs], separators=(",", ":")).encode()
 
 

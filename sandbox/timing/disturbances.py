@@ -129,7 +129,7 @@ class _Stretch:
 
 
 def find_disturbed(spans: Sequence[Span], conditions: Sequence[Conditions], *, host: bool) -> tuple[Disturbance, ...]:
-    """The blocks to drop, in the order they ran, each with its first cause.
+    """The timed blocks to drop, in the order they ran, each with its first cause.
 
     `host`: times were taken by the processor (engine wall), so what else it did counts. A device's own clock does not
     care: launches are queued before they are timed.
@@ -165,7 +165,7 @@ def _stretches(spans: Sequence[Span], processes: Sequence[_ProcessConditions]) -
 
 
 def _monotonic(at_us: float | None, load: Load) -> float | None:
-    """A small number counts from the start of the process."""
+    """A moment of a timed block: a small number counts from the start of the process."""
     return at_us if at_us is None or at_us >= load.began_us else load.began_us + at_us
 
 
@@ -188,7 +188,7 @@ def _cause(name: Block, stretches: Sequence[_Stretch], *, host: bool) -> Disturb
 
 
 def _loads(stretches: Sequence[_Stretch]) -> tuple[tuple[Load, float], ...]:
-    """What the block met and for how long; nothing when its processes were too short to tell."""
+    """What a timed block met and for how long; nothing when its processes were too short to tell."""
     seconds_by_process = {stretch.span.process: stretch.conditions.load.seconds for stretch in stretches}
     return (
         tuple(met for stretch in stretches for met in stretch.loads())
@@ -198,7 +198,7 @@ def _loads(stretches: Sequence[_Stretch]) -> tuple[tuple[Load, float], ...]:
 
 
 def _share(loads: Iterable[tuple[Load, float]], field: Literal["steal_s", "foreign_s"]) -> float:
-    """Of the seconds where it is known; 0 where it is not, which drops nothing."""
+    """Share of the seconds of a timed block where it is known; 0 where it is not, which drops nothing."""
     used = weight = 0.0
     for load, seconds in loads:
         if (busy_s := getattr(load, field)) is not None and load.seconds > 0:
@@ -211,7 +211,7 @@ def _foreign(cards: Iterable[Card]) -> tuple[str, ...]:
 
 
 def _slowdowns(stretches: Sequence[_Stretch]) -> tuple[str, ...]:
-    """Seen while the block ran, or counted by the card at an unknown moment of its process."""
+    """Slowdowns seen while a timed block ran, or counted by the card at an unknown moment of its process."""
     names: dict[str, None] = {}
     for stretch in stretches:
         card = stretch.conditions.card
@@ -224,7 +224,7 @@ def _slowdowns(stretches: Sequence[_Stretch]) -> tuple[str, ...]:
 
 
 def _count(card: Card) -> tuple[str, ...]:
-    """Slowdowns whose counter rose between the looks before and after."""
+    """Slowdowns of a timed block whose counter rose between the looks before and after."""
     if card.before is None or card.after is None:
         return ()
     before = {count.name: count.value for count in card.before.counts}
@@ -232,7 +232,7 @@ def _count(card: Card) -> tuple[str, ...]:
 
 
 def _clocks_apart(stretches: Sequence[_Stretch]) -> float:
-    """Relative difference of the mean SM clock of the two sides; 0 where it is not known.
+    """Relative difference of the mean SM clock of a block's two sides; 0 where it is not known.
 
     Readings of an idle card say nothing, and under the power cap the clock is what each version earns by its draw.
     """
@@ -261,7 +261,7 @@ def left_out(dropped: Sequence[Disturbance], timed_blocks: int) -> tuple[str, ..
 
 
 def cause(disturbances: Sequence[Disturbance]) -> str:
-    """What disturbed these blocks, which are of one kind: the median of the shares, each name once."""
+    """What disturbed these timed blocks, which are of one kind: the median of the shares, each name once."""
     share = statistics.median(disturbance.amount for disturbance in disturbances)
     names = ", ".join(dict.fromkeys(name for disturbance in disturbances for name in disturbance.names))
     texts: dict[Kind, str] = {

@@ -73,12 +73,12 @@ class Pair(Value):
 
     @property
     def blocks(self) -> tuple[tuple[str, int], ...]:
-        """Shape and number of each block, in the order they ran."""
+        """Shape and number of each timed block, in the order they ran."""
         return tuple(dict.fromkeys((slot.label, slot.block) for slot in self.slots))
 
     @property
     def marked(self) -> tuple[tuple[str, int], ...]:
-        """The blocks that the harness itself marked invalid in any slot."""
+        """The timed blocks that the harness itself marked invalid in any slot."""
         return tuple(dict.fromkeys((slot.label, slot.block) for slot in self.slots if slot.time_us is None))
 
     def without(self, dropped: Collection[tuple[str, int]]) -> "Pair":
@@ -195,7 +195,7 @@ def _incomplete(slots: Sequence[Slot], requested: Sequence[str], blocks: int) ->
 
 
 def _blocks(slots: Iterable[Slot]) -> list[list[Slot]]:
-    """The slots of one shape by block, each in slot order."""
+    """The timed slots of one shape by block, each in slot order."""
     blocks: dict[int, list[Slot]] = {}
     for slot in slots:
         blocks.setdefault(slot.block, []).append(slot)
@@ -258,7 +258,7 @@ class TimedPair(Value):
 
     @property
     def seconds(self) -> float:
-        """Of all processes, those of the other tries too."""
+        """Seconds of all processes of a timed pair, those of the other tries too."""
         return sum(process.seconds for process in self.processes) + sum(attempt.seconds for attempt in self.others)
 
 
@@ -269,7 +269,7 @@ class Interleaver(Protocol):
 
 
 def sides_of(question: Question, number: int, attempt: int) -> tuple[Side, Side, int]:
-    """Which version a pair knows as a, which as b, and the pair's seed."""
+    """Which version a timed pair knows as a, which as b, and the pair's seed."""
     coin = question.seed(number // 2, "coin", attempt=attempt) + number
     a: Side = "candidate" if coin & 1 else "best"
     return a, "best" if a == "candidate" else "candidate", question.seed(number, attempt=attempt)
@@ -462,7 +462,7 @@ class Steady:
     """Waits for the machine to rest before another try; None tries again at once."""
 
     def time(self, question: Question, number: int, attempt: int = 0) -> TimedPair | BenchmarkFailed:
-        """One pair. A try that fails fails the pair: a crash is no disturbance."""
+        """Time one pair. A try that fails fails the pair: a crash is no disturbance."""
         tries: list[TimedPair] = []
         for extra in range(EXTRA_TRIES + 1):
             if extra and self.host and self.quiet:
@@ -494,7 +494,7 @@ def find_disturbed_blocks(timed: TimedPair, *, host: bool) -> tuple[Disturbance,
 
 
 def fit(timed_pairs: Sequence[TimedPair], question: Question, *, limit: float) -> Fit | BenchmarkFailed:
-    """What is left of the pairs; `unstable` when more than `limit` of their blocks had to go.
+    """What is left of the timed pairs; `unstable` when more than `limit` of their blocks had to go.
 
     Blocks that the harness marked count too. A pair that lost all blocks of a shape is left out whole, because pairs
     are compared shape by shape.
@@ -529,7 +529,7 @@ def _time_again(blocks: Sequence[Block], disturbances: Sequence[Disturbance], li
 
 
 def _lost_pair(blocks: Sequence[Block], disturbed_blocks: Collection[Block]) -> str | None:
-    """A shape without any block left."""
+    """A shape of the timed pairs without any block left."""
     labels_with_blocks = {label for label, number in blocks if (label, number) not in disturbed_blocks}
     return next((label for label, _ in blocks if label not in labels_with_blocks), None)
 

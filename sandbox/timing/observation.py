@@ -63,7 +63,7 @@ def parse_own(text: str) -> int | None:
 
 
 def parse_list(text: str) -> frozenset[int]:
-    """Numbers of a list such as `0,64` or `0-1,8`, as /sys writes it. Raises ValueError for anything else."""
+    """Processor numbers of a list such as `0,64` or `0-1,8`, as /sys writes it. Raises ValueError for anything else."""
     numbers: set[int] = set()
     for part in text.strip().split(","):
         low, _, high = part.partition("-")
@@ -80,7 +80,7 @@ def ticks(cores: Collection[int]) -> Ticks | None:
 
 
 def siblings(core: int, root: Path = CPUS) -> frozenset[int]:
-    """The other hardware threads of the core; empty where there are none or the kernel does not say."""
+    """The other hardware threads of the timed core; empty where there are none or the kernel does not say."""
     try:
         return parse_list(_text(f"{root}/cpu{core}/topology/thread_siblings_list")) - {core}
     except (OSError, ValueError):
@@ -88,7 +88,7 @@ def siblings(core: int, root: Path = CPUS) -> frozenset[int]:
 
 
 def mhz(core: int, root: Path = CPUS, proc: Path = PROC) -> float | None:
-    """The core's clock now: cpufreq, else /proc/cpuinfo, else None."""
+    """The timed core's clock now: cpufreq, else /proc/cpuinfo, else None."""
     try:
         return int(_text(f"{root}/cpu{core}/cpufreq/scaling_cur_freq")) / 1000
     except FileNotFoundError:
@@ -102,7 +102,7 @@ def mhz(core: int, root: Path = CPUS, proc: Path = PROC) -> float | None:
 
 
 def _text(path: str) -> str:
-    """What the kernel tells in a file."""
+    """What the kernel tells of the timed core in a file."""
     return contents(path).decode(errors="replace")
 
 
@@ -116,12 +116,12 @@ def parse_mhz(cpuinfo: str, core: int) -> float | None:
 
 
 def children(thread: int) -> tuple[int, ...] | None:
-    """Processes started by that thread of ours which live; None without CONFIG_PROC_CHILDREN."""
+    """Living processes that a timed thread of ours started; None without CONFIG_PROC_CHILDREN."""
     return _children(f"{PROC}/self/task/{thread}")
 
 
 def own_ticks(roots: Collection[int]) -> int | None:
-    """Ticks used by these processes and everything under them; None when none of them lives any more."""
+    """Processor ticks used by the timed processes and everything under them; None when none of them lives any more."""
     total, live, waiting = 0, 0, list(roots)
     while waiting:
         process = waiting.pop()
@@ -148,7 +148,7 @@ class TreeUse:
 
     @property
     def processes(self) -> Container[int]:
-        """Every process that was ever seen to be ours."""
+        """Every process that was ever seen to be of what is timed."""
         return self._ticks_of.keys()
 
     def ticks(self) -> int:
@@ -191,7 +191,7 @@ class ForeignUse:
 
 
 def _tree() -> dict[int, tuple[int, int]]:
-    """Of this process and all under it: own ticks, and those of children that were waited for."""
+    """Of a timed process and all under it: own ticks, and those of children that were waited for."""
     ticks: dict[int, tuple[int, int]] = {}
     waiting = [os.getpid()]
     while waiting:
@@ -208,7 +208,7 @@ def _tree() -> dict[int, tuple[int, int]]:
 
 
 def usable() -> frozenset[int]:
-    """Processor cores that this process may use."""
+    """Processor cores that this process may use for timing."""
     return frozenset(os.sched_getaffinity(0))
 
 
@@ -238,7 +238,7 @@ class LoadLook:
 
 @functools.cache
 def _siblings(core: int) -> frozenset[int]:
-    """How the machine is built does not change while we look."""
+    """Hardware threads of the timed core: how the machine is built does not change while we look."""
     return siblings(core)
 
 
@@ -253,13 +253,13 @@ class _Watcher:
         threading.Thread(target=self._run, daemon=True).start()
 
     def begin(self, look: Callable[[], LoadLook], *, keep_to: frozenset[int]) -> None:
-        """Look again and again, from those cores, until `end`."""
+        """Watch the timed core again and again, from other cores, until `end`."""
         with self._changed:
             self._look, self._keep_to, self._looks = look, keep_to, []
             self._changed.notify()
 
     def end(self) -> list[LoadLook]:
-        """The looks so far; one that is still under way is dropped when it ends."""
+        """The looks at the timed core so far; one that is still under way is dropped when it ends."""
         with self._changed:
             looks, self._looks, self._look = self._looks, [], None
             self._changed.notify()
@@ -410,7 +410,7 @@ class Quiet:
         self._sleep = sleep
 
     def wait(self) -> bool:
-        """Until the core was at rest for `LOOKS` looks. False when patience ran out, or nothing can be seen."""
+        """Wait until the core for timing was at rest for `LOOKS` looks. False when patience ran out, or nothing can be seen."""
         rest_looks = 0
         while self._left_s >= LOOK_S:
             before = self._look()

@@ -65,7 +65,7 @@ class CalibrationRequest(Value):
 
     @property
     def key(self) -> str:
-        """sha256 of the question."""
+        """sha256 of the question for a stored calibration."""
         return hashlib.sha256(self.model_dump_json().encode()).hexdigest()
 
 
@@ -112,7 +112,7 @@ class Calibrations:
     def find(
         self, request: CalibrationRequest, *, pairs: int, budget_s: float, known: KnownNoise | None = None
     ) -> StoredCalibration | None:
-        """The answer to that question, not older than a day and with as many pairs as measuring would give."""
+        """The stored calibration for that question, not older than a day and with as many pairs as measuring would give."""
         path = self._path(request)
         if path is None:
             return None
@@ -145,7 +145,7 @@ class Calibrations:
         budget_s: float,
         known: KnownNoise | None = None,
     ) -> None:
-        """Remember an answer; files that are too old go. A folder that cannot be written is no error.
+        """Store a calibration; files that are too old go. A folder that cannot be written is no error.
 
         A short answer, such as a canary's, does not take the place of a longer one.
         """
@@ -186,7 +186,7 @@ class Calibrations:
 
 
 def conditions(contract: Contract) -> tuple[str, ...]:
-    """How the contract has its commands run, as far as it can change their noise."""
+    """How the contract has its timed commands run, as far as it can change their noise."""
     usual = (str(contract.threads), str(contract.memory_limit_mb), json.dumps(contract.pass_environment))
     return (*usual, json.dumps(contract.scoring.shape_weights)) if contract.scoring.shape_weights else usual
 
@@ -305,7 +305,7 @@ class ContractTimer:
         return _GoodBenchmark(rows=rows, csv=csv_of(run.answer), log=None, seconds=run.seconds)
 
     def _recall_baseline(self, commit: str, *, shapes: tuple[str, ...]) -> "_GoodBenchmark | None":
-        """What the judge just timed of that version, for the sizes asked for: all its commands are one measurement."""
+        """What the judge just timed of that version, for the sizes wanted: all its commands are one measurement."""
         judged_commit, times = self._judged
         asked = [time for label in shapes for time in times if time.label == label]
         if judged_commit != commit or not shapes or len(asked) != len(shapes):
@@ -363,7 +363,7 @@ class ContractTimer:
         purpose: str,
         known: KnownNoise | None = None,
     ) -> Comparison | BenchmarkFailed:
-        """A/A: that commit and its twin, checked out and built apart, timed as any two versions are.
+        """Time that commit and its twin (A/A), checked out and built apart, as any two versions are.
 
         Ends after the pair in which `budget_s` seconds of timing were over, but not with fewer than two pairs, and where
         `known` says that noise is small for sure.
@@ -425,7 +425,7 @@ class ContractTimer:
     def _question(
         self, best: str, candidate: str, *, shapes: tuple[str, ...], blocks: int
     ) -> Question | BenchmarkFailed:
-        """Both versions checked out and built."""
+        """Both versions to be timed, checked out and built."""
         self._commands.trees.pair(best, candidate)
         try:
             folders = self._builder.ensure_built(best), self._builder.ensure_built(candidate)
@@ -436,7 +436,7 @@ class ContractTimer:
     def _time(
         self, question: Question, numbers: range, *, enough: Callable[[list[TimedPair]], bool] = lambda _: False
     ) -> list[TimedPair] | BenchmarkFailed:
-        """The pairs with these numbers, in order, until those that were timed are `enough`."""
+        """Time the pairs with these numbers, in order, until those that were timed are `enough`."""
         interleaver = self._interleaver()
         timed_pairs: list[TimedPair] = []
         for number in numbers:
@@ -504,7 +504,7 @@ def _raw_name(purpose: str) -> str:
 
 
 def _explain(failure: BenchmarkFailed, output: str) -> BenchmarkFailed:
-    """With the end of what the command printed, which often says why its CSV is unusable."""
+    """Why a timed command failed, with the end of what it printed, which often says why its CSV is unusable."""
     final_lines = "\n".join(output.splitlines()[-10:])
     return failure.model_copy(update={"detail": f"{failure.detail}\n{final_lines}".rstrip()})
 

@@ -101,7 +101,7 @@ class ContractBuilder:
 
 
 def _edit(tree: Path, copy: Path, path: str) -> FileEdit | None:
-    """What the formatter made of one file; None where it left the file alone or removed it."""
+    """What the formatter made of one file of a checkout; None where it left the file alone or removed it."""
     after = read_left(copy / path)
     if after is None:
         return None

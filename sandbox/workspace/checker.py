@@ -36,14 +36,14 @@ class ContractChecker:
         self._builder = builder
 
     def check(self, commit: str, *, purpose: str) -> TestResult:
-        """The focused test of `commit`. `purpose` only names the question."""
+        """Run the focused test of `commit` in its checkout. `purpose` only names the question."""
         contract = self._commands.contract
         if self._commands.judge is not None and contract.task_file:
             return self._ask(self._commands.judge, commit)
         return self._run(commit, "test_command", contract.test_command, contract.timeouts.test_s)
 
     def suite(self, commit: str) -> TestResult | None:
-        """The project's full suite, None when the contract has none; it may take as long as a benchmark."""
+        """Run the project's full suite, None when the contract has none; it may take as long as a benchmark."""
         contract = self._commands.contract
         if contract.full_test_command is None:
             return None
@@ -103,7 +103,7 @@ class ContractChecker:
 
     @contextlib.contextmanager
     def _card(self) -> Iterator[None]:
-        """A test on a GPU has the card to itself; on a processor nothing is timed, so nothing is waited for."""
+        """The card for a test of the project: on a processor nothing is timed, so nothing is waited for."""
         with contextlib.ExitStack() as card:
             if self._commands.gate is not None:
                 with self._commands.turn.lend():
@@ -131,7 +131,7 @@ class ContractChecker:
 
 
 def _judge(answer: Judgment | JudgeFailed, commit: str, seconds: float) -> TestResult:
-    """What the judge says as a test's result; any judgement that does not pass counts as a wrong result."""
+    """What the judge says as a project's test result; any judgement that does not pass counts as a wrong result."""
     if isinstance(answer, JudgeFailed):
         return _result("timeout" if answer.reason == "timeout" else "crash", commit, answer.detail, seconds)
     caveat = "" if answer.correct.answer != "yes" or answer.passed else "the result is not the candidate's own work\n"
@@ -173,7 +173,7 @@ class Unreadable(Exception):
 
 
 def find_broken_rule(rule: Correctness, *, csv_data: bytes | None, output: str) -> str | None:
-    """What a number of the check breaks of its rule, in a sentence; None when every one obeys.
+    """What a number that a project's test printed breaks of its rule, in a sentence; None when every one obeys.
 
     `csv_data` is the file the test was given as `{csv}`, None when it has no such placeholder or wrote nothing; without
     it, `<column>=<number>` or `<column>: <number>` is looked for in the output. Raises `Unreadable` when there is no
@@ -212,7 +212,7 @@ def _error_of_snr(snr_db: float) -> float:
 
 
 def obeys(rule: Correctness, cell: str) -> bool:
-    """Whether one value is within the rule's bound."""
+    """Whether one number that a project's test printed is within the contract's bound."""
     op, threshold = _bound(rule)
     value = _value(cell)
     return not math.isnan(value) and COMPARE[op](value, threshold)
@@ -246,7 +246,7 @@ def _in_output(output: str, column: str) -> list[tuple[str, str]]:
 
 
 def _value(cell: str) -> float:
-    """NaN for what is no number: it obeys no rule."""
+    """A number that a project's test printed; NaN for what is none: it obeys no rule."""
     try:
         return TRUTH[cell.lower()] if cell.lower() in TRUTH else float(cell)
     except ValueError:
@@ -292,7 +292,7 @@ NONE_FAILED = re.compile(r"(?<![\d.])0+\s+(?:\w+\s+)?fail|\bfail\w*\s*[:=]\s*0+(
 
 
 def read_printed(output: str, *, csv: str, is_editable: Callable[[str], bool], patterns: tuple[str, ...]) -> TestOutput:
-    """The lines of a test's output and of the CSV it wrote, masked and counted, in the order of their last place.
+    """The lines of a project's test and of the CSV it wrote, masked and counted, in the order of their last place.
 
     Left out is what depends on the candidate's own text and not on how far the test came: builds, warnings and lines
     that name a file which is the candidate's to change (`is_editable`). `patterns`: words that complain, from the contract.
@@ -311,7 +311,7 @@ def read_printed(output: str, *, csv: str, is_editable: Callable[[str], bool], p
 
 
 def _say(output: str) -> Iterator[str]:
-    """Lines as a terminal shows them in the end, without warnings and the source that is quoted below them."""
+    """Lines of a project's test as a terminal shows them in the end, without warnings and the source quoted below them."""
     quoting, summary = False, False
     for raw in ESCAPES.sub("", output).split("\n"):
         line = raw.rstrip("\r").rsplit("\r", 1)[-1]
@@ -329,7 +329,7 @@ def _say(output: str) -> Iterator[str]:
 
 
 def _mask(line: str, is_editable: Callable[[str], bool]) -> str:
-    """The line without what changes; empty where nothing is left that a run could be known by."""
+    """A line of a project's test without what changes; empty where nothing is left that a run could be known by."""
     if COMMANDS.match(line.lstrip()) or LEFT_OUT.search(line) or _names(line, is_editable):
         return ""
     short = re.sub(r",?\s*\d+ warnings?", "", line[: 4 * LONGEST])
@@ -340,7 +340,7 @@ def _mask(line: str, is_editable: Callable[[str], bool]) -> str:
 
 
 def _names(line: str, is_editable: Callable[[str], bool]) -> bool:
-    """Whether the line speaks of a file that the candidate may change: `src/kernel.c:12`, `(kern/op.py)`."""
+    """Whether a line of a project's test speaks of a file that the candidate may change: `src/kernel.c:12`, `(kern/op.py)`."""
     words = (word.strip("'\"`();,").split(":")[0] for word in line.split() if "." in word)
     return any(is_editable(word) for word in words if FILE.fullmatch(word))
 
@@ -350,5 +350,5 @@ def _complains(line: str, patterns: tuple[str, ...]) -> bool:
 
 
 def has(line: str, patterns: tuple[str, ...]) -> bool:
-    """A pattern in lower case is meant in any case, one with capitals as written: FAIL, but not `failed to open`."""
+    """Whether a project's test printed the pattern; in lower case any case is meant: FAIL, but not `failed to open`."""
     return any(word in (line.lower() if word.islower() else line) for word in patterns)

@@ -274,7 +274,7 @@ class Trees:
         return None
 
     def _list_slots(self, commit: str) -> tuple[str, ...]:
-        """Where a commit, or its twin, may stand."""
+        """Where a commit, or its twin, may stand checked out."""
         if commit.endswith(TWIN):
             return (TWIN_SLOT,)
         return MINIMAL_SLOTS if commit.endswith(MINIMAL) else self._slots
@@ -304,7 +304,7 @@ class Trees:
         self._write(slot, Stamp(tree=tree, used=stamp.used, home=self._home(slot)))
 
     def _reuse(self, mirror: Git, slot: str, commit: str) -> bool:
-        """Bring a standing slot to the commit; False when it is damaged, for example by a candidate."""
+        """Bring a standing checkout to the commit; False when it is damaged, for example by a candidate."""
         git_dir = mirror.git_dir / "worktrees" / slot
         worktree = replace(mirror, git_dir=git_dir, work_tree=self._dir / slot)
         if not worktree.git_dir.is_dir():
@@ -327,7 +327,7 @@ class Trees:
         return f"{self._here}/{slot}"
 
     def _stamp(self, slot: str) -> Stamp:
-        """Read once: this process is the only one that writes it."""
+        """The note of what a checkout holds, read once: this process is the only one that writes it."""
         if slot not in self._stamps:
             path = self._dir / f"{slot}.stamp"
             try:
@@ -349,7 +349,7 @@ def _is_taken(top: Path, path: str) -> bool:
 
 
 def _copy_output(source: Path, target: Path) -> None:
-    """One file or link that a build made, with its times."""
+    """Copy one file or link that a build made into another checkout, with its times."""
     target.parent.mkdir(parents=True, exist_ok=True)
     if source.is_symlink():
         target.symlink_to(source.readlink())
@@ -385,7 +385,7 @@ class FolderNames:
 
     @classmethod
     def of(cls, top: Path) -> "FolderNames":
-        """What stands there now."""
+        """Names that stand in a checkout's folders now."""
         folders: dict[str, Folder] = {}
         for folder, inside, names in walk_tree(top):
             folders[folder] = frozenset((*inside, *names))
@@ -393,7 +393,7 @@ class FolderNames:
 
     @classmethod
     def load(cls, top: Path, file: Path, *, content: str) -> "FolderNames | None":
-        """What was kept there for that content; None when nothing was, or for another."""
+        """Names kept of a checkout's folders for that content; None when nothing was, or for another."""
         try:
             record = json.loads(file.read_text(encoding="utf-8"))
             folders = {str(folder): frozenset(map(str, names)) for folder, names in record["folders"].items()}
@@ -402,12 +402,12 @@ class FolderNames:
             return None
 
     def keep(self, file: Path, *, content: str) -> None:
-        """Write it down for a later process."""
+        """Write down the names of a checkout's folders for a later process."""
         folders = {folder: sorted(names) for folder, names in self._folders.items()}
         write_whole(file, json.dumps({"content": content, "folders": folders}).encode(), synced=False)
 
     def clear(self) -> tuple[str, ...]:
-        """Remove what did not stand there; its paths, sorted. What was removed as a folder is named as one.
+        """Remove from a checkout what did not stand there; its paths, sorted. What was removed as a folder is named as one.
 
         Raises OSError when something cannot be removed.
         """
@@ -459,7 +459,7 @@ class Pristine:
         self._right: dict[str, Signs] = {}
 
     def restore(self, repository: Callable[[], Git]) -> tuple[str, ...]:
-        """Make the files what the repository says; the paths that were not, sorted."""
+        """Make a checkout's files what the repository says; the paths that were not, sorted."""
         straight = all(is_folder(folder) for folder in self._folders)
         changed = sorted(
             path
@@ -489,7 +489,7 @@ class Pristine:
 
 
 def _same(place: str, entry: Entry) -> bool:
-    """Whether this very file, whose folders are known to be folders, is the committed one."""
+    """Whether this very file of a checkout, whose folders are known to be folders, is the committed one."""
     try:
         kind = os.lstat(place).st_mode
     except (FileNotFoundError, NotADirectoryError):
@@ -518,7 +518,7 @@ def _put(root: Path, path: str, entry: Entry, data: bytes) -> None:
 
 @functools.lru_cache(maxsize=4096)
 def _parents(path: str) -> tuple[str, ...]:
-    """The folders above a path, outermost first."""
+    """The folders above a path of a checkout, outermost first."""
     return tuple(str(parent) for parent in reversed(PurePosixPath(path).parents) if str(parent) != ".")
 
 
@@ -549,7 +549,7 @@ def _git_own(_: str, names: list[str]) -> list[str]:
 
 
 def _copy(source: str, target: str) -> None:
-    """Contents, permissions and times: what a build looks at. Other attributes cost more than the copy."""
+    """Contents, permissions and times of a checkout's file: what a build looks at. Other attributes cost more than the copy."""
     status = os.stat(source)  # noqa: PTH116 (for every file of a tree, as the next)
     if not stat.S_ISREG(status.st_mode):
         return  # reading a pipe that a build left would wait for ever

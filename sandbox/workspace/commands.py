@@ -46,7 +46,7 @@ class Turn:
 
     @contextlib.contextmanager
     def take(self) -> Iterator[None]:
-        """Have it for the block. Not re-entrant."""
+        """Have the turn on the checkouts for the block. Not re-entrant."""
         with self._lock:
             self._thread.has_it = True
             try:
@@ -56,12 +56,12 @@ class Turn:
 
     @property
     def is_mine(self) -> bool:
-        """Whether this thread has it; False in every thread where there is only one."""
+        """Whether this thread has the turn on the checkouts; False in every thread where there is only one."""
         return getattr(self._thread, "has_it", False)
 
     @contextlib.contextmanager
     def lend(self) -> Iterator[None]:
-        """Give it to others for the block; nothing where this thread does not have it."""
+        """Give the turn on the checkouts to others for the block; nothing where this thread does not have it."""
         if not self.is_mine:
             yield
             return
@@ -111,7 +111,7 @@ class Commands:
 
     @contextlib.contextmanager
     def device(self, *, wait_s: float) -> Iterator[LeasedCard | None]:
-        """The device to itself for the block: the processor's lease, or an idle card that the commands are bound to.
+        """The device for a project's commands for the block: the processor's lease, or an idle card that they are bound to.
 
         `wait_s`: for the lease, where there is no gate, which has its own patience. Raises DeviceBusy.
         """
@@ -180,7 +180,7 @@ class Commands:
         guard.tampered = tuple(sorted(touched | record | self._elsewhere(commits)))
 
     def _elsewhere(self, commits: tuple[str, ...]) -> set[str]:
-        """What a run of these versions changed in, or added to, the checkouts of others; all is made good again."""
+        """What a project's command changed in, or added to, the checkouts of others; all is made good again."""
         contents = {self.trees.tree(commit) for commit in commits}
         changes: set[str] = set()
         for content, (tree, added) in self.trees.tidy().items():
@@ -228,7 +228,7 @@ class Commands:
         commits: tuple[str, ...] = (),
         output_bytes: int = OUTPUT_BYTES,
     ) -> Exit:
-        """Run one command, which may change the checkouts of `commits` and the one it runs in.
+        """Run one command of the project, which may change the checkouts of `commits` and the one it runs in.
 
         `timed` pins it when the contract is single-threaded, `extra` adds to its environment.
 
@@ -267,7 +267,7 @@ class Commands:
             self.trees.in_use -= contents
 
     def _room(self, argv: tuple[str, ...], cwd: Path, commits: tuple[str, ...]) -> Room:
-        """It changes its own checkouts, and folders for one use that it runs in or is told of; the rest is hidden or only read."""
+        """What a project's command may change: its own checkouts, and folders for one use; the rest is hidden or only read."""
         lent = (folder for folder in list_lent() if any(str(folder) in word for word in (str(cwd), *argv)))
         checkouts = (*(self.trees.top(commit) for commit in commits), self.trees.around(cwd))
         writable = (*lent, *(folder.absolute() for folder in checkouts if folder is not None))
@@ -289,7 +289,7 @@ class Commands:
 
 
 def environment_of(contract: Contract, gate: CardGate | None) -> dict[str, str]:
-    """What the contract lets through; which card is the gate's to say while it holds one."""
+    """What the contract lets through of the environment to its commands; which card is the gate's to say while it holds one."""
     variables = select_variables(contract.pass_environment)
     card_variables = gate.environment if gate else {}
     return {**unbound(variables), **card_variables} if card_variables else variables
@@ -308,12 +308,12 @@ def judge_of(contract: Contract, gate: CardGate | None = None, *, number: int = 
 
 
 def itself(argv: tuple[str, ...]) -> tuple[str, ...]:
-    """A command that begins with `ridgeline` is run by this very installation, wherever PATH leads."""
+    """A project's command that begins with `ridgeline`, as this very installation, wherever PATH leads."""
     return (sys.executable, "-P", "-B", "-m", "ridgeline", *argv[1:]) if argv[:1] == (OURSELVES,) else argv
 
 
 def pinned_core() -> int:
-    """The highest-numbered core this process may use: interrupts and other people's work tend to the low ones."""
+    """The core for a project's commands, the highest that may be used: interrupts and other people's work tend to the low ones."""
     return max(os.sched_getaffinity(0))
 
 
@@ -330,7 +330,7 @@ def pinned_to(core: int | None) -> Iterator[None]:
 
 
 def fill(argv: tuple[str, ...], values: Mapping[str, str]) -> tuple[str, ...]:
-    """The command with its placeholders filled; braces that are no placeholder stay as they are.
+    """A project's command with its placeholders filled; braces that are no placeholder stay as they are.
 
     Where the value is empty, a word that is only the placeholder is left out together with the option before it, so
     that `bench --csv {csv} --shapes {shapes}` without labels is `bench --csv out.csv`: every shape.
@@ -347,17 +347,17 @@ def fill(argv: tuple[str, ...], values: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def tail(text: str, limit: int = TAIL) -> str:
-    """The end of a command's output, with what was left out stated."""
+    """The end of a project's command's output, with what was left out stated."""
     return text if len(text) <= limit else f"... {len(text) - limit} characters left out ...\n{text[-limit:]}"
 
 
 def summarize_exit(exit: Exit) -> str:
-    """One line on how a command ended, then the end of what it printed."""
+    """One line on how a project's command ended, then the end of what it printed."""
     how = f"timed out after {exit.seconds:.1f} s" if exit.timed_out else f"exit code {exit.returncode}"
     return f"{' '.join(exit.argv)}: {how}\n{tail(exit.output)}".rstrip()
 
 
 def in_a_line(exit: Exit, last_lines: int = 1) -> str:
-    """How a command ended and the last lines that it printed, on one line: of a build some more, a reason is there."""
+    """How a project's command ended and its last printed lines, on one line: of a build some more, a reason is there."""
     summary, *rest = (line.strip() for line in summarize_exit(exit).splitlines() if line.strip())
     return " | ".join((summary, *rest[-last_lines:]))

@@ -30,7 +30,7 @@ def refusal(edits: tuple[FileEdit, ...], contract: Contract, present: Mapping[st
 
 
 def _quote(path: str) -> str:
-    """The path for a message of one line, however long it is."""
+    """An edit's path for a message of one line, however long it is."""
     return repr(path) if len(path) <= MAX_NAME else f"{path[:60]!r}... ({len(path)} characters)"
 
 
@@ -45,7 +45,7 @@ def _clash(edits: tuple[FileEdit, ...]) -> str | None:
 
 
 def _shape(path: str) -> str | None:
-    """A path that means the same everywhere, and stays below the contract's folder."""
+    """Why an edit's path does not mean the same everywhere, or leaves the contract's folder."""
     parts = path.split("/")
     if not path or path.startswith("/") or "\\" in path:
         return "is not a relative path with forward slashes"
@@ -71,7 +71,7 @@ def _surface(path: str, contract: Contract) -> str | None:
 
 
 def _place(edit: FileEdit, present: Mapping[str, Entry]) -> str | None:
-    """Nothing is written through a link or a submodule, over a folder, or below a file."""
+    """Why an edit may not be written: through a link or a submodule, over a folder, or below a file."""
     entry = present.get(edit.path)
     if entry is not None and entry.mode in (LINK, MODULE):
         return "is a symbolic link or a submodule"

@@ -123,7 +123,7 @@ class Git:
         return process.stdout
 
     def attempt(self, *words: str, stdin: bytes | None = None, env: Mapping[str, str] | None = None) -> CapturedOutput:
-        """A git command that may fail."""
+        """Run a git command that may fail."""
         place = [f"--git-dir={self.git_dir}"]
         if self.work_tree is not None:
             place.append(f"--work-tree={self.work_tree}")
@@ -138,7 +138,7 @@ class Git:
         return self.run(*words, stdin=stdin, env=env).decode().strip()
 
     def has(self, commit: str) -> bool:
-        """Whether the commit is here."""
+        """Whether the commit is in the git repository."""
         return self.git_dir.is_dir() and self.attempt("cat-file", "-e", f"{commit}^{{commit}}").returncode == 0
 
     def tree(self, commit: str) -> str:
@@ -181,7 +181,7 @@ class Git:
         return tuple(entries)
 
     def blobs(self, oids: tuple[str, ...]) -> tuple[bytes, ...]:
-        """Contents of objects, in order."""
+        """Contents of git's objects, in order."""
         if not oids:
             return ()
         output = self.run("cat-file", "--batch", stdin="".join(f"{oid}\n" for oid in oids).encode())
@@ -195,7 +195,7 @@ class Git:
         return tuple(contents)
 
     def grow(self, changes: Mapping[str, Change], *, parent: str, ref: str, message: str, at: str) -> NewCommit:
-        """Commit files (path from the root -> mode and content; None deletes) on top of `parent`, named by `ref`.
+        """Commit files to git (path from the root -> mode and content; None deletes) on top of `parent`, named by `ref`.
 
         No checkout is touched; the same arguments give the same commit. `at` is ISO-8601 with an offset or Z.
         """
@@ -374,21 +374,21 @@ class Holdings:
         return tuple(by_oid[oid] for oid in oids)
 
     def same(self, commit: str, tree: str) -> None:
-        """That commit was made here of that tree."""
+        """Note that a commit was made here of that tree."""
         self._trees[commit] = tree
 
     def add_commit(self, new: NewCommit, files: dict[str, Entry], contents: dict[str, bytes]) -> None:
-        """That commit was made here: its files, and its new contents by git's names for them."""
+        """Note that a commit was made here: its files, and its new contents by git's names for them."""
         self._trees[new.commit] = new.tree
         self._remember(new.tree, files)
         self._keep(contents)
 
     def at_root(self, path: str) -> str:
-        """A path of the contract from the repository's root."""
+        """A path of the contract from the git repository's root."""
         return path if self._folder == "." else f"{self._folder}/{path}"
 
     def below(self, path: str) -> str:
-        """A path of the repository from the contract's folder."""
+        """A path of the git repository from the contract's folder."""
         return path if self._folder == "." else path.removeprefix(f"{self._folder}/")
 
     def _remember(self, tree: str, files: dict[str, Entry]) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 
 def matches(path: str, globs: Iterable[str]) -> bool:
-    """Whether a path (relative, with `/`) matches one of the globs.
+    """Whether a path (relative, with `/`) matches one of the contract's globs.
 
     `*` and `?` stay inside one name, `**` crosses folders, `[a-z]` is one character, and a glob that matches a folder
     means everything below it.

@@ -26,7 +26,7 @@ SHOWN = 3
 
 
 def name_some(paths: list[str]) -> str:
-    """The first of them, and how many more there are."""
+    """The first submodules or LFS files of a commit, and how many more there are."""
     more = f" and {len(paths) - SHOWN} more" if len(paths) > SHOWN else ""
     return ", ".join(paths[:SHOWN]) + more
 
@@ -96,7 +96,7 @@ def bring(mirror: Git, root: Path, user: Git, commit: str) -> None:
 
 
 def _bring_modules(mirror: Git, root: Path, entries: tuple[Entry, ...]) -> None:
-    """And the submodules of submodules."""
+    """Store submodules of a commit in the mirror, and the submodules of submodules."""
     for entry, inside in _find_modules(root, entries):
         mirror.run("fetch", "-q", "--depth=1", "--no-tags", inside.git_dir.as_uri(), entry.oid)
         mirror.hold(f"{MODULES}/{entry.oid}", entry.oid)
@@ -104,7 +104,7 @@ def _bring_modules(mirror: Git, root: Path, entries: tuple[Entry, ...]) -> None:
 
 
 def has_some(mirror: Git) -> bool:
-    """Whether commits of this mirror point to anything that it holds."""
+    """Whether commits of this git mirror point to submodules or LFS contents that it holds."""
     return any((mirror.git_dir / refs).is_dir() for refs in (MODULES, CONTENTS))
 
 

@@ -42,7 +42,7 @@ class Repository:
             return False
 
     def _find(self) -> "_Place":
-        """Where git is, asked once as long as the same `.git` stands there."""
+        """Where the user's git repository is, asked once as long as the same `.git` stands there."""
         for place in self._places:
             if place.signs == _signs(self.root / ".git", place.inside):
                 return place
@@ -225,7 +225,7 @@ def mirror_of(folder: Path, *, base: str, user: Repository, branch: str | None) 
 
 
 def _empty(folder: Path, user: Repository) -> Git:
-    """A bare repository with no hooks, of the same kind of object ids as the user's."""
+    """A bare git repository with no hooks, of the same kind of object ids as the user's."""
     kind = user.git.line("rev-parse", "--show-object-format")
     words = ("init", "-q", "--bare", "--template=", f"--object-format={kind}", "--initial-branch=ridgeline")
     process = git(*words, str(folder), cwd=folder.parent)
@@ -332,11 +332,11 @@ class GatheringRepository:
         return tuple(path.removeprefix(start) for path in output.decode(errors="replace").split("\0") if path)
 
     def same(self, a: Version, b: Version) -> bool:
-        """Whether two versions have the same content."""
+        """Whether two git versions have the same content."""
         return self._here.tree(a.commit) == self._here.tree(b.commit)
 
     def lend(self, version: Version, to: Git) -> None:
-        """Give another repository a version's objects."""
+        """Give another git repository a version's objects."""
         to.run("fetch", "-q", "--depth=1", "--no-tags", self.root.resolve().as_uri(), version.commit)
 
     @property

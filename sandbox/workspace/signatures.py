@@ -30,7 +30,7 @@ def signs_of(place: Path | str) -> Signs | None:
 
 
 def contents(place: str) -> bytes:
-    """What is in a file, without a file object: this is asked of every file of a tree. Raises OSError."""
+    """What is in a file of a tree, without a file object: this is asked of every file. Raises OSError."""
     handle = os.open(place, os.O_RDONLY)
     try:
         parts: list[bytes] = []
@@ -76,7 +76,7 @@ class Seals:
         self._marks: dict[str, dict[str, Mark]] = {}
 
     def holds(self, content: str) -> bool:
-        """Whether that content, by git's name for its tree, is sealed."""
+        """Whether the built tree of that content, by git's name, is sealed."""
         return content in self._marks
 
     def close(self, content: str, tree: Path, *, covers: Callable[[str], bool]) -> None:
@@ -85,7 +85,7 @@ class Seals:
         self._marks[content] = {path: _mark(f"{tree}/{path}") for path in paths}
 
     def open(self, content: str) -> None:
-        """Forget the seal: the tree is about to be made anew."""
+        """Forget a built tree's seal: it is about to be made anew."""
         self._marks.pop(content, None)
 
     def broken(self, content: str, tree: Path) -> tuple[str, ...]:
@@ -105,7 +105,7 @@ class Seals:
 
 
 def discard(tree: Path) -> None:
-    """Make the checkout around `tree` one that holds nothing: a slot without its .git file is checked out afresh."""
+    """Make the git checkout around `tree` one that holds nothing: a slot without its .git file is checked out afresh."""
     for folder in (tree, *tree.parents):
         if (folder / ".git").is_file():
             (folder / ".git").unlink()
@@ -113,7 +113,7 @@ def discard(tree: Path) -> None:
 
 
 def _files(tree: Path) -> list[str]:
-    """Plain files below the tree, by their paths from there."""
+    """Plain files below a sealed tree, by their paths from there."""
     files: list[str] = []
     for folder, _, names in walk_tree(tree, leave_out=OWN):
         paths = (f"{folder}/{name}" if folder else name for name in names)

@@ -59,7 +59,7 @@ class GitWorkspace:
 
     @property
     def contract(self) -> Contract:
-        """What may be edited, and what must stay as it is."""
+        """What a candidate may edit, and what must stay as it is."""
         return self._contract
 
     @property
@@ -217,7 +217,7 @@ class GitWorkspace:
         return new
 
     def _audit(self, parent: str, edits: tuple[FileEdit, ...]) -> tuple[Finding, ...]:
-        """What reading the edits finds that the parent's files do not have."""
+        """What reading a candidate's edits finds that the parent's files do not have."""
         before = {edit.path: edit.text or "" for edit in self.sources(parent)}
         after = {edit.path: edit.text for edit in edits}
         protected = self._list_protected(parent) if any(map(native, {**before, **after})) else {}
@@ -411,7 +411,7 @@ def _follow(start: Iterable[str], present: frozenset[str], read: Read) -> set[st
 
 
 def _find_dependencies(path: str, text: str, present: frozenset[str]) -> Iterator[str]:
-    """What one file includes, imports or, where it is a script, settings or a build file, names."""
+    """What one file of a minimal project includes, imports or, where it is a script, settings or a build file, names."""
     folder = PurePosixPath(path).parent
     suffix = PurePosixPath(path).suffix.lower()
     if suffix in C_LIKE:
@@ -450,7 +450,7 @@ def _read_python(text: str, folder: PurePosixPath, present: frozenset[str]) -> I
 
 
 def _modules(name: str, folder: PurePosixPath, present: frozenset[str]) -> Iterator[str]:
-    """Files of a module with those of the packages it lies in, from the importing file's folder or the project's."""
+    """Files of a Python module for a minimal project, with its packages, from the importing file's folder or the project's."""
     parts = [part for part in name.split(".") if part]
     for base in dict.fromkeys((folder, PurePosixPath("."))):
         for depth in range(1, len(parts) + 1):
@@ -469,7 +469,7 @@ def _find_file(name: str, folder: PurePosixPath, present: frozenset[str]) -> Ite
 
 
 def _plain(path: str) -> str:
-    """The path without `.` and `..`; one that leads out of the folder is no file of it."""
+    """A path of a minimal project without `.` and `..`; one that leads out of the folder is no file of it."""
     parts: list[str] = []
     for part in path.split("/"):
         if part == ".." and parts:
