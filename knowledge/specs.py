@@ -37,8 +37,11 @@ UNITS = {
     "wave_size": "lanes",
     "boost_clock": "MHz",
     "tdp": "W",
+    "link_bandwidth": "GB/s",
+    "host_bandwidth": "GB/s",
 }
-"""Unit of each metric that has a fixed one; peaks have that of their data type, counts none or their own word."""
+"""Unit of each metric that has a fixed one; peaks have that of their data type, counts none or their own word. Links are
+those to other GPUs, all together; host is PCIe. Both count both directions, as vendors print them."""
 _SPEC = re.compile(r"(?P<metric>[a-z][a-z0-9_]*): (?P<rest>.+)")
 _NUMBER = re.compile(r"(?P<value>\d+(?:[ ,]\d{3})*(?:\.\d+)?)(?: (?P<unit>[A-Za-z/%][\w/%.-]*(?: [\w/%.-]+)*))?")
 _UNKNOWN = re.compile(r"UNKNOWN(?: \([^()]+\))?")

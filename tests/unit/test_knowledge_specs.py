@@ -93,6 +93,7 @@ def test_all_numbers_of_a_product(products):
         ("- bf16_dense: 1000 GFLOPS [src: a]", "is in GFLOPS"),
         ("- bf16_dense: 1000 [src: a]", "is in no unit"),
         ("- bf16_dense: fast [src: a]", "no number"),
+        ("- link_bandwidth: 0.9 TB/s [src: a]", "is in TB/s"),
         ("- hbm_bandwidth: up to 4.0 TB/s [src: a]", "no number"),
         ("- int8_dense: 1000 TFLOPS [src: a]", "is in TFLOPS"),
         ("- Bf16: 1000 TFLOPS [src: a]", "no spec"),
@@ -201,3 +202,11 @@ def test_what_was_measured_stands_beside_the_peak_and_below_it():
     # a GeForce boosts above the clock that its peak is printed for; its page says so
     assert [name for name, _, share in measured if not 0.5 < share < 0.95] == ["rtx-5090"]
     assert products.spec("H100", "bf16_achieved").value < 0.9 * products.spec("H100", "bf16_dense").value
+
+
+def test_an_h100_has_one_source_only_where_a_measurement_or_a_rate_stands_alone():
+    h100 = {spec.metric: spec for spec in Products(SHIPPED).all("H100 SXM")}
+    assert {metric for metric, spec in h100.items() if spec.standing == "one source"} == {
+        "bf16_achieved", "fp8_achieved", "int32_vector",
+    }  # fmt: skip
+    assert (h100["link_bandwidth"].value, h100["host_bandwidth"].value) == (900, 128)
