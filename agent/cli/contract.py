@@ -288,7 +288,10 @@ def _print_rehearsal(rehearsal: "Rehearsal") -> None:
     if rehearsal.noise_percent:
         differences = ", ".join(f"{value:+.2f} %" for value in rehearsal.noise_percent)
         console.say(f"noise      the kernel against itself, per process pair: {differences} (truth: 0)")
-    console.say(f"estimate   {low:.1f} to {high:.1f} minutes for a round that is measured, without the planner")
+    if rehearsal.pair_s is None:
+        console.say(f"estimate   {low:.1f} minutes at least for a round that is measured; no pair was timed")
+    else:
+        console.say(f"estimate   {low:.1f} to {high:.1f} minutes for a round that is measured, without the planner")
     for expense in rehearsal.expenses:
         times = f"{expense.times} x {expense.each_s:.2f} s"
         console.say(

@@ -2,6 +2,7 @@
 
 import os
 import re
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -113,6 +114,10 @@ Word = Annotated[str, Field(max_length=1_000, pattern=r"^[^\x00-\x1f\x7f]*$")]
 """A name or one line."""
 Named = Annotated[Word, Field(min_length=1)]
 Offset = Annotated[int, Field(ge=0, le=100_000_000)]
+MOST_WAIT_S = 50.0
+"""Clients give up a call after a minute, as a rule."""
+POLL_S = 0.5
+Wait = Annotated[float, Field(ge=0, le=MOST_WAIT_S)]
 
 
 class AboutCampaigns(Value):
@@ -120,6 +125,13 @@ class AboutCampaigns(Value):
 
     campaign: Word = ""
     """The campaign's folder, absolute or below an allowed one, or its name."""
+
+
+class AboutStanding(AboutCampaigns):
+    """With `wait_s` one call takes the place of many: it answers as soon as the campaign asks something or ends."""
+
+    wait_s: Wait = 0
+    """Seconds to wait, at most, while the campaign named is running."""
 
 
 class AboutCsv(Value):
@@ -198,7 +210,18 @@ class Desk:
     def __init__(self, roots: Roots) -> None:
         self._roots = roots
 
-    def serve_status(self, arguments: AboutCampaigns) -> JsonObject:
+    def await_standing(self, arguments: AboutStanding) -> None:
+        """Until the campaign runs no more, or the seconds are over. Raises UserError for one that is none."""
+        if not (arguments.campaign and arguments.wait_s):
+            return
+        folder, until = self._roots.campaign(arguments.campaign), time.monotonic() + arguments.wait_s
+        while campaigns.is_at_work(campaigns.read_status(folder)):
+            left_s = until - time.monotonic()
+            if left_s <= 0:
+                return
+            time.sleep(min(POLL_S, left_s))
+
+    def serve_status(self, arguments: AboutStanding) -> JsonObject:
         """Where a campaign stands and whether its ledger is whole, or a line for each campaign there is."""
         from ridgeline.agent.campaign.status import status_of
 

@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Iterator
 
 from ridgeline.agent.analysis.roofline import confirm_ceilings, measure_device, verdict
-from ridgeline.agent.campaign.wiring import throwaway_ports, unusable
+from ridgeline.agent.campaign.wiring import describe_load, throwaway_ports, unusable
 from ridgeline.agent.contract_file import LoadedContract
 from ridgeline.agent.errors import UserError, UserErrors
 from ridgeline.agent.scaffold.native import find_unoptimized
@@ -51,7 +51,7 @@ class Rehearsal(Value):
     failing: tuple[str, ...]
     """Shapes whose Check is not PASS."""
     pair_s: float | None
-    """One process pair of the comparison; None when the benchmark already failed a shape."""
+    """One process pair of the comparison; None when the benchmark already failed a shape, or the machine was too busy."""
     noise_percent: tuple[float, ...]
     """Apparent gain of the kernel over itself, per process pair; the truth is 0."""
     minutes_per_round: tuple[float, float]
@@ -88,7 +88,9 @@ def rehearse(loaded: LoadedContract, limits: Limits, say: Say) -> Rehearsal:
         _require_known_shapes(full, loaded)
         left = None if failing else _left(ports, full, loaded, limits)
         say(f"timing the kernel against itself ({PAIRS} process pairs)")
-        noise = None if failing else _noise(ports, full, loaded, limits)
+        timed = None if failing else _noise(ports, full, loaded, limits)
+        busy = _describe_busy(timed) if isinstance(timed, BenchmarkFailed) else ""
+        noise = timed if isinstance(timed, Comparison) else None
         _require_times(full, noise, loaded)
     build_s = built.exit.seconds if built.exit else None
     return Rehearsal(
@@ -106,7 +108,7 @@ def rehearse(loaded: LoadedContract, limits: Limits, say: Say) -> Rehearsal:
         rounds=limits.max_rounds or ROUNDS,
         expenses=_list_expenses(build_s or 0.0, test.seconds, full, noise, limits),
         nothing_to_gain=left is not None and left[0],
-        warnings=(*loaded.warnings, *_advice(loaded, test), *([left[1]] if left else [])),
+        warnings=(*([busy] if busy else []), *loaded.warnings, *_advice(loaded, test), *([left[1]] if left else [])),
     )
 
 
@@ -147,7 +149,8 @@ def _require_times(full: Benchmark, noise: Comparison | None, loaded: LoadedCont
             )
 
 
-def _noise(ports: Ports, full: Benchmark, loaded: LoadedContract, limits: Limits) -> Comparison | None:
+def _noise(ports: Ports, full: Benchmark, loaded: LoadedContract, limits: Limits) -> Comparison | BenchmarkFailed:
+    """The kernel against itself; BenchmarkFailed where only other processes were in the way. Raises UserError."""
     shapes = tuple(row.label for row in full.rows)
     compared = ports.timer.compare(
         best=full.commit,
@@ -158,9 +161,17 @@ def _noise(ports: Ports, full: Benchmark, loaded: LoadedContract, limits: Limits
         blocks=limits.blocks,
         purpose="rehearsal",
     )
-    if isinstance(compared, BenchmarkFailed):
+    if isinstance(compared, BenchmarkFailed) and compared.reason != "unstable":
         raise unusable(loaded, compared)
     return compared
+
+
+def _describe_busy(failed: BenchmarkFailed) -> str:
+    """That the machine and not the contract was in the way, who kept it busy, and what a campaign makes of that."""
+    return (
+        f"noise: not measured, {' '.join(failed.detail.split())}; {describe_load()}. Build, test and benchmark"
+        " are right: a campaign may begin, waits for the machine to rest, and keeps nothing that it could not time"
+    )
 
 
 def _left(ports: Ports, full: Benchmark, loaded: LoadedContract, limits: Limits) -> tuple[bool, str] | None:

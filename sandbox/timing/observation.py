@@ -403,7 +403,7 @@ class Quiet:
         """`core` None watches all usable cores. `total_s` 0 never waits."""
         cores: Collection[int] = usable() if core is None else (core,)
         self._cores = len(cores)
-        self._total_s = self._left_s = total_s
+        self.total_s = self._left_s = total_s
         self._say = say
         self._said_s = -SAID_S
         self._look = look or (lambda: ticks(cores))
@@ -428,13 +428,13 @@ class Quiet:
 
     def _say_wait(self, busy: float) -> None:
         """A line each minute of waiting. `busy`: share of the cores that others used in the last look."""
-        waited_s = self._total_s - self._left_s
+        waited_s = self.total_s - self._left_s
         if busy > RESTED and waited_s - self._said_s >= SAID_S:
             self._said_s = waited_s
             self._say(
                 f"blocks of a measurement were left out because the machine was busy: waiting for the timed core to rest,"
                 f" {busy:.0%} of it is in use by other processes; {waited_s:.0f} s so far in this comparison, at most"
-                f" {self._total_s:.0f} s"
+                f" {self.total_s:.0f} s"
             )
 
 

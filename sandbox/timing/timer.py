@@ -3,6 +3,7 @@
 import hashlib
 import json
 import logging
+import math
 import platform
 import re
 import time
@@ -366,7 +367,7 @@ class ContractTimer:
         """Time that commit and its twin (A/A), checked out and built apart, as any two versions are.
 
         Ends after the pair in which `budget_s` seconds of timing were over, but not with fewer than two pairs, and where
-        `known` says that noise is small for sure.
+        `known` says that noise is small for sure. It waits no longer than `budget_s` for a busy machine.
         `fresh=False` may answer from the cache, with a note that says so and no seconds of this campaign's.
         """
         request = self._ask(commit, shapes=shapes, blocks=blocks)
@@ -383,7 +384,7 @@ class ContractTimer:
                 return True
             return known is not None and self._is_known(question, timed_pairs, known)
 
-        timed_pairs = self._time(question, numbers, enough=enough)
+        timed_pairs = self._time(question, numbers, patience_s=budget_s, enough=enough)
         comparison = (
             timed_pairs
             if isinstance(timed_pairs, BenchmarkFailed)
@@ -434,10 +435,18 @@ class ContractTimer:
         return Question(best=best, candidate=candidate, shapes=shapes, blocks=blocks, folders=folders)
 
     def _time(
-        self, question: Question, numbers: range, *, enough: Callable[[list[TimedPair]], bool] = lambda _: False
+        self,
+        question: Question,
+        numbers: range,
+        *,
+        patience_s: float = math.inf,
+        enough: Callable[[list[TimedPair]], bool] = lambda _: False,
     ) -> list[TimedPair] | BenchmarkFailed:
-        """Time the pairs with these numbers, in order, until those that were timed are `enough`."""
-        interleaver = self._interleaver()
+        """Time the pairs with these numbers, in order, until those that were timed are `enough`.
+
+        For a busy machine it waits so long as the campaign's setting says, and no longer than `patience_s` seconds.
+        """
+        interleaver = self.choose_interleaver(patience_s)
         timed_pairs: list[TimedPair] = []
         for number in numbers:
             self._show_pair(f"pair {len(timed_pairs) + 1} of {len(numbers)}")
@@ -462,7 +471,8 @@ class ContractTimer:
         )
         return quick_run if isinstance(quick_run, BenchmarkFailed) else None
 
-    def _interleaver(self) -> Interleaver:
+    def choose_interleaver(self, patience_s: float) -> Steady:
+        """What times a pair by the contract, and waits for a busy machine, `patience_s` seconds in all at most."""
         contract = self._commands.contract
         plain: Interleaver = WholeProcesses(stopwatch=self._stopwatch, contract=contract)
         if self._commands.judge is not None and contract.task_file:
@@ -470,7 +480,8 @@ class ContractTimer:
         elif contract.paired_command is not None:
             plain = PairedHarness(stopwatch=self._stopwatch, command=contract.paired_command)
         core = pinned_core() if contract.threads == 1 else None
-        quiet = Quiet(core, total_s=self._bearing.quiet_s) if self._bearing.quiet_s else None
+        quiet_s = min(self._bearing.quiet_s, patience_s)
+        quiet = Quiet(core, total_s=quiet_s) if quiet_s else None
         host = contract.scoring.engine == "wall"
         return Steady(interleaver=plain, host=host, limit=self._bearing.dropped_limit, quiet=quiet)
 

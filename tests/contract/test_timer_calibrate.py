@@ -9,7 +9,8 @@ import pytest
 from ridgeline.graph.evidence import BenchmarkFailed, Comparison
 from ridgeline.graph.stats.noise import KnownNoise
 from ridgeline.sandbox.store.durable import cache_folder
-from ridgeline.sandbox.timing.timer import KEPT_S, Calibrations, ContractTimer
+from ridgeline.sandbox.timing.interleaving import Steady
+from ridgeline.sandbox.timing.timer import KEPT_S, BusyMachineRule, Calibrations, ContractTimer
 from tests.rooms import OUTSIDE, Room, StillDevice, open_room, script_contract
 
 BENCH = r"""
@@ -148,6 +149,32 @@ def test_a_version_is_timed_against_its_twin_from_another_checkout_and_build(des
     assert logs == ["built\n", "built\n"]
     inodes = {(Path(folder) / "kernel.so").stat().st_ino for folder in folders}
     assert len(inodes) == 2
+
+
+class Patient(ContractTimer):
+    """Remembers what waits for the machine in each measurement."""
+
+    def choose_interleaver(self, patience_s: float) -> Steady:
+        self.steady = super().choose_interleaver(patience_s)
+        return self.steady
+
+
+@pytest.mark.parametrize(("budget_s", "waits_s"), [(40.0, 40.0), (600.0, 180.0)])
+def test_calibrating_waits_for_a_busy_machine_no_longer_than_its_share(desk, budget_s, waits_s):
+    here = desk.room(paired=STILL)
+    timer = Patient(
+        here.commands,
+        here.builder,
+        artifacts=here.artifacts,
+        device=StillDevice(),
+        wait_s=120,
+        bearing=BusyMachineRule(dropped_limit=0.2, quiet_s=180),
+    )
+    timer.calibrate(
+        here.base, shapes=("small",), pairs=2, blocks=2, budget_s=budget_s, fresh=True, purpose="bench-calibration"
+    )
+    assert timer.steady.quiet is not None
+    assert timer.steady.quiet.total_s == waits_s
 
 
 def test_a_twin_costs_no_other_version_its_build(desk):

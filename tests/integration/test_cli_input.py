@@ -217,6 +217,21 @@ def test_a_column_of_times_that_the_pairs_contradict(cli, make_repository):
     )
 
 
+def test_a_machine_that_left_no_pair_whole_is_a_warning_of_check_and_no_failure(cli, make_repository):
+    """The blocks are given up by the benchmark itself, as those that others' load disturbed are by the timer."""
+    busy = {
+        **files(paired_command="./pair.sh {csv} {blocks} {a} {b} {shapes} {seed}"),
+        "pair.sh": PAIR.replace(",2.0,", ",-,"),
+    }
+    done = cli("check", make_repository(busy))
+    assert done.code == 0
+    assert "noise: not measured, the machine did not stay the same" in done.out
+    assert "try again when it is quiet" in done.out
+    assert "a campaign may begin, waits for the machine" in done.out
+    assert "minutes at least for a round that is measured; no pair was timed" in done.out
+    assert "per process pair" not in done.out
+
+
 @pytest.mark.parametrize("command", ["check", "run"])
 @pytest.mark.parametrize(
     ("script", "said"),

@@ -2,7 +2,9 @@
 
 import json
 import os
+import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -14,7 +16,7 @@ from ridgeline.agent.campaign.progress import show_pair
 from ridgeline.agent.errors import UserError
 from ridgeline.agent.mcp import desk
 from ridgeline.agent.mcp.desk import Desk, Roots
-from ridgeline.agent.mcp.server import MOST_JOBS, Commands, Jobs, offers, outcome
+from ridgeline.agent.mcp.server import MOST_JOBS, Commands, Jobs, offers, outcome, wait_before
 from ridgeline.agent.providers.base import Ask, Message
 from ridgeline.agent.providers.mailbox import Mailbox
 from ridgeline.graph.approval import ApprovalRequest
@@ -301,6 +303,32 @@ def test_a_job_runs_until_it_is_ended_or_the_server_is(tmp_path):
     abandoned = jobs.find("bench-2")
     jobs.close()
     assert abandoned.process.wait(60) == -15
+
+
+def test_a_job_is_waited_for_until_it_ends_or_the_seconds_are_over(root, campaign):
+    jobs = Jobs((sys.executable, "-IS", "-c", "print(1)"), wait_s=0.0)
+    by_name = offers(Desk(Roots([root])), Commands(Roots([root]), jobs), read_only=False)
+    jobs.start(["audit"], cwd=root)
+    wait_before(by_name, "job", {"job": "audit-1", "wait_s": 50})
+    assert jobs.find("audit-1").describe()["state"] == "ended"
+    wait_before(by_name, "job", {"job": "audit-9", "wait_s": 50})
+    assert "started no such job" in outcome(by_name, "job", {"job": "audit-9", "wait_s": 50}).content[0].text
+    assert "wait_s: Input should be less" in outcome(by_name, "job", {"job": "audit-1", "wait_s": 51}).content[0].text
+    jobs.close()
+
+
+def test_a_campaign_is_waited_for_while_it_runs(root, campaign):
+    by_name = offers(Desk(Roots([root])), Commands(Roots([root]), Jobs()), read_only=True)
+    asked = {"campaign": NAME, "wait_s": 50}
+    with subprocess.Popen((sys.executable, "-IS", "-c", "input()"), stdin=subprocess.PIPE) as worker:
+        (campaign / "status.json").write_text(json.dumps({"status": "running", "pid": worker.pid}))
+        wait_before(by_name, "status", {**asked, "wait_s": 0.1})
+        assert outcome(by_name, "status", asked).structured_content["status"] == "running"
+        ending = threading.Timer(0.2, lambda: (worker.kill(), worker.wait()))
+        ending.start()
+        wait_before(by_name, "status", asked)
+        ending.join()
+    assert outcome(by_name, "status", asked).structured_content["status"] == "interrupted"
 
 
 def test_a_campaign_outlives_the_server_and_a_long_result_comes_in_parts(tmp_path):
