@@ -16,7 +16,7 @@ Parts = tuple[Path, ...]
 
 
 def folders() -> dict[str, Parts]:
-    """Parts of every task that ships, by name; called through the entry-point group `ridgeline.tasks`."""
+    """Parts of every shipped task, by name; called through the entry-point group `ridgeline.tasks`."""
     return _under(TASKS)
 
 
@@ -26,7 +26,7 @@ def recorded_tasks() -> dict[str, Parts]:
 
 
 def contract_fields(parts: Parts) -> Mapping[str, object]:
-    """The fields of a task's `ridgeline.yaml`, not validated."""
+    """The fields of a shipped task's `ridgeline.yaml`, not validated."""
     fields: dict[str, object] = yaml.safe_load((parts[0] / "ridgeline.yaml").read_text(encoding="utf-8"))
     return fields
 
@@ -36,7 +36,7 @@ def _under(root: Path) -> dict[str, Parts]:
 
 
 def _parts(folder: Path) -> Parts:
-    """The folder and, where one lies beside it for the contract's language, the harness."""
+    """A shipped task's folder and, where one lies beside it for the contract's language, the harness."""
     backend = str(contract_fields((folder,))["target_backend"])
     harness = folder.parent / HARNESS.format(backend=backend.lower())
     return (folder, harness) if harness.is_dir() else (folder,)

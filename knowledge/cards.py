@@ -152,7 +152,7 @@ class Card(Model):
 
 
 def fill_edits(edits: tuple[Edit, ...], params: Mapping[str, str]) -> tuple[Edit, ...]:
-    """Edits with every `%{name}` replaced; texts only, numbers have none."""
+    """A card's edits with every `%{name}` replaced; texts only, numbers have none."""
 
     def fill(text: str) -> str:
         return re.sub(r"%\{(\w+)\}", lambda m: params[m.group(1)], text)
@@ -174,7 +174,7 @@ def fill_edits(edits: tuple[Edit, ...], params: Mapping[str, str]) -> tuple[Edit
 
 @cache
 def load(folder: Path = CARDS) -> tuple[Card, ...]:
-    """All cards of a folder, by path. Raises CardError naming file and field for the first one that is wrong."""
+    """All knowledge cards of a folder, by path. Raises CardError naming file and field for the first one that is wrong."""
     cards = tuple(read_card(path, folder) for path in sorted(folder.rglob("*.md")))
     path_by_id: dict[str, str] = {}
     for card in cards:
@@ -185,13 +185,13 @@ def load(folder: Path = CARDS) -> tuple[Card, ...]:
 
 
 def read_card(path: Path, folder: Path = CARDS) -> Card:
-    """One card. Raises CardError with the file and the field."""
+    """One knowledge card. Raises CardError with the file and the field."""
     place = f"knowledge/{folder.name}/{path.relative_to(folder).as_posix()}"
     return parse(path.read_text(encoding="utf-8"), place)
 
 
 def parse(text: str, place: str) -> Card:
-    """The card that a text holds; `place` is the path it is cited by. Raises CardError with the place and the field."""
+    """The knowledge card that a text holds; `place` is the path it is cited by. Raises CardError with the place and the field."""
     parts = re.match(r"---\n(.*?)\n---\n(.*)", text, re.S)
     if parts is None:
         raise CardError(f"{place}: front matter: must stand between two lines of ---")

@@ -31,7 +31,7 @@ class CheckReport:
 
 
 def check(library: Library, *, root: str = "") -> CheckReport:
-    """Read everything, or what is cited from one root; problems in the order of files and lines."""
+    """Read the whole knowledge base, or what is cited from one root; problems in the order of files and lines."""
     sources = registry(library)
     cited: set[str] = set()
     problems = [*library.problems, *sources.problems]
@@ -65,7 +65,7 @@ def check(library: Library, *, root: str = "") -> CheckReport:
 
 
 def _select(problems: Iterable[Problem], prefix: str) -> Iterator[Problem]:
-    """Those of files whose cited path begins so."""
+    """The knowledge files whose cited path begins so."""
     return (problem for problem in problems if problem.path.startswith(prefix))
 
 
@@ -138,7 +138,7 @@ def _card(file: File, sources: Registry) -> tuple[set[str], list[Problem]]:
 
 
 def _twice(library: Library) -> Iterator[Problem]:
-    """A card's id is its file's name, and stands once in all languages."""
+    """Complaints about a card: its id is its file's name, and stands once in all languages."""
     path_by_name: dict[str, str] = {}
     for file in library.cards():
         name = file.path.rpartition("/")[2].removesuffix(".md")
@@ -157,7 +157,7 @@ def _is_spec(document: Document, line: int) -> bool:
 
 
 def _join_path(folder: str, target: str) -> str:
-    """A relative path as it is cited."""
+    """A relative path of the knowledge as it is cited."""
     parts = folder.split("/")
     for part in target.split("/"):
         if part == "..":

@@ -90,7 +90,7 @@ def check_files(files: Mapping[str, str], library: Library, measured: Sequence[M
 def _line(
     line: str, believed: Sequence[RegisteredLine], shares: Sequence[float], *, json: bool
 ) -> Iterator[tuple[str, str]]:
-    """What is wrong with one line, each with its mend."""
+    """What is wrong with the hardware numbers of one line, each with its mend."""
     registered_quantities = [entry.quantity for entry in believed if entry.quantity is not None]
     if is_registered(line):
         if hedge(line.partition(ARROW)[0]):
@@ -148,7 +148,7 @@ def _about_machine(clause: str, claim: Quantity, left: int, right: int) -> bool:
 
 
 def _field(key: str, number: str) -> Quantity | None:
-    """A number under a key such as `peak_tflops`; shares and a kernel's own results are none."""
+    """A hardware number under a key such as `peak_tflops`; shares and a kernel's own results are none."""
     unit = _KEY_UNIT.get(key.rpartition("_")[2])
     if unit is None or not re.search(r"peak|ceiling|capacity|hbm", key) or re.search(r"pct|share|ratio|util", key):
         return None
@@ -164,7 +164,7 @@ def _clauses(line: str) -> Iterator[str]:
 
 
 def _fractions(text: str) -> tuple[float, ...]:
-    """Shares of the ceiling that a file sets as its target."""
+    """Shares of the hardware's ceiling that a file sets as its target."""
     percentages = re.findall(r"(\d[\d.]*) ?% of the (?:bounding ceiling|peak)", text)
     return tuple({TARGET, *(float(share) / 100 for share in percentages)})
 

@@ -61,7 +61,7 @@ class Place:
 
 
 def reach(sources: Mapping[str, str], roots: Iterable[str]) -> tuple[Place, ...]:
-    """What the named definitions use, directly or not, themselves first, then by distance and place.
+    """What definitions of a source use, directly or not, themselves first, then by distance and place.
 
     Whoever launches a kernel of a device belongs to it: the launch says tiles and warps. Prototypes count where no
     source defines the function. Empty where no source defines a root.
@@ -114,7 +114,7 @@ def list_functions(sources: Mapping[str, str]) -> frozenset[str]:
 
 
 def _defining(by_name: Mapping[str, list[tuple[str, Definition]]], name: str) -> list[tuple[str, Definition]]:
-    """What defines a name; prototypes only where nothing else does."""
+    """What defines a name in the sources; prototypes only where nothing else does."""
     items = by_name.get(name, [])
     return [item for item in items if item[1].kind != "prototype"] or items
 
@@ -162,7 +162,7 @@ def _names_of(node: ast.stmt) -> Iterator[str]:
 
 
 def _line_starts(text: str) -> list[int]:
-    """Offset of each line as Python counts them."""
+    """Offset of each line of a source as Python counts them."""
     return [0, *(match.end() for match in re.finditer(r"\r\n|\r|\n", text))]
 
 
@@ -184,7 +184,7 @@ class _C:
         """Whether an initializer has begun."""
 
     def run(self) -> list[Definition]:
-        """All definitions."""
+        """All definitions of a C source."""
         for kind, word, start, end in scan(self._text, "c"):
             if kind == "directive":
                 self._directive(word, start, end)
@@ -210,7 +210,7 @@ class _C:
             self._out.append(Definition("macro", frozenset({macro[1]}), start, end, uses))
 
     def _take(self, kind: str, word: str, start: int, end: int) -> None:
-        """One token of code."""
+        """Take one token of a C source's code."""
         if not self._item:
             if word in ("}", ";"):
                 return  # of `extern "C"` or a namespace
@@ -231,7 +231,7 @@ class _C:
             self._close()
 
     def _is_transparent(self) -> bool:
-        """Whether the block that opens only groups definitions."""
+        """Whether the block that opens in a C source only groups definitions."""
         words = [word for _, word, _, _ in self._item[:2]]
         return words[:1] == ["namespace"] or words in (["inline", "namespace"], ["extern", '"C"'])
 
@@ -243,7 +243,7 @@ class _C:
         self._has_value |= word == "="
 
     def _close(self) -> None:
-        """The open item as a definition."""
+        """The open item of a C source as a definition."""
         kind, names = self._classify()
         pairs = zip([("", "", 0, 0), *self._item], self._item, strict=False)
         words = frozenset(
@@ -256,7 +256,7 @@ class _C:
         self._item, self._is_function, self._name, self._has_value = [], False, None, False
 
     def _classify(self) -> tuple[Kind, set[str]]:
-        """Kind and names of the open item."""
+        """Kind and names of the open item of a C source."""
         top = [(kind, word) for kind, word, depth, _ in self._item if depth == 0]
         words = [word for _, word in top]
         if self._is_function and self._name:
@@ -287,5 +287,5 @@ class _C:
 
 
 def _names_behind(tokens: list[tuple[str, str]], marks: set[str]) -> set[str]:
-    """Names that directly follow one of the marks."""
+    """Names in a C source that directly follow one of the marks."""
     return {word for (_, before), (kind, word) in pairwise(tokens) if kind == "name" and before in marks}

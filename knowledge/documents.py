@@ -67,7 +67,7 @@ class Section:
         return f"{self.path}#{self.heading}"
 
     def items(self) -> Iterator[Item]:
-        """List items outside code blocks, with the line each begins in."""
+        """List items of a knowledge document outside code blocks, with the line each begins in."""
         parts: list[str] = []
         began = 0
         for number, line in prose(self.text, self.line + 1):
@@ -102,12 +102,12 @@ class Document:
 
     @property
     def overview(self) -> bool:
-        """Whether it is the one to read before the others of its folder."""
+        """Whether a knowledge document is the one to read before the others of its folder."""
         return self.path.endswith("/overview.md") or self.kind == "product"
 
 
 def parse(text: str, path: str) -> Document:
-    """Read one document. Raises DocumentError naming file, line and mend when its front matter is not as agreed."""
+    """Read one knowledge document. Raises DocumentError naming file, line and mend when its front matter is not as agreed."""
     front_matter = _FRONT.match(text)
     if front_matter is None:
         raise _error(path, 1, "has no front matter", "put title, kind and summary between two lines of ---")
@@ -134,7 +134,7 @@ def parse(text: str, path: str) -> Document:
 
 
 def front(text: str, path: str) -> dict[str, Any]:
-    """YAML front matter as a mapping of known fields. Raises DocumentError."""
+    """A knowledge document's YAML front matter as a mapping of known fields. Raises DocumentError."""
     try:
         fields = read_yaml(text)
     except NotYaml as error:
@@ -148,7 +148,7 @@ def front(text: str, path: str) -> dict[str, Any]:
 
 
 def sections(text: str, path: str, *, first_line: int = 1) -> Iterator[Section]:
-    """Cut at `## ` headings; what stands before the first belongs to the title. `first_line` is the first line's number."""
+    """A knowledge document cut at `## ` headings; what stands before the first belongs to the title. `first_line`: its number."""
     heading, began, body = "", first_line, [""][:0]
     fenced = False
     for number, line in enumerate(text.splitlines(), start=first_line):
@@ -164,7 +164,7 @@ def sections(text: str, path: str, *, first_line: int = 1) -> Iterator[Section]:
 
 
 def prose(text: str, first_line: int) -> Iterator[tuple[int, str]]:
-    """Lines outside code blocks, with their numbers; `first_line` is the number of the first line."""
+    """A knowledge document's lines outside code blocks, with their numbers; `first_line` is the number of the first line."""
     fenced = False
     for number, line in enumerate(text.splitlines(), start=first_line):
         if _FENCE.match(line):
@@ -174,7 +174,7 @@ def prose(text: str, first_line: int) -> Iterator[tuple[int, str]]:
 
 
 def line_of(front_matter: str, field: str) -> int:
-    """Line of a field in the file; that of the front matter's beginning where it does not stand."""
+    """Line of a field in a knowledge document; that of the front matter's beginning where it does not stand."""
     for number, line in enumerate(front_matter.splitlines(), start=2):
         if line.startswith(f"{field}:"):
             return number
@@ -194,7 +194,7 @@ def _error(path: str, line: int, what: str, mend: str) -> DocumentError:
 
 
 def texts(fields: Mapping[str, object], name: str) -> tuple[str, ...]:
-    """A list of words in front matter that was checked elsewhere; a single word counts as one."""
+    """A list of words in a document's front matter that was checked elsewhere; a single word counts as one."""
     value = fields.get(name)
     if isinstance(value, list | tuple):
         return tuple(str(item) for item in value)

@@ -11,12 +11,12 @@ GAP = "[...]"
 
 
 def tokens_of(text: str) -> int:
-    """Estimated tokens of a text."""
+    """Estimated tokens of an excerpt."""
     return -(-len(text) // CHARACTERS)
 
 
 def excerpt(text: str, query: Sequence[Concept], *, budget: int) -> str:
-    """The whole text where it fits, else its blocks that speak most of what was asked, in their order.
+    """A knowledge section whole where it fits, else its blocks that speak most of what was asked, in their order.
 
     Blocks are list items and paragraphs; left out ones are marked. Empty where not even one block fits.
     """
@@ -42,7 +42,7 @@ def excerpt(text: str, query: Sequence[Concept], *, budget: int) -> str:
 
 
 def _blocks(text: str) -> list[str]:
-    """List items with their continuation lines, table rows, paragraphs, code blocks."""
+    """Blocks of a knowledge section: list items with their continuation lines, table rows, paragraphs, code blocks."""
     parts = re.split(r"\n(?=[-*+|] |\d+\. )|\n\s*\n", text)
     return [part.rstrip() for part in parts if part.strip()]
 

@@ -56,17 +56,17 @@ def citations(text: str) -> tuple[Citation, ...]:
 
 
 def without(text: str) -> str:
-    """The text before its citations."""
+    """A fact's text before its citations."""
     return _CITED.sub("", text).strip()
 
 
 def hedge(text: str) -> re.Match[str] | None:
-    """Where a text hedges first."""
+    """Where a fact hedges first."""
     return re.search(_HEDGE, text, re.IGNORECASE)
 
 
 def find_hedge(text: str) -> str | None:
-    """The first word that hedges, or None; code spans and citations do not count."""
+    """The first word of a fact that hedges, or None; code spans and citations do not count."""
     match = hedge(re.sub(r"`[^`]*`", "``", without(text)))
     return match[0].strip() if match else None
 
@@ -79,6 +79,6 @@ def list_unsourced(section: Section) -> Iterator[Item]:
 
 
 def _plain(text: str) -> str:
-    """Without code, links, and the numbers that only order or name things."""
+    """A fact without code, links, and the numbers that only order or name things."""
     text = re.sub(r"`[^`]*`|\[[^\]]*\]\([^)]*\)|https?://\S+", " ", text)
     return re.sub(r"\b(?:section|table|figure|chapter|step|version|rule|page)s? [\d.]+", " ", text, flags=re.IGNORECASE)

@@ -81,7 +81,7 @@ class Index:
         return {int(number): float(score) for number, score in rows}
 
     def names(self, phrase: str) -> bool:
-        """Whether a heading, a title or a tag holds the phrase."""
+        """Whether a heading, a title or a tag of the knowledge holds the phrase."""
         words = re.sub(r"[^\w ]+", " ", phrase).strip()
         query = f'{{heading about tags}} : "{words}"'
         return (
@@ -91,12 +91,12 @@ class Index:
         )
 
     def text(self, number: int) -> str:
-        """The whole text of a row."""
+        """The whole text of a row of the knowledge index."""
         row = self._database.execute("SELECT body FROM search WHERE rowid = ?", (number,)).fetchone()
         return str(row[0])
 
     def close(self) -> None:
-        """Release the file."""
+        """Release the file of the knowledge index."""
         self._database.close()
 
     def __enter__(self) -> "Index":
@@ -122,7 +122,7 @@ def open_index(library: Library, cache: Path | None = None) -> Index:
 
 
 def rows(library: Library) -> Iterator[Row]:
-    """Everything that can be found. What cannot be read is left out here and named by the check."""
+    """Everything of the knowledge that can be found. What cannot be read is left out here and named by the check."""
     for document in library.documents:
         yield from _sections(document)
     for file in library.cards():
@@ -213,7 +213,7 @@ def _fill(database: sqlite3.Connection, library: Library) -> None:
 
 
 def _write_cache(library: Library, path: Path) -> bool:
-    """Write the index into the cache, whole or not at all; False where the folder does not allow it."""
+    """Write the knowledge index into the cache, whole or not at all; False where the folder does not allow it."""
     import tempfile
 
     try:

@@ -57,7 +57,7 @@ class Library:
 
     @cached_property
     def digest(self) -> str:
-        """sha256 over paths and contents: the same digest means the same knowledge."""
+        """sha256 over paths and contents of the knowledge: the same digest means the same."""
         digest = hashlib.sha256()
         for file in self.files:
             for part in (file.path, file.text):
@@ -75,7 +75,7 @@ class Library:
         return (file for file in self.files if file.path.endswith(".yaml"))
 
     def line(self, path: str, number: int) -> str | None:
-        """Text of one line by its cited path; None where there is no such file or line."""
+        """Text of one line of the knowledge by its cited path; None where there is no such file or line."""
         text = next((file.text for file in self.files if file.path == path), None)
         lines = text.splitlines() if text is not None else []
         return lines[number - 1] if 1 <= number <= len(lines) else None
@@ -97,7 +97,7 @@ def _name_roots(folders: tuple[Path, ...]) -> Iterator[Root]:
 
 
 def paths(folder: Path) -> Iterator[Path]:
-    """Files of one root that are read: documents, cards, source registries."""
+    """Files of one root of the knowledge that are read: documents, cards, source registries."""
     for name in (*FOLDERS, "cards"):
         yield from sorted((folder / name).rglob("*.md"))
     registry = folder / "sources.yaml"
@@ -111,7 +111,7 @@ def _read_text(path: Path) -> str:
 
 @lru_cache(maxsize=512)
 def _parse(file: File) -> Document | Problem:
-    """The document, or why it cannot be read; once while it stays the same."""
+    """The knowledge document, or why it cannot be read; once while it stays the same."""
     try:
         return parse(file.text, file.path)
     except DocumentError as error:

@@ -46,7 +46,7 @@ class Match:
 
 
 def search(text: str, find: str, *, lang: Lang, where: tuple[str, ...] = ()) -> Iterator[Match]:
-    """Non-overlapping matches of a pattern, first to last; `where` are conditions such as `lacks A j`.
+    """Matches of a card's pattern that do not overlap, first to last; `where` are conditions such as `lacks A j`.
 
     Advice to the compiler about a loop is no part of its structure: such pragmas are looked through.
     """
@@ -92,7 +92,7 @@ def expand(find: str) -> list[str]:
 
 
 def macro_arguments(text: str, at: int) -> tuple[list[str], int]:
-    """The comma separated arguments of a macro call whose parenthesis opened before `at`, and where it ends."""
+    """The comma separated arguments of a pattern's macro whose parenthesis opened before `at`, and where it ends."""
     args, depth, begin = [], 1, at
     while at < len(text):
         depth += (text[at] in "([{") - (text[at] in ")]}")
@@ -150,7 +150,7 @@ def _first_match(
 def _walk(
     stream: tuple[Token, ...], atoms: tuple[Atom, ...], at: int, bound: Bindings
 ) -> Iterator[tuple[int, Bindings]]:
-    """Backtracking: every way to match the atoms from `at`."""
+    """Backtracking: every way to match a pattern's atoms from `at`."""
     if not atoms:
         yield at, bound
         return
@@ -170,7 +170,7 @@ def _walk(
 
 
 def _ends(stream: tuple[Token, ...], hole: Hole, at: int, bound: Bindings) -> Iterator[int]:
-    """Where a hole that begins at `at` may end, nearest first."""
+    """Where a pattern's hole that begins at `at` may end, nearest first."""
     match hole.kind:
         case "id":
             if at < len(stream) and stream[at].kind == "name" and stream[at].text not in _NOT_NAMES:
@@ -211,7 +211,7 @@ def _types(stream: tuple[Token, ...], at: int, optional: bool) -> Iterator[int]:
 
 
 def _postfix(stream: tuple[Token, ...], at: int, assignable: bool) -> Iterator[int]:
-    """A name or a parenthesis with its subscripts, members and calls: nothing that a neighbour could bind tighter."""
+    """For a pattern's hole: a name or a parenthesis with its subscripts, members and calls: nothing binds tighter."""
     if at >= len(stream) or stream[at].text in _NOT_NAMES:
         return
     if stream[at].kind == "number" and not assignable:
@@ -253,7 +253,7 @@ def _statements(stream: tuple[Token, ...], at: int) -> Iterator[int]:
 
 
 def holds(condition: str, bound: Mapping[str, tuple[Token, ...]]) -> bool:
-    """Whether a condition on holes is true. ValueError for an unknown one.
+    """Whether a condition on a pattern's holes is true. ValueError for an unknown one.
 
     `has A i`, `lacks A i`, `unit A i` (A steps by one element when i does), `differ A B`, `inside A B` (A reads B's
     array only as B), `word A text` (A contains the token).
@@ -279,13 +279,13 @@ def holds(condition: str, bound: Mapping[str, tuple[Token, ...]]) -> bool:
 
 
 def _only_whole(texts: list[str], part: list[str]) -> bool:
-    """The part's array is read, and only ever as that whole part."""
+    """Whether a pattern's matched array is read, and only ever as that whole part."""
     count = sum(texts[at : at + len(part)] == part for at in range(len(texts)))
     return bool(part) and count > 0 and texts.count(part[0]) == count
 
 
 def _unit(texts: list[str], name: str) -> bool:
-    """The name stands once, in the last subscript, and only between plus signs and brackets."""
+    """Whether a pattern's name stands once, in the last subscript, and only between plus signs and brackets."""
     if texts.count(name) != 1 or not texts or texts[-1] != "]":
         return False
     at, depth = texts.index(name), 0

@@ -29,13 +29,13 @@ class Quantity:
     """In units without prefix; two where MB may have been meant as MiB."""
 
     def equals(self, quantity: "Quantity") -> bool:
-        """Whether both can be the same number."""
+        """Whether two hardware quantities can be the same number."""
         return self.dimension == quantity.dimension and any(
             math.isclose(a, b, rel_tol=CLOSE) for a in self.values for b in quantity.values
         )
 
     def over(self, divisor: "Quantity") -> float:
-        """Ratio of the two as they are written."""
+        """Ratio of two hardware quantities as they are written."""
         return self.values[0] / divisor.values[0] if divisor.values[0] else math.inf
 
 

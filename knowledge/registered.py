@@ -97,7 +97,7 @@ def find_misplacement(entry: RegisteredLine, library: Library, measured: Sequenc
 
 
 def _against(entry: RegisteredLine, spec: Spec) -> Problem | None:
-    """A spec line must be about the same metric and give the same number in the same unit."""
+    """Why a registered number contradicts its line: that must be about the same metric and give the same number in the same unit."""
     if not re.search(rf"(?<!\w){re.escape(spec.metric)}$", entry.metric):
         return _problem(entry, f"{entry.place} is about {spec.metric}, not {entry.metric}", _mend(entry.metric))
     if spec.value is None or spec.unit != entry.unit or not math.isclose(spec.value, entry.number, rel_tol=1e-9):

@@ -43,7 +43,7 @@ class Registry:
 
 
 def registry(library: Library) -> Registry:
-    """Merge every registry of a library; the same id twice is a problem, and so is an entry that leads nowhere."""
+    """Merge every registry of sources; the same id twice is a problem, and so is an entry that leads nowhere."""
     sources: dict[str, Source] = {}
     problems: list[Problem] = []
     for file in library.registries():
@@ -61,7 +61,7 @@ def registry(library: Library) -> Registry:
 
 @lru_cache(maxsize=64)
 def _read_entries(file: File) -> tuple[tuple[Source, ...], tuple[Problem, ...]]:
-    """Sources of one file, and what is wrong with them; read once while the file stays the same."""
+    """Registered sources of one file, and what is wrong with them; read once while the file stays the same."""
     document, broken = _load(file)
     sources: list[Source] = []
     problems = [*broken]
@@ -87,7 +87,7 @@ def _load(file: File) -> tuple[dict[str, object], list[Problem]]:
 
 
 def _wrong(fields: object) -> list[tuple[str, str]]:
-    """What is wrong with one entry, each with its mend."""
+    """What is wrong with one registered source, each with its mend."""
     if not isinstance(fields, dict):
         return [("is not a mapping", "write `{title: ..., url: ..., publisher: ..., accessed: ...}`")]
     wrongs = [(f"{field} is no field", f"known are {', '.join(FIELDS)}") for field in fields if field not in FIELDS]

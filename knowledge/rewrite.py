@@ -33,7 +33,7 @@ def apply(
     target: Mapping[str, int] | None = None,
     only: frozenset[str] | None = None,
 ) -> dict[str, str] | None:
-    """All edits in order. Returns the texts that changed, or None when one edit does not apply or nothing changes.
+    """All edits of a card in order. Returns the texts that changed, or None when one edit does not apply or nothing changes.
 
     `target` names the value of each swept constant. Flags that are already there do not stop the edits beside them.
     `only`: names of the definitions that may be changed; a pragma stands around each of them then. None: all of a file.
@@ -51,7 +51,7 @@ def apply(
 def where_first(
     edits: tuple[Edit, ...], sources: Mapping[str, str], only: frozenset[str] | None = None
 ) -> tuple[str, int] | None:
-    """File and character offset of the first structural match, for evidence; None when no edit has a pattern."""
+    """File and character offset of a card's first structural match, for evidence; None when no edit has a pattern."""
     for edit in edits:
         if isinstance(edit, Substitute):
             for path, text in sources.items():
@@ -62,7 +62,7 @@ def where_first(
 
 
 def list_pieces(path: str, text: str, only: frozenset[str] | None) -> tuple[tuple[int, str], ...]:
-    """Offset and text of each definition with one of the names, in order; the whole text where `only` is None."""
+    """Offset and text of each definition that a card edits, in order; the whole text where `only` is None."""
     if only is None:
         return ((0, text),)
     definitions = (item for item in read_definitions(text, lang_of(path)) if item.names & only)
@@ -70,7 +70,7 @@ def list_pieces(path: str, text: str, only: frozenset[str] | None) -> tuple[tupl
 
 
 def code(path: str) -> bool:
-    """Whether a file is source code that edits other than flags may touch."""
+    """Whether a file is source code that a card's edits other than flags may touch."""
     return path.endswith(tuple(suffix for group in SOURCES.values() for suffix in group))
 
 
@@ -81,7 +81,7 @@ def _apply(
     target: Mapping[str, int],
     only: frozenset[str] | None,
 ) -> dict[str, str]:
-    """Paths and texts that one edit changes."""
+    """Paths and texts that one edit of a card changes."""
     if isinstance(edit, Flags):
         return _flags(edit, sources, flags_file, only)
     changed: dict[str, str] = {}
@@ -109,7 +109,7 @@ def _edit_pieces(edit: AnyEdit, path: str, text: str, target: Mapping[str, int],
 def _replace_pieces(
     path: str, text: str, only: frozenset[str], make: Callable[[str], str], *, once: bool = False
 ) -> str:
-    """The text with `make` of each named definition in its place; `once`: of the first that it changes."""
+    """The text with `make` of each definition that a card edits in its place; `once`: of the first that it changes."""
     changes = [(start, piece, make(piece)) for start, piece in list_pieces(path, text, only)]
     changes = [change for change in changes if change[1] != change[2]]
     for start, piece, new in reversed(changes[:1] if once else changes):
@@ -166,7 +166,7 @@ def _literal(text: str) -> str:
 def _flags(
     edit: Flags, sources: Mapping[str, str], flags_file: str | None, only: frozenset[str] | None
 ) -> dict[str, str]:
-    """The flags file with the flags; without one, the C sources with the pragma."""
+    """For a card's edit: the flags file with the flags; without one, the C sources with the pragma."""
     if flags_file is None or flags_file not in sources:
         if not edit.pragma:
             return {}
@@ -218,7 +218,7 @@ def _insert(edit: Insert, text: str) -> str:
 
 @lru_cache(maxsize=512)
 def _matches(edit: Substitute, path: str, text: str) -> tuple[str, tuple[Match, ...]]:
-    """Asked of every card in every round, mostly of a text that is as it was."""
+    """Matches of a card's pattern; asked of every card in every round, mostly of a text that is as it was."""
     lang = lang_of(path)
     for case in edit.cases:
         matches = search(text, case.find, lang=lang, where=case.where)
@@ -270,7 +270,7 @@ _LOOPS_PRAGMA = re.compile(r"[ \t]*#[ \t]*pragma\b.*\n\Z")
 
 
 def before_loops(text: str, pragma: str, *, innermost: bool) -> str:
-    """The pragma on a line of its own before each innermost (or outermost) `for` that has no pragma yet."""
+    """A card's pragma on a line of its own before each innermost (or outermost) `for` that has no pragma yet."""
     changes: list[tuple[int, int, str]] = []
     for loop in _loops(_root(text), innermost=innermost):
         begin = text.rfind("\n", 0, loop.start_byte) + 1
@@ -282,7 +282,7 @@ def before_loops(text: str, pragma: str, *, innermost: bool) -> str:
 
 
 def add_restrict(text: str, *, plain_c: bool) -> str:
-    """Every function definition with two or more pointer parameters gets `restrict` on those that lack it."""
+    """A card's edit: every function definition with two or more pointer parameters gets `restrict` on those that lack it."""
     word = "restrict" if plain_c else "__restrict__"
     stars = sorted(star for head in _heads(_root(text)) for star in _plain_pointers(text, head))
     names = [re.compile(r" *").match(text, star + 1) for star in stars]
@@ -290,7 +290,7 @@ def add_restrict(text: str, *, plain_c: bool) -> str:
 
 
 def _replace_spans(text: str, changes: list[tuple[int, int, str]]) -> str:
-    """The text with other words in places of it, which are in order."""
+    """The text that a card edits, with other words in places of it, which are in order."""
     ends = [0, *(end for _, end, _ in changes)]
     unchanged = (text[end:start] for end, (start, _, _) in zip(ends, changes, strict=False))
     return (
@@ -314,7 +314,7 @@ def _root(text: str) -> "Node":
 
 
 def _loops(root: "Node", *, innermost: bool) -> list["Node"]:
-    """The loops that hold no other, or that no other holds, first to last."""
+    """The loops of a source to rewrite that hold no other, or that no other holds, first to last."""
     chosen: list[Node] = []
     waiting = [root]
     while waiting:
@@ -329,7 +329,7 @@ def _loops(root: "Node", *, innermost: bool) -> list["Node"]:
 
 
 def _heads(root: "Node") -> Iterator["Node"]:
-    """Parameters of the functions that have a body and stand in no class and no other function."""
+    """Parameters of the functions in a source to rewrite that have a body and stand in no class and no other function."""
     waiting = [root]
     while waiting:
         node = waiting.pop()
@@ -366,7 +366,7 @@ _RIGHT = frozenset({")", "]", ",", "+", ";"})
 
 
 def render(text: str, match: Match, *, replace: str, lang: Lang) -> str:
-    """The replacement of one match. `$x` is what hole x holds, `${x|i=i + 1}` the same with i renamed.
+    """A card's replacement of one match. `$x` is what hole x holds, `${x|i=i + 1}` the same with i renamed.
 
     `$(x)` is x in parentheses unless it is one token. A `$name` that no hole has is a fresh identifier: the name
     itself, numbered where the text already uses it.
@@ -437,7 +437,7 @@ def _base_indent(text: str, offset: int) -> str:
 
 
 def indent_unit(text: str) -> str:
-    """One level of indentation as the text does it: a tab, or its smallest run of blanks from two on."""
+    """One level of indentation as the text to rewrite does it: a tab, or its smallest run of blanks from two on."""
     if re.search(r"^\t", text, re.M):
         return "\t"
     widths = [len(run) for run in re.findall(r"^( {2,8})\S", text, re.M)]
@@ -445,7 +445,7 @@ def indent_unit(text: str) -> str:
 
 
 def indent_c(code: str, *, base: str, unit: str) -> str:
-    """C lines indented by their braces; the first line stays where it is put."""
+    """Rewritten C lines indented by their braces; the first line stays where it is put."""
     out: list[str] = []
     depth = 0
     continued = False

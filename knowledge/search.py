@@ -64,7 +64,7 @@ class Search:
 
     @property
     def entries(self) -> tuple[Entry, ...]:
-        """Everything that can be found."""
+        """Everything of the knowledge that can be found."""
         return tuple(self._index.entries.values())
 
     def find(
@@ -76,7 +76,7 @@ class Search:
         budget: int = BUDGET,
         used: Iterable[str] = (),
     ) -> tuple[Hit, ...]:
-        """Best sections and cards first, at most `limit`, excerpts within `budget` tokens.
+        """Best sections and cards of the knowledge first, at most `limit`, excerpts within `budget` tokens.
 
         `used` names ids that are left out because they were read before. An empty question gives the reading order of
         the route: overviews first.
@@ -89,7 +89,7 @@ class Search:
         return tuple(self._hits(best, scores, query, budget))
 
     def uncovered_words(self, question: str, route: Route | None = None) -> tuple[str, ...]:
-        """Words that nothing here has, where they are what the question is about: then it is not covered.
+        """Words of a question that nothing in the knowledge has, where they are what it is about: then it is not covered.
 
         They are if they name a subject (`subjects` of the vocabulary), or if no row has most of the rest either. Numbers
         say nothing of what a question is about.
@@ -104,7 +104,7 @@ class Search:
         return unknown if best < COVERED else tuple(word for word in unknown if word in vocabulary().subjects)
 
     def close(self) -> None:
-        """Release the index."""
+        """Release the index of the knowledge."""
         self._index.close()
 
     def __enter__(self) -> "Search":
@@ -141,7 +141,7 @@ class Search:
     def _prepare(
         self, question: str, route: Route, excluded: frozenset[str] = frozenset()
     ) -> tuple[tuple[Concept, ...], dict[int, float]]:
-        """What is looked up, and the rows that are open to it with their factors."""
+        """What is looked up in the knowledge, and the rows that are open to it with their factors."""
         asked = concepts(question)
         gate = self.gate(route, asked)
         open_to = {
@@ -256,7 +256,7 @@ class Gate:
     hinted_langs: frozenset[str] = frozenset()
 
     def factor(self, entry: Entry) -> float:
-        """Weight of an entry; 0 for one that is about something else."""
+        """Weight of an entry of the knowledge; 0 for one that is about something else."""
         if self.product and entry.kind == "product" and not entry.path.endswith(f"/{self.product}.md"):
             return 0.0
         if self.arch and entry.arch and not re.match(entry.arch, self.arch):
@@ -271,7 +271,7 @@ class Gate:
 
 
 def _worth(has: frozenset[str], wants: frozenset[str] | None, worth: float, hinted: frozenset[str]) -> float:
-    """Factor of one criterion: 1 for an entry that is about every operator, GPU or language, 0 for one about another."""
+    """Factor of one criterion of a knowledge entry: 1 where it is about every operator, GPU or language, 0 for another one."""
     if not has:
         return 1.0
     if wants:

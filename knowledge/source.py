@@ -43,12 +43,12 @@ class Token:
 
 
 def lang_of(path: str) -> Lang:
-    """The tokenizer that a file needs, by its suffix; everything that is not Python is read as C."""
+    """The tokenizer that a kernel's source needs, by its suffix; everything that is not Python is read as C."""
     return "python" if path.endswith(".py") else "c"
 
 
 def scan(text: str, lang: Lang) -> Iterator[tuple[str, str, int, int]]:
-    """Kind, text, start and end of each token of a text as it stands, without blanks and comments."""
+    """Kind, text, start and end of each token of a kernel's source as it stands, without blanks and comments."""
     for match in (_C if lang == "c" else _PYTHON).finditer(text):
         if (kind := match.lastgroup or "op") != "skip":
             yield kind, match.group(), match.start(), match.end()
@@ -68,7 +68,7 @@ def tokens(text: str, lang: Lang) -> tuple[Token, ...]:
 
 
 def closing(stream: tuple[Token, ...] | list[Token], at: int) -> int:
-    """Index of the bracket that closes the one at `at`; the last index when it is never closed."""
+    """Index of the bracket that closes the one at `at` in a source's tokens; the last index when it is never closed."""
     depth = 0
     for index in range(at, len(stream)):
         if stream[index].kind == "op":
@@ -79,12 +79,12 @@ def closing(stream: tuple[Token, ...] | list[Token], at: int) -> int:
 
 
 def line_of(text: str, offset: int) -> int:
-    """Line number, counted from 1."""
+    """Line number of an offset in a source, counted from 1."""
     return text.count("\n", 0, offset) + 1
 
 
 def fresh_name(text: str, base: str) -> str:
-    """The wanted identifier, numbered when the text already uses it."""
+    """An identifier for a rewritten source, numbered when the text already uses it."""
     name, number = base, 2
     used = _words(text)
     while name in used:

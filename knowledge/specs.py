@@ -76,7 +76,7 @@ class Spec:
 
     @property
     def place(self) -> str:
-        """`path:L<line>`, and the word of a source that calls itself unverified."""
+        """Where a hardware number stands: `path:L<line>`, and the word of a source that calls itself unverified."""
         return f"{self.source_path}:L{self.source_line}{f' ({UNVERIFIED})' if self.standing == UNVERIFIED else ''}"
 
 
@@ -94,11 +94,11 @@ class Products:
         return tuple(name_of(document) for document in self._documents if document.kind == "product")
 
     def find(self, product: str) -> Document | None:
-        """The document of a product or architecture; None for an unknown name or a family that means several."""
+        """The document of a GPU product or architecture; None for an unknown name or a family that means several."""
         return self._documents_by_name.get(normal(product))
 
     def routes(self) -> Iterator[tuple[str, str, str]]:
-        """Every name in normal form, the product it means (empty for an architecture) and its architecture."""
+        """Every name of a GPU in normal form, the product it means (empty for an architecture) and its architecture."""
         for name, document in self._documents_by_name.items():
             stated = self._specs_of(document).get("arch")
             only = document.gpus[0] if len(document.gpus) == 1 else ""
@@ -106,7 +106,7 @@ class Products:
             yield name, product, (stated.written if stated else "") or only
 
     def spec(self, product: str, metric: str) -> Spec:
-        """One number; UNKNOWN where no line gives it. What holds for the architecture holds for its products."""
+        """One hardware number; UNKNOWN where no line gives it. What holds for the architecture holds for its products."""
         name = re.sub(r"[\s-]+", "_", metric.strip().lower())
         document = self.find(product)
         if document is None:
@@ -120,7 +120,7 @@ class Products:
         return product_spec or _unknown(name_of(document), name, note=self._metrics(document))
 
     def all(self, product: str) -> tuple[Spec, ...]:
-        """Every number of a product in the order of its lines, then those of its architecture."""
+        """Every hardware number of a product in the order of its lines, then those of its architecture."""
         document = self.find(product)
         if document is None:
             return ()
@@ -190,7 +190,7 @@ class Products:
 
 
 def normal(product: str) -> str:
-    """Lower case, without blanks, hyphens and vendor words: `NVIDIA H100-SXM` and `h100 sxm` are the same."""
+    """A GPU's name in lower case, without blanks, hyphens and vendor words: `NVIDIA H100-SXM` and `h100 sxm` are the same."""
     return re.sub(r"[\s_()/-]+", "", _VENDOR.sub(" ", product.lower()))
 
 
@@ -223,13 +223,13 @@ def wrong(document: Document) -> Iterator[Problem]:
 
 
 def unit_of(metric: str) -> str | None:
-    """The one unit a metric may have; None where any will do."""
+    """The one unit a hardware metric may have; None where any will do."""
     dtype, _, kind = metric.rpartition("_")
     return DTYPES.get(dtype) if kind in KINDS and dtype in DTYPES else UNITS.get(metric)
 
 
 def _standing(spec: Spec, sources: Mapping[str, Source]) -> str:
-    """What speaks against a number, by its sources; nothing for an architecture's own name and for no number."""
+    """What speaks against a hardware number, by its sources; nothing for an architecture's own name and for no number."""
     named = {citation.source for citation in spec.citations}
     if {sources[name].standing for name in named if name in sources} == {UNVERIFIED}:
         return UNVERIFIED

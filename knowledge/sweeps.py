@@ -35,7 +35,7 @@ class Setting:
 
 
 def settings(step: Constant, sources: Mapping[str, str]) -> tuple[Setting, ...]:
-    """The constants of a step, by name. One with two different values in the sources is a choice already: left out."""
+    """The constants of a card's step, by name. One with two different values in the sources is a choice already: left out."""
     values: dict[str, set[int]] = {}
     for text in sources.values():
         for match in _find_constants(step, text):
@@ -50,14 +50,14 @@ def settings(step: Constant, sources: Mapping[str, str]) -> tuple[Setting, ...]:
 
 
 def neighbours(step: Constant, value: int) -> tuple[int, ...]:
-    """The next value up the ladder, then the next one down."""
+    """The next value up a constant's ladder, then the next one down."""
     up = [rung for rung in step.ladder if rung > value][:1]
     down = [rung for rung in step.ladder if rung < value][-1:]
     return tuple(up + down)
 
 
 def set_constant(text: str, step: Constant, *, target: Mapping[str, int]) -> str:
-    """The text with each targeted constant set; an argument that no launch names is added to every launch."""
+    """A source with each targeted constant of a card set; an argument that no launch names is added to every launch."""
     spans = [
         (m.start("value"), m.end("value"), target[m["name"]])
         for m in _find_constants(step, text)
@@ -73,7 +73,7 @@ def set_constant(text: str, step: Constant, *, target: Mapping[str, int]) -> str
 
 
 def launches(text: str) -> list[tuple[int, str]]:
-    """Kernel launches `kernel[grid](...)` of @triton.jit functions: where the last argument ends, and the separator."""
+    """For a card's constants: kernel launches `kernel[grid](...)` of @triton.jit functions: where the last argument ends."""
     kernels = set(re.findall(r"@triton\.jit[^\n]*\n(?:[ \t]*@[^\n]*\n)*[ \t]*def[ \t]+(\w+)", text))
     stream = tokens(text, "python")
     places = []

@@ -39,7 +39,7 @@ class Vocabulary:
 
 @cache
 def vocabulary() -> Vocabulary:
-    """Read once."""
+    """The knowledge's words and synonyms, read once."""
     tables = tomllib.loads(FILE.read_text(encoding="utf-8"))
     return Vocabulary(
         same={_key(term): tuple(group) for group in tables["same"] for term in group},
@@ -53,7 +53,7 @@ def vocabulary() -> Vocabulary:
 
 
 def concepts(question: str) -> tuple[Concept, ...]:
-    """What a question asks for, phrases before single words and never across a comma; the same concept once."""
+    """What a question to the knowledge asks for, phrases before single words and never across a comma; the same concept once."""
     concepts_by_key: dict[tuple[str, ...], Concept] = {}
     for clause in re.split(r"[,;:.!?]\s", question):
         words = split_words(clause)
@@ -70,7 +70,7 @@ def concepts(question: str) -> tuple[Concept, ...]:
 
 
 def operators(name: str) -> frozenset[str]:
-    """Folders that an operator's name speaks of: `gemm_fp8_blockwise` of gemm; the name itself where none is known."""
+    """Folders of the knowledge that an operator's name speaks of: `gemm_fp8_blockwise` of gemm; the name itself where none is."""
     terms = vocabulary()
     lowered = name.lower()
     parts = [lowered, *re.split(r"[_\s-]+", lowered)]
@@ -79,12 +79,12 @@ def operators(name: str) -> frozenset[str]:
 
 
 def split_words(text: str) -> list[str]:
-    """Lower-case words; identifiers fall apart at underscores, as they do in the index."""
+    """Lower-case words of a question; identifiers fall apart at underscores, as they do in the index."""
     return re.findall(r"[a-z0-9]+", text.lower())
 
 
 def stem(word: str) -> str:
-    """Without the plural's s; the index does the rest."""
+    """A question's word without the plural's s; the index does the rest."""
     return word[:-1] if len(word) > 3 and word.endswith("s") and not word.endswith("ss") else word
 
 
@@ -93,7 +93,7 @@ def _key(text: str) -> tuple[str, ...]:
 
 
 def _longest(words: list[str], at: int) -> int:
-    """How many words from here on are one term."""
+    """How many words of a question from here on are one term."""
     terms = vocabulary()
     for length in range(min(LONGEST, len(words) - at), 1, -1):
         key = tuple(stem(word) for word in words[at : at + length])

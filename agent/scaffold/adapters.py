@@ -38,7 +38,7 @@ class Adopted:
 
 
 def write(folder: Path, like: str, *, instruction: str) -> Adopted:
-    """Write the contract and what its commands need. Raises UserError for a project that is not laid out so."""
+    """`init --like`: write the contract and what its commands need. Raises UserError for a project that is not laid out so."""
     if like == ROUTER:
         return make_router_workspace(folder, instruction)
     if like not in ADAPTERS:
@@ -188,7 +188,7 @@ def adopt_flydsl(root: Path, asked: InstructionFields) -> Prerequisites:
 
 
 def _read_result(root: Path, run: str) -> tuple[str, list[dict[str, str]]]:
-    """Name and rows of the CSV that the fixed command left in the checkout. Raises UserError where there is none."""
+    """Name and rows of the CSV that FlyDSL's fixed command left in the checkout. Raises UserError where there is none."""
     for path in sorted(root.glob("*.csv")):
         with path.open(encoding="utf-8", errors="replace", newline="") as file:
             rows = list(csv.DictReader(file))
@@ -201,7 +201,7 @@ def _read_result(root: Path, run: str) -> tuple[str, list[dict[str, str]]]:
 
 
 def _choose_label(rows: Sequence[Mapping[str, str]], config: Sequence[str]) -> list[str]:
-    """Columns that name each row: the configuration's, and of the others those that are needed to tell two rows apart.
+    """For a contract to be written: columns that name each row: the configuration's, and of the others those that tell two rows apart.
 
     Raises UserError where nothing that is not measured tells them apart.
     """
@@ -291,7 +291,7 @@ def make_router_workspace(folder: Path, instruction: str) -> Adopted:
 
 
 def _list_router_fields(said: Mapping[str, str], asked: InstructionFields, demo: Path, text: str) -> dict[str, Any]:
-    """The contract's fields. Raises UserError for a framework that is none."""
+    """Fields of the router's contract to be written. Raises UserError for a framework that is none."""
     backends = parse_instruction(said["framework"]).backends
     if len(backends) != 1:
         raise UserError(f"--instruction: framework: {said['framework']}: is none; say {ROUTER_ASKS['framework']}")
@@ -357,7 +357,7 @@ def _write_router_readme(fields: Mapping[str, Any], said: Mapping[str, str]) -> 
 
 
 def _require(root: Path, path: str) -> None:
-    """Raises UserError for a path that the checkout does not have."""
+    """Raises UserError for a path that a checkout to be scaffolded does not have."""
     if not (root / path).exists():
         raise UserError(
             f"{root}: has no {path}, so it is not laid out as expected; write the contract by hand (`ridgeline init`)"
@@ -373,7 +373,7 @@ def _first_file(root: Path, paths: tuple[str, ...]) -> str:
 
 
 def _require_single(what: str, words: tuple[str, ...], known: str) -> str:
-    """The one word of the instruction for it; nothing is guessed."""
+    """The one word of the instruction that `init --like` needs; nothing is guessed."""
     if len(words) != 1:
         said = f"names {' and '.join(words)}" if words else "names none"
         raise UserError(f"--instruction: {what}: {said}; say one of {known}")

@@ -84,7 +84,7 @@ def write(folder: Path, *, test: str | None = None, benchmark: str | None = None
 
 
 def guess(folder: Path) -> tuple[tuple[str, ...], str]:
-    """Kernel files and backend: all files of the most telling extension that look like kernels. Raises UserError for none."""
+    """For `init`: kernel files and backend: all files of the most telling extension that look like kernels. Raises UserError for none."""
     for extension, backend in SOURCES.items():
         files = sorted(path for path in folder.glob(f"*{extension}") if _is_kernel(path))
         if files:
@@ -103,7 +103,7 @@ def guess(folder: Path) -> tuple[tuple[str, ...], str]:
 
 
 def _is_plain(path: Path) -> bool:
-    """Whether a file may hold the kernel, whatever is in it."""
+    """For `init`: whether a file may hold the kernel, whatever is in it."""
     return path.is_file() and not path.name.lower().startswith(SKIPPED) and path.stat().st_size <= MAX_BYTES
 
 
@@ -143,7 +143,7 @@ GIT_S = 60.0
 
 
 def copy(name: str, destination: Path) -> Path:
-    """Copy the task of that name, or of that folder, into a new one, make it a repository with one commit; returns it.
+    """`init --task`: copy the task of that name, or of that folder, into a new one, make it a repository with one commit; returns it.
 
     Raises `UserError` for an unknown task or a folder that is not empty.
     """
@@ -156,7 +156,7 @@ def copy(name: str, destination: Path) -> Path:
 
 
 def compose(name: str, folders: Iterable[Path], destination: Path) -> Path:
-    """Put the files of all folders into a new one, make it a repository with one commit; returns the new folder.
+    """`init`: put the files of all folders into a new one, make it a repository with one commit; returns the new folder.
 
     Raises `UserError` for a folder that is not empty.
     """
@@ -179,7 +179,7 @@ def compose(name: str, folders: Iterable[Path], destination: Path) -> Path:
 
 @contextmanager
 def removing_unfinished(folder: Path) -> Iterator[None]:
-    """What appeared in a folder goes again where the work on it does not come to its end, so that it can begin anew."""
+    """What `init` made in a folder goes again where the work on it does not come to its end, so that it can begin anew."""
     before = {path.name for path in folder.iterdir()} if folder.is_dir() else None
     try:
         yield
@@ -193,7 +193,7 @@ def removing_unfinished(folder: Path) -> Iterator[None]:
 
 
 def begin_repository(folder: Path, message: str) -> None:
-    """Make a folder a repository with one commit of all that it holds. Raises GitFailed."""
+    """Make a scaffolded folder a repository with one commit of all that it holds. Raises GitFailed."""
     for arguments in (("init", "-q", "-b", "main"), ("add", "-A"), ("commit", "-q", "-m", message)):
         _git(folder, *arguments)
 
@@ -216,7 +216,7 @@ CI_FILES: Mapping[str, str] = {
 
 
 def write_ci(folder: Path, system: str) -> Path:
-    """Write the file for a CI system into a repository; returns its path. Its head says how it is used.
+    """`init --ci`: write the file for a CI system into a repository; returns its path. Its head says how it is used.
 
     Raises `UserError` for an unknown system or a file that is there.
     """

@@ -126,7 +126,7 @@ def write(
 
 
 def find_root(path: Path) -> Path:
-    """The repository around a path, else the folder: the contract lies there, because it names files below itself."""
+    """Where `init --function` writes: the repository around a path, else the folder: the contract names files below itself."""
     folder = path if path.is_dir() else path.parent
     git = run(("git", "rev-parse", "--show-toplevel"), cwd=folder, timeout_s=GIT_S)
     return Path(git.output.strip()) if git.ok else folder.resolve()
@@ -139,7 +139,7 @@ def _source_files(root: Path) -> Iterator[Path]:
 
 
 def _find_definition(path: Path, name: str) -> Path:
-    """The file that defines a function. Raises `UserError` where none or several do."""
+    """The file that defines the function to scaffold. Raises `UserError` where none or several do."""
     if path.is_file():
         if path.suffix.lower() not in LANGUAGES:
             raise UserError(f"{path}: is no C, C++, CUDA, HIP or Python source; give the file that defines {name}")
@@ -201,7 +201,7 @@ def _find_calls(root: Path, home: Path, name: str) -> Iterator[CallSite]:
 
 
 def _fix_sizes(settings: Mapping[str, str], signature: Signature) -> dict[str, int]:
-    """Sizes that `--value` gives once for all shapes. Raises `UserError`."""
+    """Sizes that `init --value` gives once for all shapes. Raises `UserError`."""
     fixed = {name: value for name, value in settings.items() if name in signature.sizes}
     for name, value in fixed.items():
         if not value.isdigit():
@@ -210,7 +210,7 @@ def _fix_sizes(settings: Mapping[str, str], signature: Signature) -> dict[str, i
 
 
 def _name_sizes(shapes: Sequence[str]) -> set[str]:
-    """The names that `--shape` gives numbers to."""
+    """The names that `init --shape` gives numbers to."""
     return {part.partition("=")[0].strip() for text in shapes for part in text.split(",")}
 
 
@@ -230,7 +230,7 @@ def _require_sizes(signature: Signature, settings: Mapping[str, str]) -> None:
 
 
 def _parse_sizes(text: str, signature: Signature, fixed: Mapping[str, int] = MappingProxyType({})) -> dict[str, int]:
-    """`n=64,m=3` as numbers, beside those that are `fixed`. Raises `UserError`."""
+    """`n=64,m=3` of `init --shape` as numbers, beside those that are `fixed`. Raises `UserError`."""
     sizes = {**dict.fromkeys(signature.flags, 1), **fixed}
     for part in text.split(","):
         size, _, number = part.partition("=")
@@ -264,7 +264,7 @@ def _choose_shapes(
     ask: Ask | None,
     fixed: Mapping[str, int] = MappingProxyType({}),
 ) -> tuple[tuple[ShapePlan, ...], tuple[str, ...]]:
-    """The shapes that were asked for, else proposals, which a person at a terminal may change; where they come from."""
+    """Shapes for a harness: asked for, else proposals, which a person at a terminal may change; where they come from."""
     if shapes:
         wanted = _as_plans([_parse_sizes(text, signature, fixed) for text in shapes], signature)
         return _with_flags_off(_with_odd(wanted, signature, fixed), signature, fixed), ()
@@ -285,7 +285,7 @@ def _choose_shapes(
 def _with_flags_off(
     plans: tuple[ShapePlan, ...], signature: Signature, fixed: Mapping[str, int]
 ) -> tuple[ShapePlan, ...]:
-    """The shapes, and for each flag that was not set by hand the first and the last of them with the flag off, tested."""
+    """Shapes for a harness, and for each flag not set by hand the first and the last of them with the flag off, tested."""
     labels = {shape.label for shape in plans}
     off = _as_plans(
         [{**shape.sizes, flag: 0} for flag in signature.flags if flag not in fixed for shape in (plans[0], plans[-1])],
@@ -295,7 +295,7 @@ def _with_flags_off(
 
 
 def _with_odd(timed: tuple[ShapePlan, ...], signature: Signature, fixed: Mapping[str, int]) -> tuple[ShapePlan, ...]:
-    """The timed shapes, and odd ones that are tested only: each free size an odd one, or the first shape's where that is less."""
+    """Timed shapes of a harness, and odd ones that are tested only: each free size an odd one, or the first shape's where less."""
     if signature.language in INTERPRETED or not signature.sizes:
         return timed
     fixed = {**dict.fromkeys(signature.flags, 1), **fixed}
@@ -332,7 +332,7 @@ FEWEST_CALLED = 64
 
 
 def _find_called_shapes(signature: Signature) -> tuple[tuple[ShapePlan, ...], tuple[str, ...]]:
-    """Shapes that the project's callers pass, and where."""
+    """Shapes that the project's callers pass to the function to scaffold, and where."""
     worth = {
         tuple(shape.sizes.items()): shape.place
         for shape in reversed(signature.called)
@@ -346,7 +346,7 @@ def _find_called_shapes(signature: Signature) -> tuple[tuple[ShapePlan, ...], tu
 def _propose(
     signature: Signature, given: Mapping[str, int] = MappingProxyType({})
 ) -> tuple[tuple[ShapePlan, ...], tuple[str, ...]]:
-    """What callers pass, else several classes of sizes, and odd ones that are tested only; where they come from."""
+    """Shapes proposed for a harness: what callers pass, else several classes of sizes, and odd ones that are tested only; with origin."""
     called, whence = _find_called_shapes(signature)
     if signature.language in INTERPRETED:
         labels = {shape.label for shape in called}
@@ -408,7 +408,7 @@ def _plan(signature: Signature, root: Path, folder: str, values: Mapping[str, st
 
 
 def _say_scalars(plan: Plan) -> Iterator[str]:
-    """Which plain values stand in every call, of those that nobody gave."""
+    """A note on a written harness: which plain values stand in every call, of those that nobody gave."""
     for scalar in plan.signature.parameters:
         if scalar.role == "scalar" and scalar.kind and scalar.name not in plan.values:
             value = scalar.literal or ("0.5" if scalar.kind in ("F32", "F64") else "1")
@@ -426,7 +426,7 @@ def _say_scalars(plan: Plan) -> Iterator[str]:
 
 
 def _free_contract(root: Path, slug: str) -> Path:
-    """`ridgeline.yaml`, or a file beside it where another function has that one."""
+    """Where `init` writes the contract: `ridgeline.yaml`, or a file beside it where another function has that one."""
     usual, special = root / FILE_NAME, root / f"ridgeline_{slug}.yaml"
     if not usual.exists():
         return usual
@@ -481,21 +481,21 @@ timeouts: {{test_s: 300, benchmark_s: 300}}
 
 
 def _name_function(signature: Signature) -> str:
-    """The line that says which function of its file is timed; none where the file's functions do not tell it by name."""
+    """The line of a written contract that says which function is timed; none where the files do not tell it by name."""
     text = signature.file.read_text(encoding="utf-8", errors="replace")
     bare = _bare(signature.name)
     return f"function: {bare}\n" if bare in list_functions({signature.file.name: text}) else ""
 
 
 def _name_profiled(signature: Signature) -> str:
-    """Inside of which function a profiler counts: on a processor the harness's own call of it, which is never inlined."""
+    """For a written contract, inside of which function a profiler counts: on a processor the harness's own call."""
     if signature.language in ("c", "c++"):
         return ", kernel: ridgeline_call"
     return "" if signature.language == "python" else f", kernel: {signature.slug}"
 
 
 def _least_bytes(signature: Signature) -> str:
-    """What one call moves if it touches each element once."""
+    """For a written contract: what one call moves if it touches each element once."""
     terms = [
         "*".join((str(ITEM_BYTES.get(array.kind, 1)), *(extent for extent in array.extents if extent != "1")))
         for array in signature.arrays

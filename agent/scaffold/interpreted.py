@@ -95,12 +95,12 @@ def _value(parameter: Parameter, plan: Plan) -> str:
 
 
 def default_mixes(parameters: Sequence[Parameter]) -> tuple[str, ...]:
-    """Kinds of values worth a try: special numbers only where there are floats."""
+    """Kinds of values worth a try in a harness: special numbers only where there are floats."""
     return MIXES if any(parameter.kind in REAL for parameter in parameters) else MIXES[:3]
 
 
 def try_out(plan: Plan, python: str) -> Trial:
-    """Let the original run on every shape and kind of values, and leave out what it does not take."""
+    """Let the original of a harness run on every shape and kind of values, and leave out what it does not take."""
     write_files(plan)
     if plan.signature.gaps:
         return Trial(plan=plan)
@@ -156,7 +156,7 @@ def try_out(plan: Plan, python: str) -> Trial:
 
 
 def _explain_import(plan: Plan, python: str, output: str) -> str:
-    """Which file of the project does not import, and what to do; empty where a traceback ends in something else."""
+    """Which file of the scaffolded project does not import, and what to do; empty where a traceback ends in something else."""
     lines = output.strip().splitlines()
     error = re.fullmatch(r"(?:ModuleNotFoundError|ImportError): (.*)", lines[-1]) if lines else None
     if error is None:
@@ -185,7 +185,7 @@ def _explain_import(plan: Plan, python: str, output: str) -> str:
 
 
 def _say_early(plan: Plan, times: Mapping[str, float]) -> Iterator[str]:
-    """That a call takes no longer on much larger values: a function that gives up early on them is timed for nothing."""
+    """A note on a harness: a call takes no longer on much larger values, so a function that gives up early on them is timed."""
     elements = {shape.label: math.prod(shape.sizes.values()) for shape in plan.shapes if shape.timed}
     small, large = (pick(elements, key=lambda label: elements[label]) for pick in (min, max))
     if elements[large] >= GROWN * max(1, elements[small]) and times[large] < EARLY_US + 2.0 * times[small]:
@@ -196,7 +196,7 @@ def _say_early(plan: Plan, times: Mapping[str, float]) -> Iterator[str]:
 
 
 def default_shapes(names: Sequence[str]) -> tuple[ShapePlan, ...]:
-    """Sizes for a function that is interpreted: a call takes micro- to milliseconds."""
+    """Sizes for the harness of a function that is interpreted: a call takes micro- to milliseconds."""
     sizes = {1: (16, 64, 256), 2: (8, 32, 128)}.get(len(names), (4, 8, 16))
     classes = ("small", "medium", "large")
     label = names[0]
@@ -209,7 +209,7 @@ def default_shapes(names: Sequence[str]) -> tuple[ShapePlan, ...]:
 
 
 def find_python(root: Path) -> str:
-    """The Python of the project's own environment, else the one that PATH has."""
+    """The Python for a harness: of the project's own environment, else the one that PATH has."""
     for name in (".venv", "venv"):
         if (root / name / "bin" / "python").is_file():
             return str(root / name / "bin" / "python")

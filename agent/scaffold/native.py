@@ -103,7 +103,7 @@ class Plan(Value):
 
     @property
     def source(self) -> str:
-        """What is compiled, from the harness: the function's file."""
+        """What a C harness compiles: the function's file, from the harness."""
         return os.path.relpath(self.root / self.entry if self.entry else self.signature.file, self.home)
 
     def copy_name(self, name: str) -> str:
@@ -201,7 +201,7 @@ def _problem(plan: Plan) -> str:
 
 
 def _fill_own(structs: Sequence[Parameter], plan: Plan) -> str:
-    """Values of structs: of each field what its kind says, or a marked place."""
+    """In the generated C: values of structs: of each field what its kind says, or a marked place."""
     lines = [
         "static UNUSED void fill_own(const Array *array, char *data, const int64_t *sizes, Mix mix, uint64_t *rng) {"
     ]
@@ -230,7 +230,7 @@ def _fill_own(structs: Sequence[Parameter], plan: Plan) -> str:
 
 
 def _result_array(signature: Signature) -> Iterator[Parameter]:
-    """What the function returns, as an array of one."""
+    """In the generated C: what the function returns, as an array of one."""
     if signature.result_kind and "*" not in signature.result:
         yield Parameter(name="result", type=signature.result, kind=signature.result_kind, role="output", extents=("1",))
 
@@ -248,7 +248,7 @@ def _elements(array: Parameter, plan: Plan) -> str:
 
 
 def _elements_of(array: Parameter, plan: Plan, sizes: str) -> str:
-    """How many elements, as C: of the names of problem.h, or of the array `sizes` that a call gets."""
+    """In the generated C: how many elements, of the names of problem.h, or of the array `sizes` that a call gets."""
     names = plan.signature.sizes
     factors = [
         extent if extent not in names else f"{sizes}[{names.index(extent)}]" if sizes else f"SIZE_{extent}"
@@ -277,7 +277,7 @@ def _values(array: Parameter, plan: Plan) -> str:
 
 
 def _fewest_elements(plan: Plan) -> int:
-    """Elements of the shortest array in any timed shape: a place that each of them has."""
+    """In the generated C: elements of the shortest array in any timed shape: a place that each of them has."""
     counts = [
         math.prod(shape.sizes.get(extent, 1) for extent in array.extents)
         for shape in plan.shapes
@@ -334,7 +334,7 @@ def _call(plan: Plan) -> str:
 
 
 def _make_struct(struct: Parameter, plan: Plan) -> Iterator[str]:
-    """The struct of a call, with the fields that the function reads."""
+    """In the generated C: the struct of a call, with the fields that the function reads."""
     name = f"at_{struct.name}"
     spelled = re.sub(r"\*|\bconst\b", "", struct.type).strip()
     yield f"    {spelled} {name}{' = {0}' if plan.signature.language == 'c' else '{}'};"
@@ -425,7 +425,7 @@ def _flags(plan: Plan) -> str:
 
 
 def _folders_beside(plan: Plan, name: str, beside: str, nvcc: bool) -> str:
-    """Where a copy finds what the function's file finds in its own folder."""
+    """For a C harness: where a copy finds what the function's file finds in its own folder."""
     quote = "-I" if nvcc else "-iquote"
     if not plan.entry:
         return f"{quote} {beside}"
@@ -443,7 +443,7 @@ FLOAT_CALLS = re.compile(
 
 
 def widen(text: str) -> str:
-    """The same C with double for every float: what rounding did to the original can be told from it."""
+    """For a C harness, the same C with double for every float: what rounding did to the original can be told from it."""
     wide = re.sub(r"\bfloat\b", "double", text)
     wide = FLOAT_CALLS.sub(r"\1", wide)
     wide = re.sub(r"\bFLT_(MAX|MIN|EPSILON)\b", r"DBL_\1", wide)
@@ -454,7 +454,7 @@ def widen(text: str) -> str:
 
 
 def find_flags(root: Path, source: Path, language: str) -> tuple[str, tuple[str, ...], str]:
-    """Compiler, flags for a run in `root`, and a note where they come from. Raises `UserError` without a compiler."""
+    """For a C harness: compiler, flags for a run in `root`, and a note where they come from. Raises `UserError` without a compiler."""
     compiler = next((name for name in COMPILERS[language] if shutil.which(name)), None)
     for database in (root / "compile_commands.json", *sorted(root.glob("*/compile_commands.json"))):
         words, whose = _database_words(database, source)
@@ -482,7 +482,7 @@ def find_flags(root: Path, source: Path, language: str) -> tuple[str, tuple[str,
 
 
 def find_level(flags: Sequence[str]) -> str:
-    """The option of a compiler that says how far to optimise, the last of several; empty where none does."""
+    """The option of a harness's compiler that says how far to optimise, the last of several; empty where none does."""
     return next((flag for flag in reversed(flags) if re.fullmatch(r"-O(?:\d|s|z|g|fast)?", flag)), "")
 
 
@@ -504,7 +504,7 @@ def find_unoptimized(command: Sequence[str], root: Path) -> str:
 
 
 def _database_words(database: Path, source: Path) -> tuple[list[str], str]:
-    """The words of the command that compiles a file, and, of a header, of which file; empty where there is none.
+    """For a C harness, words of the project's command that compiles a file, and, of a header, of which file; empty without.
 
     A header is compiled as a file that includes it by name, else as the first file.
     """
@@ -527,13 +527,13 @@ def _database_words(database: Path, source: Path) -> tuple[list[str], str]:
 
 
 def _mentions(file: Path, header: Path) -> bool:
-    """Whether a source includes a header by its name."""
+    """Whether a source of the scaffolded project includes a header by its name."""
     pattern = rf'^\s*#\s*include\s*["<](?:[^">]*/)?{re.escape(header.name)}[">]'
     return file.is_file() and re.search(pattern, _read(file), re.MULTILINE) is not None
 
 
 def _relative_flags(words: Sequence[str], _: Path, root: Path) -> Iterator[str]:
-    """Flags that say what the code means; folders of the project from its root, so that another checkout has its own."""
+    """Flags of a harness that say what the code means; the project's folders from its root, so that other checkouts have their own."""
     directory = Path(words[-1])
     listed = words[1:-2]
     after = ""
@@ -567,7 +567,7 @@ class Inclusions(Value):
 
 
 def follow_includes(root: Path, source: Path) -> Inclusions:
-    """Headers of the project that the source includes, or a header of it does."""
+    """Headers of the scaffolded project that the source includes, or a header of it does."""
     headers = list_files(root, HEADERS)
     root, source = root.resolve(), source.resolve()
     folders: set[str] = set()
@@ -596,7 +596,7 @@ def follow_includes(root: Path, source: Path) -> Inclusions:
 
 
 def _is_of_system(header: str) -> bool:
-    """Whether a header is the machine's own: a project that has one of that name has it for other machines."""
+    """Whether a header is the machine's own: the scaffolded project that has one of that name has it for other machines."""
     return any(
         Path(folder, header).is_file()
         for folder in ("/usr/include", *map(str, Path("/usr/include").glob("*-linux-gnu")))
@@ -625,7 +625,7 @@ class Trial(Value):
 
 
 def try_out(plan: Plan) -> Trial:
-    """Build, let the original run on every shape and kind of values, and leave out what it does not take."""
+    """Build a C harness, let the original run on every shape and kind of values, and leave out what it does not take."""
     notes: list[str] = []
     if any(array.is_index for array in plan.signature.arrays):
         fewest = _fewest_elements(plan)
@@ -657,7 +657,7 @@ def try_out(plan: Plan) -> Trial:
 
 
 def _make(plan: Plan, *, everything: bool = False) -> str:
-    """Build what the original is tried with, or everything; what the build said where it failed, else nothing."""
+    """Build what a harness tries the original with, or everything; what the build said where it failed, else nothing."""
     goals = ["all"]
     if not everything and plan.signature.language in ("c", "c++"):
         names = ("liboriginal.so", "test", *(("libexact.so",) if plan.exact else ()))
@@ -672,7 +672,7 @@ def _make(plan: Plan, *, everything: bool = False) -> str:
 
 
 def find_untracked(plan: Plan) -> tuple[str, ...]:
-    """Files of the project, from the root, that a build of the function reads and git does not have: a checkout lacks them."""
+    """Files of the scaffolded project that a build of the function reads and git does not have: a checkout lacks them."""
     if shutil.which(plan.compiler) is None:
         return ()
     source = plan.entry or os.path.relpath(plan.signature.file, plan.root.resolve())
@@ -695,7 +695,7 @@ def _first_error(text: str) -> str:
 
 
 def _definition_of(plan: Plan, name: str) -> str | None:
-    """The source of the project that defines a function, from the root."""
+    """The source of the scaffolded project that defines a function, from the root."""
     pattern = re.compile(rf"^[^\n;=#]*\b{re.escape(name)}\s*\([^;]*?\)[^;{{]*\{{", re.MULTILINE | re.DOTALL)
     for path in list_files(plan.root, (".c",) if plan.signature.language == "c" else (".c", ".cc", ".cpp", ".cxx")):
         if path.resolve() == plan.signature.file.resolve() or path.is_relative_to(plan.home):
@@ -727,23 +727,23 @@ class Survey(Value):
 
     @property
     def ended(self) -> frozenset[tuple[str, str]]:
-        """Shapes and kinds of values that end it, or take too long, wherever the arrays lie."""
+        """Shapes and values on which a harness's original crashes, or takes too long, wherever the arrays lie."""
         return frozenset((row[1], row[2]) for row in self.rows if row[0] in ("CRASH", "SLOW") and row[3] == "0")
 
     @property
     def outside(self) -> frozenset[str]:
-        """Shapes that end it only where its arrays lie at the end of their pages."""
+        """Shapes on which a harness's original crashes only where its arrays lie at the end of their pages."""
         edges = {row[1] for row in self.rows if row[0] == "CRASH" and row[3] != "0"}
         return frozenset(edges - {label for label, _ in self.ended})
 
     @property
     def overrun(self) -> frozenset[str]:
-        """Shapes that may end it because its arrays are too short: those, and what crashes with the timed values."""
+        """Shapes that may crash a harness's original because its arrays are too short: those, and what crashes with timed values."""
         return self.outside | {row[1] for row in self.rows if row[0] == "CRASH" and row[2:4] == ("ordinary", "0")}
 
 
 def _survey(plan: Plan, notes: list[str]) -> Trial:
-    """Leave out what ends the original, time what is left, and see whether it can be had in double."""
+    """For a harness: leave out what crashes the original, time what is left, and see whether it can be had in double."""
     surveys: list[Survey] = []
     for slack in SLACKS:
         widened = plan.model_copy(update={"slack": slack})
@@ -821,7 +821,7 @@ def _without(plan: Plan, labels: Set[str]) -> Plan:
 
 
 def _say_doubts(plan: Plan, timed: Sequence[ShapePlan], times: Mapping[str, float], written: Set[str]) -> Iterator[str]:
-    """What speaks against the values: a function that gives up early on them is timed for nothing."""
+    """A note on a harness's values: a function that gives up early on them is timed for nothing."""
     mend = f"give values that it works on: fill_own() in {plan.folder}/problem.h, or --value NAME=LOW:HIGH"
     elements = {shape.label: math.prod(shape.sizes.values()) for shape in timed}
     small, large = (pick(timed, key=lambda shape: elements[shape.label]).label for pick in (min, max))
@@ -864,7 +864,7 @@ def _final(plan: Plan, notes: list[str]) -> Trial:
 
 
 def class_of(shape: Mapping[str, int], signature: Signature) -> str:
-    """Configuration class of a shape by the bytes that its arrays take."""
+    """Configuration class of a harness's shape by the bytes that its arrays take."""
     total = 0
     for array in signature.arrays:
         count = 1
@@ -875,7 +875,7 @@ def class_of(shape: Mapping[str, int], signature: Signature) -> str:
 
 
 def fill_strides(sizes: Mapping[str, int], signature: Signature) -> dict[str, int]:
-    """A stride that was not given is the length of a row."""
+    """A stride that a harness was not given is the length of a row."""
     across = next((sizes[name] for name in sizes if re.fullmatch(r"\w*(?:width|cols|columns)|w|nx|n", name)), 1)
     channels = sizes.get("channels", 1)
     return {

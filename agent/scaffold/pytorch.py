@@ -380,7 +380,7 @@ def _write_answer(plan: Plan, problem: Problem, *, passes_outputs: bool = False)
 
 
 def _write_return(plan: Plan) -> str:
-    """A single result may come as it is or in a list of one."""
+    """Return of the made kernel: a single result may come as it is or in a list of one."""
     if len(plan.outputs) > 1:
         return "tuple(one.contiguous() for one in result)"
     return "(result[0] if isinstance(result, list | tuple) else result).contiguous()"
@@ -440,14 +440,14 @@ def _write_making(plan: Plan) -> str:
 
 
 def _locate_size(plan: Plan, dim: str) -> str:
-    """Where a size can be read: the extent of an array that is equal to it."""
+    """For the made task, where a size can be read: the extent of an array that is equal to it."""
     return next(
         (f"{argument.name}.shape[{argument.shape.index(dim)}]" for argument in plan.inputs if dim in argument.shape), ""
     )
 
 
 def _write_arguments(plan: Plan) -> str:
-    """What the file's own function is called with: arrays, plain values, and memory for results."""
+    """What the made reference calls the file's own function with: arrays, plain values, and memory for results."""
     direct = [argument for argument in plan.arguments if argument.state is None]
 
     def write(match: re.Match[str]) -> str:
@@ -460,7 +460,7 @@ def _write_arguments(plan: Plan) -> str:
 
 
 def _write_blank(plan: Plan, blank: Argument) -> str:
-    """Memory for a result: of the type of an input, where one has it, which is wider where the judge asks in float64."""
+    """In the made task, memory for a result: of the type of an input, where one has it, which is wider in float64."""
     model = next((argument for argument in plan.inputs if argument.dtype == blank.dtype), None)
     dtype = f"{model.name}.dtype" if model else f"_torch.{blank.dtype}"
     extents = ", ".join(_write_extent(plan, extent) for extent in blank.shape)
@@ -468,14 +468,14 @@ def _write_blank(plan: Plan, blank: Argument) -> str:
 
 
 def _write_extent(plan: Plan, extent: str) -> str:
-    """Arithmetic over the sizes, as arithmetic over extents of the inputs."""
+    """In the made task: arithmetic over the sizes, as arithmetic over extents of the inputs."""
     return re.sub(
         r"[A-Za-z_]\w*", lambda match: _locate_size(plan, match[0]) if match[0] in plan.dims else match[0], extent
     )
 
 
 def _contract(plan: Plan) -> str:
-    """Text of ridgeline.yaml."""
+    """Text of the made task's ridgeline.yaml."""
     columns = ", ".join(["label", *plan.dims, "class", "Check", "Time (ms)"])
     work = [f'{kind}: "{formula}"' for kind, formula in (("flops", plan.flops), ("bytes", plan.bytes)) if formula]
     dtype = next((SHORT[argument.dtype] for argument in plan.outputs if argument.dtype in SHORT), plan.outputs[0].dtype)
@@ -511,7 +511,7 @@ def _contract(plan: Plan) -> str:
 
 
 def _readme(plan: Plan) -> str:
-    """Text of README.md."""
+    """Text of the made task's README.md."""
     notes = _list_lines(plan.notes or ("nothing out of the ordinary was met",))
     call = f"{plan.function}({', '.join(argument.name for argument in plan.inputs)})"
     inputs = _list_lines(
@@ -549,7 +549,7 @@ def _list_lines(lines: Sequence[str]) -> str:
 
 
 def least_bytes(arrays: tuple[Argument, ...]) -> str | None:
-    """Each array once that a call reads or writes all of: the least that it can move."""
+    """For the made task, each array once that a call reads or writes all of: the least that it can move."""
     terms: dict[str, int] = {}
     for array in arrays:
         if array.literal is None and not array.partly and not array.blank:
@@ -585,7 +585,7 @@ class SourceAnalysis:
 
 
 def shapes_of(sizes: InferredSizes, shapes: SourceShapes) -> Iterator[tuple[str, ...]]:
-    """Extents of each tensor as arithmetic, in the order of inputs, state, outputs."""
+    """Extents of each tensor of the made task as arithmetic, in the order of inputs, state, outputs."""
     at = 0
     for tensor in (*shapes.inputs, *shapes.state, *shapes.outputs):
         yield sizes.extents[at : at + len(tensor.shape)]
@@ -593,7 +593,7 @@ def shapes_of(sizes: InferredSizes, shapes: SourceShapes) -> Iterator[tuple[str,
 
 
 def fixed_buffers(analysis: SourceAnalysis) -> tuple[str, ...]:
-    """Buffers that keep the values that the module makes; none where a size can only be read off one of them."""
+    """Buffers of the PyTorch module that keep their values in the made task; none where a size can only be read off one."""
     buffers, base = set(analysis.facts.constant_buffers), analysis.base
     names = [*(tensor.name for tensor in base.inputs), *(tensor.name for tensor in base.state)]
     shapes = zip(names, shapes_of(analysis.sized, base), strict=False)
@@ -637,7 +637,7 @@ class _Distribution(NamedTuple):
 
 
 def _choose_distribution(tensor: InputFacts, place: int, facts: RunFacts) -> _Distribution:
-    """How an input is drawn: from N(0,1) where that has finite results, else as get_inputs() does."""
+    """How the made task draws an input: from N(0,1) where that has finite results, else as get_inputs() does."""
     if tensor.dtype == "bool" or place in facts.masks:
         return _Distribution("mask")
     if tensor.dtype.startswith(("int", "uint")):
@@ -660,7 +660,7 @@ def outputs(analysis: SourceAnalysis, argument_names: set[str]) -> Iterator[Argu
 
 
 def _free(name: str, used_names: set[str]) -> str:
-    """A name for an array that nothing else in the task has."""
+    """A name for an array that nothing else in the made task has."""
     plain = re.sub(r"\W", "_", name)
     plain = f"p{plain}" if plain[:1].isdigit() else plain
     while plain in used_names or keyword.iskeyword(plain):
@@ -690,7 +690,7 @@ def notes(source: TorchSource, analysis: SourceAnalysis) -> Iterator[str]:
 
 
 def _find_fixed_extents(analysis: SourceAnalysis) -> Iterator[str]:
-    """Extents of inputs that no unseen size changes."""
+    """Extents of the made task's inputs that no unseen size changes."""
     for tensor, shape in zip(analysis.base.inputs, shapes_of(analysis.sized, analysis.base), strict=False):
         if same := [extent for extent in shape if extent.isdecimal() and int(extent) >= FIXED_EXTENT]:
             yield (
@@ -853,11 +853,11 @@ class Sizer:
         ]
 
     def elements(self, dims: Mapping[str, int]) -> int:
-        """Elements of all arrays of the task together."""
+        """Elements of all arrays of the made task together."""
         return sum(self._count(shape, dims) for shape, _, _ in self._tensors)
 
     def bytes(self, dims: Mapping[str, int], *, judged: bool | None = None) -> int:
-        """Of all arrays of a call, or of those alone that are (not) judged."""
+        """Bytes of all arrays of the made task's call, or of those alone that are (not) judged."""
         return sum(
             width * self._count(shape, dims)
             for shape, width, is_judged in self._tensors
@@ -873,7 +873,7 @@ class Sizer:
         return 5 * self.bytes(dims) + 3 * 8 * self.elements(dims)
 
     def shrink(self, dims: Mapping[str, int], most: int) -> dict[str, int]:
-        """The size with its largest numbers halved until its arrays have so many elements, or it can be no smaller."""
+        """The made task's size with its largest numbers halved until its arrays have so many elements, or it can be no smaller."""
         small = dict(dims)
         while self.elements(small) > most:
             halved = {
@@ -901,7 +901,7 @@ class Sizer:
 
 
 def _explain_memory(sizer: Sizer, dims: Mapping[str, int], request: Request) -> Iterator[str]:
-    """What judging the largest size takes, where that is much; and a size for a processor where no card is here."""
+    """What judging the made task's largest size takes, where that is much; and a size for a processor without a card."""
     if sizer.elements(dims) <= PROCESSOR_ELEMENTS:
         return
     sizes = ", ".join(f"{name}={size}" for name, size in dims.items())
@@ -923,7 +923,7 @@ def _explain_memory(sizer: Sizer, dims: Mapping[str, int], request: Request) -> 
 def _plan_shapes(
     problem: Problem, analysis: SourceAnalysis, sizer: Sizer, *, processor: bool
 ) -> Iterator[PlannedShape]:
-    """The problem's own sizes, or the file's, and a small one; for a processor what it can judge."""
+    """Shapes of the made task: the problem's own sizes, or the file's, and a small one; for a processor what it can judge."""
     sizing = analysis.sized
     asked_sizes = problem.sizes or (Sizes(label="given", numbers=sizing.dims),)
     smallest = min(sizer.elements(_dims_of(sizing, each)) for each in asked_sizes)
@@ -940,7 +940,7 @@ def _plan_shapes(
 
 
 def _dims_of(sizing: InferredSizes, sizes: Sizes) -> dict[str, int]:
-    """The task's dimensions at the problem's numbers."""
+    """The made task's dimensions at the problem's numbers."""
     return {name: sizes.numbers.get(name, base) for name, base in sizing.dims.items()}
 
 
@@ -990,12 +990,12 @@ def _inside(sizes: InferredSizes, source_shapes: SourceShapes, used: set[str]) -
 
 
 def _one_size(shapes: SourceShapes, sizes: InferredSizes) -> InferredSizes:
-    """For a file without a size that can be chosen: one dimension of one value, which a table needs."""
+    """For a PyTorch file without a size that can be chosen: one dimension of one value, which a table needs."""
     return InferredSizes(dims={"one": 1}, extents=sizes.extents, low={"one": 1}, step={"one": 1})
 
 
 def _small(source: TorchSource, sizes: InferredSizes, sizer: Sizer) -> dict[str, int]:
-    """A small value for each size, if they work together; else empty."""
+    """A small value for each size of the made task, if they work together; else empty."""
     small: dict[str, int] = {}
     for name, size in sizes.dims.items():
         low, step = sizes.low[name], sizes.step[name]
@@ -1068,7 +1068,7 @@ def _slug(stem: str) -> str:
 
 
 def _highest(sizes: InferredSizes, name: str) -> int:
-    """Unseen sizes go up to the file's own where that is small, else to a quarter of it."""
+    """Unseen sizes of the made task go up to the file's own where that is small, else to a quarter of it."""
     size = sizes.dims[name]
     return size if size <= 256 else max(256, size // 4, sizes.low[name])
 
@@ -1081,7 +1081,7 @@ def _flops(source: TorchSource, sizes: Mapping[str, int]) -> int | None:
 
 
 def _try_task(plan: Plan, written: Mapping[str, str]) -> "tuple[tuple[LintFinding, ...], tuple[LintFinding, ...]]":
-    """Ask the new reference, at its smallest size, before anything is kept; its holes, and the worst of them."""
+    """Ask the made task's reference, at its smallest size, before anything is kept; its holes, and the worst of them."""
     import numpy as np
 
     from ridgeline.sandbox.judge.inputs import draw

@@ -175,7 +175,7 @@ def _describe_busy(failed: BenchmarkFailed) -> str:
 
 
 def _left(ports: Ports, full: Benchmark, loaded: LoadedContract, limits: Limits) -> tuple[bool, str] | None:
-    """Whether there is nothing to gain, and what to say; None where the contract has no formulas to say it by."""
+    """Whether a rehearsed contract has nothing to gain, and what to say; None where it has no formulas to say it by."""
     contract = loaded.contract
     if contract.work.flops is None and contract.work.bytes is None:
         return None
@@ -186,7 +186,7 @@ def _left(ports: Ports, full: Benchmark, loaded: LoadedContract, limits: Limits)
 
 
 def _apparent(compared: Comparison) -> tuple[float, ...]:
-    """Per process pair: mean over shapes of the mean log-ratio, as per cent."""
+    """Of a rehearsal, per process pair: mean over shapes of the mean log-ratio, as per cent."""
     gains = []
     for pair in range(min(len(shape.pairs) for shape in compared.shapes)):
         means = [sum(shape.pairs[pair]) / len(shape.pairs[pair]) for shape in compared.shapes]
@@ -248,6 +248,6 @@ def _end(exit: Exit | None) -> str:
 
 
 def _last_line(text: str) -> str:
-    """The most telling line of a program's output: its last one that is not empty."""
+    """The most telling line of a rehearsed program's output: its last one that is not empty."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     return lines[-1][:300] if lines else "no output"

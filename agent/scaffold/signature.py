@@ -176,7 +176,7 @@ class Signature(Value):
 
 
 def language_of(file: Path, text: str) -> Language | None:
-    """By extension and text; None for what holds no function that is known here."""
+    """Language of a function to scaffold, by extension and text; None for what holds no function that is known here."""
     language = LANGUAGES.get(file.suffix.lower())
     if language == "c" and file.suffix != ".c" and OF_CPP.search(text):
         return "c++"
@@ -326,7 +326,7 @@ class _CReading:
         ]
 
     def _parts(self) -> list[tuple[str, ...]]:
-        """Words of each parameter; commas within brackets belong to one."""
+        """Words of each parameter of the scaffolded C function; commas within brackets belong to one."""
         parts: list[list[str]] = [[]]
         depth = 0
         for token in self.function.head:
@@ -339,7 +339,7 @@ class _CReading:
         return [] if listed in ([("void",)], []) else listed
 
     def _split(self, words: tuple[str, ...]) -> tuple[tuple[str, ...], str]:
-        """Type and name of a parameter."""
+        """Type and name of a parameter of the scaffolded C function."""
         words = words[: words.index("=")] if "=" in words else words
         if "(" in words:
             inner = words[words.index("(") + 1 : words.index(")")]
@@ -553,20 +553,20 @@ class _CReading:
         )
 
     def _literal(self, place: int) -> tuple[str | None, str]:
-        """A plain number that some caller writes there, another than 0 if one does, and where."""
+        """A plain number that some caller of the scaffolded function writes there, another than 0 if one does, and where."""
         numbers = [
             (arguments[place], call.place) for arguments, call in self.calls if NUMBER.fullmatch(arguments[place])
         ]
         return next((item for item in numbers if item[0].strip("0.fFuUlL")), numbers[0] if numbers else (None, ""))
 
     def _default(self, place: int) -> str:
-        """The plain value that a parameter has where a call leaves it out; empty where it has none."""
+        """The plain value that a scaffolded function's parameter has where a call leaves it out; empty where it has none."""
         words = self._parts()[place]
         value = "".join(words[words.index("=") + 1 :]) if "=" in words else ""
         return value if NUMBER.fullmatch(value) or value in ("true", "false") else ""
 
     def _is_flag(self, name: str) -> bool:
-        """Whether it is only asked if it is 0: before `?`, behind `!`, alone between the brackets of an `if`."""
+        """Whether a parameter is only asked if it is 0: before `?`, behind `!`, alone between the brackets of an `if`."""
         places = [at for at, word in enumerate(self.body) if word == name]
         return bool(places) and all(self._is_asked(at) for at in places)
 
@@ -578,7 +578,7 @@ class _CReading:
         return (opened or before[:1] in (["!"], ["&&"], ["||"])) and behind[:1] in ([")"], ["&&"], ["||"], ["?"], [";"])
 
     def _is_size(self, name: str) -> bool:
-        """By its name, or because the body compares something with it, counts it down, or clamps places to it."""
+        """Whether a parameter is a size: by its name, or because the body compares something with it, counts it down, or clamps to it."""
         if SIZE_NAME.fullmatch(name) or name in self.named_sizes:
             return True
         if any(word == name and after in CHANGES for word, after in zip(self.body, self.body[1:], strict=False)):
@@ -594,7 +594,7 @@ class _CReading:
         )
 
     def _only_written(self, name: str) -> bool:
-        """Whether every use is an element that a plain `=` sets."""
+        """Whether every use of a parameter is an element that a plain `=` sets."""
         places = [at for at, word in enumerate(self.body) if word == name]
         return bool(places) and all(self._is_set(at) for at in places)
 
@@ -605,7 +605,7 @@ class _CReading:
         return self.body[at - 1] == "*" and self.body[at - 2] in (";", "{", "}") and self.body[at + 1] == "="
 
     def _extents(self, parameter: Parameter, sizes: Sequence[str]) -> tuple[str, ...]:
-        """The sizes that its subscripts reach, by the bounds of the loops they count; all of them where none does."""
+        """The sizes that an array parameter's subscripts reach, by the bounds of the loops they count; all of them where none does."""
         if len(sizes) == 1:
             return tuple(sizes)
         used = {size for name in self._subscripts(parameter.name) for size in self._reach(name, sizes)}
@@ -691,7 +691,7 @@ class _CReading:
         return next((i for i in range(at, len(self.body)) if self.body[i] == ";"), len(self.body))
 
     def _reach(self, name: str, sizes: Sequence[str], depth: int = 2) -> set[str]:
-        """Sizes that a name stands for: itself, or what it is compared with or made of."""
+        """Sizes of a scaffolded function that a name stands for: itself, or what it is compared with or made of."""
         if name in sizes:
             return {name}
         reached: set[str] = set()
@@ -816,7 +816,7 @@ def _is_one_value(source: CSource, function: CFunction, name: str, depth: int = 
 
 
 def _number_of(text: str, constants: Mapping[str, str]) -> int | None:
-    """A whole number that an argument stands for: digits, a constant, or a product of them."""
+    """A whole number that an argument of a call of the scaffolded function stands for: digits, a constant, or a product."""
     product = 1
     for factor in re.sub(r"\((?:size_t|u?int\d*(?:_t)?|unsigned|long)\)|[()]", "", text).split("*"):
         word = constants.get(factor.strip(), factor.strip())
@@ -846,7 +846,7 @@ def _draw_by_value(parameter: Parameter) -> Parameter:
 
 
 def _is_variable(word: str) -> bool:
-    """Not a number, and not a constant by its capital letters."""
+    """Whether a word of the scaffolded function is no number, and no constant by its capital letters."""
     return re.fullmatch(r"[A-Za-z_]\w*", word) is not None and not word.isupper()
 
 
@@ -855,7 +855,7 @@ def _is_type(word: str) -> bool:
 
 
 def _close(words: Sequence[str], at: int) -> int:
-    """Where the bracket at a place is closed."""
+    """Where the bracket at a place of the scaffolded function's source is closed."""
     depth = 0
     for place in range(at, len(words)):
         depth += {"[": 1, "(": 1, "]": -1, ")": -1}.get(words[place], 0)
@@ -960,7 +960,7 @@ def _launcher(tree: ast.Module, kernel: str) -> str | None:
 
 
 def _doctest_calls(function: ast.FunctionDef, name: str) -> Iterator[CallSite]:
-    """What the examples of its docstring call it with."""
+    """What the examples of the scaffolded function's docstring call it with."""
     try:
         examples = doctest.DocTestParser().get_examples(ast.get_docstring(function) or "")
     except ValueError:
@@ -1022,7 +1022,7 @@ class _ValuePutter(ast.NodeTransformer):
 
 
 def _put_values(expression: ast.expr, values: Mapping[str, ast.expr], steps: int = MOST_STEPS) -> ast.expr:
-    """The expression with the values of its names, as far as they are known."""
+    """The expression of a caller with the values of its names, as far as they are known."""
     replaced = _ValuePutter(values, steps).visit(copy.deepcopy(expression))
     assert isinstance(replaced, ast.expr)
     return replaced
@@ -1039,7 +1039,7 @@ LIBRARIES = {"np": "array", "numpy": "array", "torch": "tensor", "range": "whole
 
 
 def read_extents(value: ast.expr) -> tuple[int, ...]:
-    """Sizes of an array, list or text as the expression makes it; empty where it does not say."""
+    """Sizes of an array, list or text as a caller's expression makes it; empty where it does not say."""
     if isinstance(value, ast.Constant) and isinstance(value.value, str | bytes):
         return (len(value.value),)
     if isinstance(value, ast.List | ast.Tuple):
@@ -1226,7 +1226,7 @@ def _parse_arguments(call: str) -> Sequence[ast.expr]:
 
 
 def _literals(call: str) -> tuple[object, ...]:
-    """The arguments of a call as values; what is no literal is None there."""
+    """The arguments of a caller as values; what is no literal is None there."""
     values: list[object] = []
     for argument in _parse_arguments(call):
         try:

@@ -34,7 +34,7 @@ class Layout(Value):
 
 
 def resolve_types(plan: Plan) -> Plan:
-    """Kinds of what is a plain number under a name that no table has, bytes and fields of what is none."""
+    """C types of the scaffolded function under names that no table has: kinds of plain numbers, bytes and fields of others."""
     signature = plan.signature
     if signature.language in ("cuda", "hip"):
         return plan
@@ -83,7 +83,7 @@ def _as_numbers(item: Parameter, fields: tuple[Field, ...]) -> Parameter:
 
 
 def _layout_of(item: Parameter, kind: tuple[str, int] | None, text: str) -> Layout:
-    """Of one element, checked against its size; a plain parameter of a struct stays a place to fill."""
+    """Layout of one element of a C array, checked against its size; a plain parameter of a struct stays a place to fill."""
     if kind is None:
         return Layout(why="the compiler does not know here")
     if item.role == "scalar":
@@ -113,7 +113,7 @@ def _preprocess(plan: Plan) -> str:
 
 
 def read_layout(text: str, name: str, depth: int = 0) -> Layout:
-    """What a type holds, by its definition in preprocessed source; neighbours of one kind are one field."""
+    """What a C type holds, by its definition in preprocessed source; neighbours of one kind are one field."""
     words = [word for word in name.split() if word not in QUALIFIERS - {"struct"}]
     bare = " ".join(word for word in words if word != "struct")
     kind = KINDS.get(bare.removeprefix("std::"), "")
@@ -153,7 +153,7 @@ def _body_of(text: str, name: str) -> str | None:
 
 
 def _closing(text: str, at: int) -> int:
-    """Where the brace at a place is closed."""
+    """Where the brace at a place of a C struct is closed."""
     depth = 0
     for place in range(at, len(text)):
         depth += {"{": 1, "}": -1}.get(text[place], 0)
@@ -163,7 +163,7 @@ def _closing(text: str, at: int) -> int:
 
 
 def _members(body: str) -> Iterator[str]:
-    """Declarations of a struct's body, without the semicolon."""
+    """Declarations of a C struct's body, without the semicolon."""
     start = depth = 0
     for place, letter in enumerate(body):
         depth += {"{": 1, "}": -1}.get(letter, 0)
@@ -201,7 +201,7 @@ def _layout_of_members(text: str, body: str, depth: int, *, union: bool = False)
 
 
 def _member(text: str, member: str, depth: int) -> tuple[Layout, list[int]]:
-    """The type of one declaration, and how many elements each of its names has."""
+    """The C type of one declaration, and how many elements each of its names has."""
     member = re.sub(r"__attribute__\s*\(\(.*?\)\)|\b__extension__\b|\balignas\s*\([^)]*\)", "", member).strip()
     if "{" in member:
         brace, close = member.index("{"), member.rindex("}")
@@ -222,7 +222,7 @@ def _member(text: str, member: str, depth: int) -> tuple[Layout, list[int]]:
 
 
 def _counts(declarators: str) -> list[int]:
-    """Elements of each name in `a, b[4][2]`; one for a nameless member. A size that is no number counts as none."""
+    """Elements of each name in the C declaration `a, b[4][2]`; one for a nameless member. A size that is no number counts as none."""
     counts: list[int] = []
     for declarator in declarators.split(","):
         count = 1
@@ -233,7 +233,7 @@ def _counts(declarators: str) -> list[int]:
 
 
 def _compute(text: str) -> int | None:
-    """A constant expression of whole numbers; None for any other."""
+    """A constant expression of whole numbers in C; None for any other."""
     try:
         return _value_of(ast.parse(text.strip(), mode="eval").body)
     except (SyntaxError, ValueError, ZeroDivisionError):

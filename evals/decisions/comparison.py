@@ -118,7 +118,7 @@ def run(order: Order) -> Report:
 
 
 def _models(order: Order, answers: Answers) -> tuple[str, ...]:
-    """Who is compared: those named, else all who answered. Raises UserError for nobody."""
+    """Whose recorded answers are compared: those named, else all who answered. Raises UserError for nobody."""
     names = tuple(order.answerer or BY_HAND if model == MAILBOX else model for model in order.models)
     models = tuple(dict.fromkeys(names)) or answers.models
     if not models:
@@ -129,7 +129,7 @@ def _models(order: Order, answers: Answers) -> tuple[str, ...]:
 def _get_answers(
     order: Order, points: Sequence[DecisionPoint], prompts: Sequence[str], *, model: str, answers: Answers
 ) -> list[str]:
-    """Get what is missing; why something is still missing."""
+    """Get models' answers at decision points that are missing; why something is still missing."""
     problems: list[str] = []
     who = order.answerer or BY_HAND if model == MAILBOX else model
     for name in prompts:
@@ -160,7 +160,7 @@ def _ask_missing(
 
 
 def print_report(report: Report, *, html: Path | None, as_json: bool) -> None:
-    """Print it. Ends with exit code 3 where pages wait to be answered, and with 5 where a model gave no answer."""
+    """Print the comparison of models. Ends with exit code 3 where pages wait to be answered, and with 5 without an answer."""
     import typer
 
     if html:
@@ -225,14 +225,14 @@ def _print_table(report: Report) -> None:
 
 
 def interval(difference: Difference) -> str:
-    """The difference with its interval."""
+    """The difference of two contestants' scores with its interval."""
     if difference.low is None or difference.high is None:
         return f"{difference.difference:+.3g}"
     return f"{difference.difference:+.3g} ({difference.low:+.3g} to {difference.high:+.3g})"
 
 
 def p_value(difference: Difference) -> str:
-    """As it is printed."""
+    """The p-value of two contestants' difference as it is printed."""
     return "-" if difference.p is None else f"{difference.p:.3f}" if difference.p >= 0.001 else "< 0.001"
 
 
@@ -315,7 +315,7 @@ def _words(verdict: str) -> str:
 
 
 def _comparison(comparison: ContestantComparison) -> dict[str, Any]:
-    """A comparison as its template takes it."""
+    """A comparison of contestants as its template takes it."""
     rows = [_row(difference) for difference in comparison.differences]
     return {**comparison.model_dump(), "rows": rows, "decides": DECIDES}
 
@@ -335,7 +335,7 @@ def _row(difference: Difference) -> dict[str, Any]:
 
 
 def _bar(difference: Difference) -> Bar | None:
-    """Of shares alone, which lie between 0 and 1."""
+    """A bar of contestants' shares alone, which lie between 0 and 1."""
     better = METRICS[difference.metric][1]
     if not better or difference.low is None or difference.high is None:
         return None

@@ -71,7 +71,7 @@ class Prompt:
 
 
 def prompt(word: str) -> Prompt:
-    """`shipped`, `v2` (all prompts as of version 2), `propose.v2`, a name in `evals/prompts`, or a folder.
+    """A contestant's wording: `shipped`, `v2` (all prompts as of version 2), `propose.v2`, a name in `evals/prompts`, or a folder.
 
     Raises UserError for anything else, and for a folder without a template that is used.
     """
@@ -100,7 +100,7 @@ def _list_used_templates() -> set[str]:
 
 
 def _find_own_template(folder: Path, kind: str) -> Path | None:
-    """The folder's own template of a question, of whatever version."""
+    """A contestant's own template of a question, of whatever version."""
     return max(folder.glob(f"{kind}.v*.md.j2"), key=_number, default=None)
 
 
@@ -114,7 +114,7 @@ def shipped_folders() -> tuple[str, ...]:
 
 
 def _versions_up_to(word: str, kind: str | None, number: int) -> dict[str, tuple[str, ...]]:
-    """Each question by its greatest version up to `number`, with whatever that one includes."""
+    """Each question's template by its greatest version up to `number`, with whatever that one includes."""
     if kind is not None and kind not in PROMPTS:
         raise UserError(f"--prompts: {word!r}: there is no question {kind!r}; known: {', '.join(PROMPTS)}")
     kinds = (kind,) if kind else tuple(PROMPTS)
@@ -130,7 +130,7 @@ def _up_to(kind: str, number: int) -> tuple[str, ...]:
 
 
 def _parts(path: Path, folder: Path) -> tuple[str, ...]:
-    """A template and what it includes, which lies in its folder or with those that ship."""
+    """A contestant's template and what it includes, which lies in its folder or with those that ship."""
     included = re.findall(r'{% include "([^"]+\.j2)" %}', path.read_text(encoding="utf-8"))
     paths = (folder / name if (folder / name).is_file() else TEMPLATES / name for name in included)
     return (path.name.removesuffix(".j2"), *(name for file in paths for name in _parts(file, folder)))
@@ -150,7 +150,7 @@ class Point(Value):
 
     @property
     def name(self) -> str:
-        """For files and tables."""
+        """A decision point's name for files and tables."""
         return f"{self.recording}-r{self.round:03d}-{self.kind}{self.attempt or ''}"
 
 
@@ -330,7 +330,7 @@ class Answers:
             self._by_key[answer.key] = answer
 
     def find(self, prompt: str, model: str, point: Point) -> RecordedAnswer | None:
-        """None where nobody answered yet."""
+        """A contestant's answer at a decision point; None where nobody answered yet."""
         return self._by_key.get((prompt, model, point.name))
 
     @property
@@ -375,7 +375,7 @@ def write_request(answers: Answers, prompt: str, situation: Situation) -> Path:
 def taken_up(
     answers: Answers, prompt: str, situations: Iterable[Situation], *, model: str
 ) -> tuple[RecordedAnswer, ...]:
-    """What lies answered beside the pages of this prompt. An empty file is no answer yet."""
+    """A contestant's answers that lie beside the pages of this prompt. An empty file is no answer yet."""
     answers_read: list[RecordedAnswer] = []
     for situation in situations:
         path = page_of(answers, prompt, situation)
@@ -395,13 +395,13 @@ def taken_up(
 
 
 def _question_of(page: Path) -> str:
-    """The digest that stands in a page; empty where the page is gone."""
+    """The digest of a decision point's question that stands in a page; empty where the page is gone."""
     text = page.read_text(encoding="utf-8") if page.is_file() else ""
     return text.rpartition(MARK)[2][:64] if MARK in text else ""
 
 
 def _tokens(ask: Ask, text: str) -> int:
-    """By size: whoever answered by hand counted nothing."""
+    """Tokens of a contestant's answer by size: whoever answered by hand counted nothing."""
     return sum(estimate_tokens(message.text) for message in ask.messages) + estimate_tokens(text)
 
 
@@ -443,7 +443,7 @@ class ContestantScores:
     answers: Mapping[Point, RecordedAnswer]
 
     def of(self, kind: str) -> Summary | None:
-        """All answers of one kind; None without any."""
+        """All scores of one kind of decision; None without any."""
         scores = [score for point, score in self.scores.items() if point.kind == kind]
         return summary(scores) if scores else None
 
@@ -509,7 +509,7 @@ def score_contestant(
 def compare_scores(
     reference: ContestantScores, contender: ContestantScores, kinds: Sequence[str] = KINDS
 ) -> tuple[ContestantComparison, ...]:
-    """At the points that both answered, one comparison a kind of question."""
+    """Contestants at the decision points that both answered, one comparison a kind of question."""
     names = str(reference.contestant), str(contender.contestant)
     both = [point for point in reference.scores if point in contender.scores]
     comparisons: list[ContestantComparison] = []
@@ -542,7 +542,7 @@ class EditTrial(Value):
 
 
 def try_answer(decision: Decision, answer: str, checks: Checks) -> EditTrial:
-    """Apply the answer's edits to the version it was asked about, build it, test it. Candidate code runs confined."""
+    """Apply a contestant's edits to the version it was asked about, build it, test it. Candidate code runs confined."""
     task = task_of(decision.contract)
     if task is None or decision.kind == "propose":
         return EditTrial(detail="" if task else "the task does not ship")
@@ -556,7 +556,7 @@ def try_answer(decision: Decision, answer: str, checks: Checks) -> EditTrial:
 
 @lru_cache(maxsize=512)
 def _run(task: Parts, files: str) -> EditTrial:
-    """The same version is built once, whoever drafted it."""
+    """Build and test a contestant's answer; the same version is built once, whoever drafted it."""
     with tempfile.TemporaryDirectory(prefix="ridgeline-try-") as scratch:
         return _verdict(Path(scratch), task, json.loads(files))
 
@@ -588,7 +588,7 @@ def _verdict(scratch: Path, task: Parts, files: Mapping[str, str]) -> EditTrial:
 
 
 def _ahead(folder: Path, files: Mapping[str, str]) -> EditTrial:
-    """Compiled ahead of time for `TARGET` as the task's own call launches it; there is no card to test it on."""
+    """A contestant's answer compiled ahead of time for `TARGET` as the task's own call launches it; no card tests it."""
     if find_spec("triton") is None:
         return EditTrial(detail="its task needs a GPU, and there is no Triton here to compile it ahead of time")
     for path, text in files.items():

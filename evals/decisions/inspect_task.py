@@ -69,7 +69,7 @@ class RidgelineAPI(ModelAPI):
         return output
 
     def max_connections(self) -> int:
-        """Questions at once."""
+        """Questions at once to Inspect's model."""
         return 8
 
 
@@ -84,7 +84,7 @@ def decisions(recordings: str = "", prompts: str = SHIPPED, kind: str = "propose
 
 
 def of(points: Sequence[DecisionPoint], prompt: str, kind: str) -> Task:
-    """One wording at these decision points, which are all of that kind."""
+    """One wording at these decision points for Inspect, which are all of that kind."""
     by_name = {case.point.name: case for case in points if case.point.kind == kind and prompt in case.situation.asks}
     samples = [
         Sample(
@@ -121,7 +121,7 @@ def _scorer(by_name: Mapping[str, DecisionPoint]) -> Scorer:
 
 
 def _numbers(result: Score) -> dict[str, Any]:
-    """What every answer has; the rest stands in the score's metadata."""
+    """What Inspect keeps of every scored answer; the rest stands in the score's metadata."""
     hit = result.hit_at or 0
     numbers = {"usable": result.usable or 0.0, "parses": float(result.parses)}
     if result.applies is not None:

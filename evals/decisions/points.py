@@ -61,12 +61,14 @@ class Decision(Value):
 
     @property
     def failed(self) -> bool:
-        """The round was rolled back."""
+        """Whether the recorded round of a decision was rolled back."""
         return self.outcome is not None and not self.outcome.accepted
 
 
 def decisions(path: Path) -> tuple[Decision, ...]:
-    """In the order of asking. Raises UserError for no recording, TapeMiss where the repository's answers lack one."""
+    """Decision points of a recording in the order of asking. Raises UserError for no recording, TapeMiss where the repository's answers
+    lack one.
+    """
     folder = Folder(path)
     lines = folder.lines()
     history = fold.fold_ledger(lines)
@@ -112,7 +114,7 @@ def _before(lines: Sequence[Line], round: int) -> History | None:
 
 
 def _direction(closed: RoundClosed, classes: Sequence[str]) -> Hypothesis:
-    """As it was tried, its class spelled as the benchmark does, whatever version recorded it."""
+    """A recorded direction as it was tried, its class spelled as the benchmark does, whatever version recorded it."""
     hypothesis = find_proposal(closed.judged).hypothesis
     return hypothesis.model_copy(update={"target_class": match_class(hypothesis.target_class, classes)})
 

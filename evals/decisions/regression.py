@@ -65,12 +65,12 @@ class Change(Value):
 
     @property
     def lower(self) -> bool:
-        """Whether that is for the worse."""
+        """Whether a recorded answer's score changed for the worse."""
         return (self.now - self.before) * BETTER[self.score] < 0
 
     @property
     def text(self) -> str:
-        """For people."""
+        """A changed score of recorded answers, for people."""
         way = "LOWER" if self.lower else "better"
         return f"{way}: {self.prompt}, {self.kind}, {self.score}: {self.before:.3f} -> {self.now:.3f}"
 
@@ -86,7 +86,7 @@ class ScoreCheck(Value):
 
     @property
     def good(self) -> bool:
-        """Nothing is lower, nothing is gone."""
+        """Whether the scores of recorded answers lost nothing: none is lower, none is gone."""
         return not self.gone and not any(change.lower for change in self.changes)
 
 
@@ -117,7 +117,7 @@ def _row(name: str, kind: str, totals: Mapping[str, object]) -> Row:
 
 
 def read_scores(path: Path) -> ScoreFile:
-    """Raises UserError for a file that cannot be used."""
+    """Scores of recorded answers that were written down. Raises UserError for a file that cannot be used."""
     try:
         return ScoreFile.model_validate_json(path.read_bytes())
     except FileNotFoundError as error:
@@ -128,12 +128,12 @@ def read_scores(path: Path) -> ScoreFile:
 
 
 def write(path: Path, written: ScoreFile) -> None:
-    """In lines, so that a change is seen as one."""
+    """Write scores of recorded answers in lines, so that a change is seen as one."""
     path.write_text(json.dumps(written.model_dump(mode="json"), indent=1) + "\n", encoding="utf-8")
 
 
 def compare_scores(before: ScoreFile, now: ScoreFile) -> ScoreCheck:
-    """What differs, in the order of the file."""
+    """What differs in scores of recorded answers, in the order of the file."""
     present = {(row.prompt, row.kind): row for row in now.scores}
     changes: list[Change] = []
     gone: list[str] = []

@@ -83,7 +83,7 @@ class Summary(Value):
 
 
 def score(decision: Decision, answer: str, *, tokens: int, line: Line, checks: Checks | None = None) -> Score:
-    """Of any answer to that question. `line` looks up citations of the knowledge, `checks` are those of the loop."""
+    """Score of any answer to a recorded question. `line` looks up citations of the knowledge, `checks` are those of the loop."""
     if decision.kind != "propose":
         texts = dict(checks.texts) if checks and checks.texts else dict(decision.sources)
         applies = not isinstance(apply_answer(answer, texts, decision.contract), Wrong)
@@ -122,7 +122,7 @@ def score(decision: Decision, answer: str, *, tokens: int, line: Line, checks: C
 
 
 def summary(scores: Sequence[Score]) -> Summary:
-    """Of answers to questions of one kind; ValueError for none."""
+    """Scores of answers to recorded questions of one kind; ValueError for none."""
     pairs = [(s.predicted, s.measured) for s in scores if s.predicted is not None and s.measured is not None]
     proposing = [s for s in scores if s.directions]
     errors = [abs(math.log(p / m)) for p, m in pairs]
@@ -149,7 +149,7 @@ def summary(scores: Sequence[Score]) -> Summary:
 
 
 def alike(direction: Hypothesis, good: Hypothesis) -> bool:
-    """Whether a direction is what was accepted, in other words and perhaps with other numbers.
+    """Whether an answered direction is what was accepted, in other words and perhaps with other numbers.
 
     Looser than what the loop calls a repeat, which must not forbid a neighbour: by the words that both changes share,
     and fewer of them suffice in the same category. Read on 70 pairs of fresh and accepted directions of three kernels.
@@ -160,7 +160,7 @@ def alike(direction: Hypothesis, good: Hypothesis) -> bool:
 
 
 def rank_correlation(predicted: Sequence[float], measured: Sequence[float]) -> float | None:
-    """Spearman's, with mean ranks for ties; None below three pairs or where one side does not vary."""
+    """Spearman's correlation of scores, with mean ranks for ties; None below three pairs or where one side does not vary."""
     if len(predicted) < 3 or len(set(predicted)) < 2 or len(set(measured)) < 2:
         return None
     return statistics.correlation(_ranks(predicted), _ranks(measured))
@@ -177,7 +177,7 @@ def _mean(values: Sequence[float | None]) -> float | None:
 
 
 def _directions(decision: Decision, answer: str) -> tuple[Hypothesis, ...]:
-    """Those that have every field, best first."""
+    """Directions of a scored answer that have every field, best first."""
     directions: list[Hypothesis] = []
     for item in _list_directions(answer):
         try:
@@ -383,7 +383,7 @@ def _judge_difference(row: Difference) -> Difference:
 
 
 def _interval(groups: Sequence[Sequence[float]]) -> tuple[float | None, float | None]:
-    """Of the mean over points: campaigns drawn with replacement, then points in each."""
+    """Interval of a mean score over decision points: campaigns drawn with replacement, then points in each."""
     if sum(map(len, groups)) < 2:
         return None, None
     draw = random.Random(SEED)
@@ -398,7 +398,7 @@ def _draw_mean(groups: Sequence[Sequence[float]], draw: random.Random) -> float:
 
 
 def _p_value(groups: Sequence[Sequence[float]]) -> float | None:
-    """Share of flipped signs whose sum is at least as far from zero."""
+    """Share of flipped signs of score differences whose sum is at least as far from zero."""
     points = [[difference] for group in groups for difference in group]
     units = [math.fsum(unit) for unit in (groups if len(groups) >= LEAST_CAMPAIGNS else points)]
     units = [unit for unit in units if unit]

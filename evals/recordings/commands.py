@@ -100,7 +100,7 @@ def results(
 
 
 def describe_replay(result: "ReplayResult") -> str:
-    """What a replay found, for people."""
+    """What a recording's replay found, for people."""
     rounds = f"{result.rounds} round{'' if result.rounds == 1 else 's'}"
     head = f"{result.recording}: {'equal' if result.equal else 'different'}, {rounds}, {result.seconds:.2f} s"
     lines = [head]
@@ -175,7 +175,7 @@ def schema(which: Which = "contract") -> None:
 
 
 def _private(words: list[str]) -> "Private":
-    """Names of this machine and of who is logged in, and what was asked for beside them."""
+    """Names of this machine and of who is logged in, and what else was asked to be kept out of a recording."""
     import getpass
     import socket
 

@@ -97,7 +97,7 @@ class Scrub:
         """How often each kind was replaced."""
 
     def text(self, text: str) -> str:
-        """The text without anything private."""
+        """An exported text without anything private."""
         for folder, instead in self._folders:
             if folder in text:
                 self.counts["folder"] += text.count(folder)
@@ -110,7 +110,7 @@ class Scrub:
         return text
 
     def data(self, data: bytes) -> bytes:
-        """Of a file, or of each file of an archive; what is not text is left as it is."""
+        """An exported file without anything private, or each file of an archive; what is not text is left as it is."""
         if is_archive(data):
             return rewritten(data, self.data)
         try:
@@ -121,11 +121,11 @@ class Scrub:
         return data if after == before else after.encode()
 
     def replace_artifact(self, sha256: str, instead: Artifact) -> None:
-        """That an artifact has other contents now, and so another name."""
+        """Note that an exported artifact has other contents now, and so another name."""
         self._replacements[sha256] = instead
 
     def value(self, value: Any) -> Any:
-        """A JSON value: strings anywhere in it, and artifacts by the name of what they contain now."""
+        """An exported JSON value without anything private: strings anywhere in it, and artifacts by what they contain now."""
         if isinstance(value, str):
             return self.text(value)
         if isinstance(value, list | tuple):
@@ -148,7 +148,7 @@ class Scrub:
 
 
 def artifacts_in(value: Any) -> Sequence[Artifact]:
-    """Every artifact that a JSON value names."""
+    """Every artifact that an exported JSON value names."""
     if isinstance(value, Mapping):
         artifacts = [Artifact.model_validate(value)] if value.keys() == {"sha256", "name", "size"} else []
         return [*artifacts, *(artifact for item in value.values() for artifact in artifacts_in(item))]
@@ -217,7 +217,7 @@ def export(campaign: Path, folder: Path, private: Private, *, licence: str, reto
 
 
 def _hear_campaign(campaign: Path, request: Request, recorded: Sequence[bytes], *, retold: bool) -> _FirstPerformance:
-    """Every answer in the order of the questions. Raises UserError for a campaign that does not replay."""
+    """For an export: every answer in the order of the questions. Raises UserError for a campaign that does not replay."""
     answers: list[script.Spoken] = []
     with tempfile.TemporaryDirectory(prefix="ridgeline-export-") as scratch:
         work = Path(scratch)
@@ -248,7 +248,7 @@ def _git(campaign: Path, work: Path, request: Request) -> Answer:
 
 
 def _workspace(campaign: Path, work: Path, request: Request) -> GitWorkspace:
-    """On a copy of the campaign's mirror, so that nothing of the campaign is moved."""
+    """For an export, a workspace on a copy of the campaign's mirror, so that nothing of the campaign is moved."""
     for name in ("mirror.git", "base.json"):
         if not (campaign / name).exists():
             raise UserError(f"{campaign / name}: not found; give the whole folder of a campaign, or a recording")
@@ -265,14 +265,14 @@ def _workspace(campaign: Path, work: Path, request: Request) -> GitWorkspace:
 
 
 def _list_cited_artifacts(answers: Sequence[script.Spoken], campaign: Path) -> tuple[Artifact, ...]:
-    """Artifacts that answers name and that are there."""
+    """Artifacts that an exported recording's answers name and that are there."""
     by_digest = {artifact.sha256: artifact for spoken in answers for artifact in artifacts_in(spoken.answer)}
     store = ArtifactStore(campaign)
     return tuple(artifact for _, artifact in sorted(by_digest.items()) if store.path(artifact).is_file())
 
 
 def _files(campaign: Path, cited: Sequence[Artifact]) -> Iterator[tuple[str, Path]]:
-    """Everything that a recording is made of, with the name to call it by."""
+    """Every file that an exported recording is made of, with the name to call it by."""
     for name in (LEDGER, TAPE, MODEL_TAPE, REQUEST):
         if (campaign / name).is_file():
             yield name, campaign / name
@@ -282,7 +282,7 @@ def _files(campaign: Path, cited: Sequence[Artifact]) -> Iterator[tuple[str, Pat
 
 
 def _folders(campaign: Path, request: Request, name: str) -> tuple[tuple[str, str], ...]:
-    """The campaign's own folders, under a name that is nobody's."""
+    """The exported campaign's own folders, under a name that is nobody's."""
     document = json.loads((campaign / REQUEST).read_text(encoding="utf-8"))
     neutral = str(NOWHERE / name)
     names = {str(campaign.resolve()): f"{neutral}/agent/workspace/campaign", document["repository"]: neutral}
@@ -298,7 +298,7 @@ def _write(
     cited: Sequence[Artifact],
     scrub: Scrub,
 ) -> tuple[Artifact, ...]:
-    """Everything but the card; the artifacts that were left out."""
+    """Write everything of a recording but the card; the artifacts that were left out."""
     document = json.loads((campaign / REQUEST).read_text(encoding="utf-8"))
     _artifacts(copy, campaign, cited, scrub)
     clean = scrub.value(document)
@@ -331,7 +331,7 @@ def _artifacts(copy: Path, campaign: Path, cited: Sequence[Artifact], scrub: Scr
 
 
 def _conversation(copy: Path, campaign: Path, scrub: Scrub) -> None:
-    """What was asked of a model and answered, each question under the digest of what it says now."""
+    """What a recorded campaign's model was asked and answered, each question under the digest of what it says now."""
     if not (campaign / MODEL_TAPE).is_file():
         return
     theirs, ours = ModelTape(campaign / MODEL_TAPE, repaired=False), ModelTape(copy / MODEL_TAPE)
@@ -391,7 +391,7 @@ def _shrink(copy: Path) -> tuple[Artifact, ...]:
 
 
 def _prove(copy: Path, recorded: Sequence[bytes]) -> None:
-    """The recording replays, and tells the same story as the campaign."""
+    """Check that an exported recording replays, and tells the same story as the campaign."""
     result = replay(copy)
     if not result.good:
         why = result.first_difference.text if result.first_difference else ", ".join(result.changed) or result.stopped
@@ -405,7 +405,7 @@ def _stories(lines: Sequence[bytes]) -> list[tuple[Any, ...]]:
 
 
 def _story(line: bytes) -> tuple[Any, ...]:
-    """What a line decides, without its words."""
+    """What a recorded line decides, without its words."""
     event = json.loads(line)
     verdict = event["body"].get("judged", {}).get("verdict", {})
     return (event["key"], *(verdict.get(name) for name in ("decision", "reason", "gain", "lower")))
@@ -437,7 +437,7 @@ SHAPED_LIKE_KEYS = re.compile(r"\bsk-(?:learn|image|build)\b")
 
 
 def secrets(path: Path, label: str, environment: Mapping[str, str] | None = None) -> Iterator[str]:
-    """`<label>: line N: <what>` for each line of a file that holds a key; bytes that are no text are looked at too."""
+    """For an export, `<label>: line N: <what>` for each line of a file that holds a key; also of bytes that are no text."""
     by_value = _list_secrets(os.environ if environment is None else environment)
     data = path.read_bytes()
     if is_archive(data):
@@ -459,7 +459,7 @@ def _find_secrets(line: str, by_value: Mapping[str, str]) -> Iterator[str]:
 
 
 def _list_secrets(environment: Mapping[str, str]) -> dict[str, str]:
-    """Values of variables that are named like secrets; plain words and paths are settings, not keys."""
+    """For an export: values of variables that are named like secrets; plain words and paths are settings, not keys."""
     return {
         value: name
         for name, value in environment.items()

@@ -37,24 +37,24 @@ class Folder:
 
     @property
     def name(self) -> str:
-        """Of the recording, for people."""
+        """The recorded campaign's name, for people."""
         return self.path.name
 
     def request(self) -> Request:
-        """What the campaign was asked for."""
+        """What the recorded campaign was asked for."""
         return read_request(self.path)
 
     def ledger(self) -> tuple[bytes, ...]:
-        """The recorded lines, each with its newline, after the whole file was verified."""
+        """The recorded campaign's ledger lines, each with its newline, after the whole file was verified."""
         return read_ledger(self.path)
 
     def lines(self) -> tuple[Line, ...]:
-        """The same, parsed."""
+        """The recorded campaign's ledger lines, parsed."""
         self.ledger()
         return JsonlLedger(self.path / LEDGER).lines()
 
     def file(self, name: str) -> Path:
-        """A file that replay cannot do without."""
+        """A file of a recorded campaign that replay cannot do without."""
         path = self.path / name
         if not path.is_file():
             raise UserError(f"{path}: not found; export the campaign with `ridgeline export-recording`")
@@ -80,7 +80,7 @@ def read_request(folder: Path) -> Request:
 
 
 def read_ledger(folder: Path) -> tuple[bytes, ...]:
-    """Lines of a ledger that is whole and true. Raises UserError for one that is missing, cut or changed."""
+    """Lines of a recorded ledger that is whole and true. Raises UserError for one that is missing, cut or changed."""
     path, shown_end = folder / LEDGER, read_shown_end(folder)
     verification = verify(path)
     if not verification.ok or verification.problem:
@@ -198,7 +198,7 @@ def schema() -> dict[str, Any]:
 
 
 def read_card(folder: Path) -> Card | None:
-    """None where a recording has none, being older than cards. Raises UserError for one that is no card."""
+    """The card of a recorded campaign; None where it is older than cards. Raises UserError for one that is no card."""
     path = folder / CARD
     if not path.exists():
         return None
@@ -211,7 +211,7 @@ def read_card(folder: Path) -> Card | None:
 
 
 def write_card(folder: Path, card: Card) -> None:
-    """With the digests of the files that lie there now."""
+    """Write the card of a recorded campaign, with the digests of the files that lie there now."""
     files = [path for path in sorted(folder.rglob("*")) if path.is_file() and path.name != CARD]
     documents = [path for path in files if path.relative_to(folder).parts[0] != ARTIFACTS]
     digests = tuple(
@@ -224,7 +224,7 @@ def write_card(folder: Path, card: Card) -> None:
 
 
 def changed_files(folder: Path) -> tuple[str, ...]:
-    """Files that are gone or have other contents than when the card was written; none where there is no card."""
+    """Files of a recorded campaign that are gone or changed since its card was written; none where there is no card."""
     card = read_card(folder)
     if card is None:
         return ()
@@ -245,7 +245,7 @@ def _sha256(path: Path) -> str:
 
 
 def card_of(folder: Path, name: str, licence: str) -> Card:
-    """Without digests. The folder holds a whole ledger and a request."""
+    """The card of a recorded campaign without digests. The folder holds a whole ledger and a request."""
     history = fold_ledger(JsonlLedger(folder / LEDGER).lines())
     assert history is not None
     document = json.loads((folder / REQUEST).read_text(encoding="utf-8"))

@@ -48,14 +48,14 @@ class NoFiles:
         self._tips = tips
 
     def write(self, files: Mapping[str, str | Artifact]) -> None:
-        """Nothing is kept."""
+        """A replay keeps no rendered file."""
 
     def tips(self, gpu: str, op: str, backend: str) -> str | None:
-        """The recorded text."""
+        """The recorded text of the tips, for a replay."""
         return self._tips
 
     def add_tip(self, gpu: str, op: str, backend: str, entry: str) -> None:
-        """Nothing is kept."""
+        """A replay keeps no tip."""
 
 
 class RecordedApprovals:
@@ -66,7 +66,7 @@ class RecordedApprovals:
         self._left = [decision for body in bodies for decision in body.decisions]
 
     def decision(self, request: ApprovalRequest) -> Decision | None:
-        """The next one, for what is asked now; None when nobody had decided any more."""
+        """A replay's next recorded decision, for what is asked now; None when nobody had decided any more."""
         return self._left.pop(0).model_copy(update={"key": request.key}) if self._left else None
 
 
@@ -93,7 +93,7 @@ class Performance:
 
 
 def perform(request: Request, ports: Ports, ledger: Path) -> Performance:
-    """Run the campaign from its beginning until it concludes or asks something that nobody answers.
+    """Replay the campaign from its beginning until it concludes or asks something that nobody answers.
 
     `ports.ledger` writes to `ledger`. Raises UserError where an answer leads to numbers that the graph cannot use.
     """
@@ -169,7 +169,7 @@ class ToldWorkspace:
 
 
 def ask_workspace(inner: Workspace) -> Answer:
-    """A real workspace, asked as a port is."""
+    """A replay's real workspace, asked as a port is."""
 
     def answer(method: str, arguments: Mapping[str, Any]) -> Any:
         return answer_type(method).dump_python(getattr(inner, method)(**arguments), mode="json")
@@ -202,19 +202,19 @@ def play_tape(tape: Tape) -> Answer:
 
 
 def key(method: str, arguments: Mapping[str, Any]) -> str:
-    """sha256 that names the question."""
+    """sha256 that names a replayed question."""
     question = json.dumps([method, to_jsonable_python(dict(arguments))], sort_keys=True, separators=(",", ":"))
     return sha256(question.encode()).hexdigest()
 
 
 @cache
 def answer_type(method: str) -> TypeAdapter[Any]:
-    """How an answer of that method is read and written."""
+    """How a replayed answer of that method is read and written."""
     return TypeAdapter(get_type_hints(getattr(declared.Workspace, method))["return"])
 
 
 def _about(arguments: Mapping[str, Any]) -> str:
-    """The question in a few words, for people; a file's text and a message are too long for that."""
+    """A replayed question in a few words, for people; a file's text and a message are too long for that."""
     short = {name: value for name, value in arguments.items() if name not in ("edits", "message")}
     return ", ".join(f"{name}={str(value)[:40]}" for name, value in short.items())
 
@@ -241,11 +241,11 @@ class Overheard(Tape):
         self._spoken_keys: set[str] = set()
 
     def is_answered(self, key: str) -> bool:
-        """As the tape says."""
+        """Whether a replay's tape answers the question."""
         return self._tape.is_answered(key)
 
     def answer(self, key: str) -> Any:
-        """What the tape has, noted."""
+        """What a replay's tape has, noted."""
         line = self._lines[key]
         if key not in self._spoken_keys or line["port"] in ASKED_AFRESH:
             self._spoken_keys.add(key)
@@ -254,7 +254,7 @@ class Overheard(Tape):
 
 
 def overheard(answer: Answer, script: list[Spoken]) -> Answer:
-    """The same for the workspace, which is asked for real."""
+    """A replay's ports that note what is answered; the workspace is asked for real."""
 
     def answer_recorded(method: str, arguments: Mapping[str, Any]) -> Any:
         result = answer(method, arguments)
@@ -272,7 +272,7 @@ class Prompter:
         self._at = 0
 
     def next(self, port: str, method: str) -> Any:
-        """The next answer. Raises TapeMiss at the script's end, and where another question was asked there.
+        """A replay's next recorded answer. Raises TapeMiss at the script's end, and where another question was asked there.
 
         None from a port that the campaign may have been without, where it did not answer.
         """
@@ -288,11 +288,11 @@ class Prompter:
 
     @property
     def over(self) -> bool:
-        """Every answer was given."""
+        """Whether a replay has given every answer."""
         return self._at == len(self._script)
 
     def port(self, name: str) -> "PromptedPort":
-        """A port of `PROTOCOLS`."""
+        """A port of `PROTOCOLS` that answers from the replayed script."""
         return PromptedPort(name, lambda method, arguments: self.next(name, method))
 
     def workspace(self, method: str, arguments: Mapping[str, Any]) -> Any:
@@ -318,7 +318,7 @@ def _call(port: str, method: str, answer: Callable[[str, Sequence[Any]], Any]) -
 
 
 def tape_lines(path: Path) -> dict[str, dict[str, Any]]:
-    """By key; the last answer of a question counts, as on the tape, which has been read without a problem before."""
+    """A replay's tape by key; the last answer of a question counts, and it has been read without a problem before."""
     lines = [json.loads(line) for line in path.read_bytes().splitlines(keepends=True) if line.endswith(b"\n")]
     return {line["key"]: line for line in lines if line.get("schema") == SCHEMA}
 
@@ -352,7 +352,7 @@ def planner(tape: Path, script: list[Spoken]) -> PromptedPort:
 
 
 def same_commits(answer: Answer, recorded: Sequence[Line]) -> Answer:
-    """The workspace, where an accepted tree becomes the very commit that it became then."""
+    """A replay's workspace, where an accepted tree becomes the very commit that it became then."""
     rounds = [line.body for line in recorded if isinstance(line.body, RoundClosed)]
     then = {body.tree: body.commit for body in rounds if body.commit}
 
@@ -387,13 +387,13 @@ class Difference(Value):
 
     @property
     def text(self) -> str:
-        """Three lines for people."""
+        """The first difference of a replayed ledger, in three lines for people."""
         place = f"line {self.line} ({self.key})" + (f", {self.field}" if self.field else "")
         return f"{place}\n  recorded: {_show_text(self.recorded)}\n  replayed: {_show_text(self.replayed)}"
 
 
 def first_difference(recorded: Sequence[bytes], replayed: Sequence[bytes]) -> Difference | None:
-    """None when the ledgers are equal byte for byte."""
+    """Where a replayed ledger differs; None when both are equal byte for byte."""
     for number in range(max(len(recorded), len(replayed))):
         ours = recorded[number] if number < len(recorded) else None
         theirs = replayed[number] if number < len(replayed) else None
@@ -424,7 +424,7 @@ ABSENT = _Absent()
 
 
 def _fields(ours: Any, theirs: Any, path: str) -> Iterator[tuple[str, Any, Any]]:
-    """Every leaf that differs, in the order of the recorded line."""
+    """Every leaf in which a replayed line differs, in the order of the recorded line."""
     if isinstance(ours, dict) and isinstance(theirs, dict):
         for name in dict.fromkeys((*ours, *theirs)):
             yield from _fields(ours.get(name, ABSENT), theirs.get(name, ABSENT), f"{path}.{name}".lstrip("."))
@@ -473,7 +473,7 @@ class ReplayResult(Value):
 
     @property
     def good(self) -> bool:
-        """Equal, and nobody touched the recording since it was exported."""
+        """Whether a replay is equal, and nobody touched the recording since it was exported."""
         return self.equal and not self.changed
 
 
@@ -486,14 +486,14 @@ class CountedTape(Tape):
 
     @property
     def unused(self) -> int:
-        """Answers that nobody asked for."""
+        """Recorded answers that a replay did not ask for."""
         return len(self) - len(self.requested_keys)
 
     def __len__(self) -> int:
         return len(self._answers)
 
     def answer(self, key: str) -> Any:
-        """Like any tape, and counted."""
+        """A replay's tape like any other, and counted."""
         self.requested_keys.add(key)
         return super().answer(key)
 

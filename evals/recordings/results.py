@@ -67,12 +67,12 @@ class ResultRow(Value):
     notes: tuple[str, ...]
 
     def time_us(self, who: Who) -> float | None:
-        """Geometric mean over the shapes; None unless every one was timed."""
+        """On the results page: geometric mean of the times over the shapes; None unless every one was timed."""
         return mean_us(self.shapes, who)
 
     @property
     def floor_us(self) -> float | None:
-        """Geometric mean over the shapes; None unless every one has a floor."""
+        """On the results page: geometric mean of the floors over the shapes; None unless every one has a floor."""
         return mean_all([shape.floor_us for shape in self.shapes])
 
     @property
@@ -143,7 +143,7 @@ def write_row(
 
 
 def read_rows(campaigns: Path, rivals: Path) -> tuple[ResultRow, ...]:
-    """A row for each recorded campaign, with what was timed beside it, and for each comparison without one; by name.
+    """Rows of the results page for each recorded campaign, with what was timed beside it, and for each comparison without one.
 
     Raises UserError for a recording or file that cannot be read, and for a campaign that is not there.
     """
@@ -184,7 +184,7 @@ def _row_of_file(name: str, file: Rivals) -> ResultRow:
 
 
 def _row_of_campaign(path: Path, file: Rivals) -> ResultRow:
-    """What the ledger says; where the champion was timed beside others, all times are of that run."""
+    """A recorded campaign's row of the results page; where the champion was timed beside others, all times are of that run."""
     folder = Folder(path)
     history, card = fold_ledger(folder.lines()), read_card(path)
     assert history is not None, "a ledger that was read has a line"
@@ -236,13 +236,13 @@ def _row_of_campaign(path: Path, file: Rivals) -> ResultRow:
 
 
 def _wall_minutes(history: History) -> float | None:
-    """From the baseline, the first thing that is measured, to the end; None while it goes on."""
+    """For the results page: from the baseline, the first thing that is measured, to the end; None while it goes on."""
     begin, end = history.baseline, history.concluded
     return minutes_between(begin.opened_at, end.closed_at) if begin and end else None
 
 
 def _floors(history: History) -> dict[str, ShapeRoof]:
-    """The floor of each shape of the original's benchmark."""
+    """For the results page: the floor of each shape of the original's benchmark."""
     assert history.baseline is not None, "a share was computed of it"
     rows = history.baseline.quick.rows
     roofs = compute_shape_roofs(rows, history.opened.contract.work, describe_device(history).ceilings)
@@ -250,7 +250,7 @@ def _floors(history: History) -> dict[str, ShapeRoof]:
 
 
 def _shapes_of(history: History, result: Result) -> Iterator[ShapeTimes]:
-    """Both versions as the final test timed them side by side; without one, the original's benchmark alone."""
+    """For the results page: both versions as the final test timed them side by side; without one, the original's benchmark alone."""
     if result.final is not None:
         for shape in result.final.shapes:
             yield ShapeTimes(label=shape.label, times_us={"start": shape.original_us, "ours": shape.best_us})
@@ -284,7 +284,7 @@ NAMES: Mapping[Who, str] = {
 
 
 def render_page(rows: Sequence[ResultRow]) -> str:
-    """The whole page, Markdown."""
+    """The whole results page, Markdown."""
     parts = [HEAD, "## Times\n"]
     parts.append(_table(("row", "types", *(NAMES[who] for who in WHO), "floor", "share of the floor", "bound"),
                         (_time_cells(row) for row in rows)))  # fmt: skip
@@ -317,7 +317,7 @@ def _gain_cells(row: ResultRow) -> tuple[str, ...]:
 
 
 def _gain(row: ResultRow, who: Who | None) -> str:
-    """Their time over ours with its bound; a ratio that nothing bounds is no claim."""
+    """On the results page: their time over ours with its bound; a ratio that nothing bounds is no claim."""
     theirs, ours = row.time_us(who) if who else None, row.time_us("ours")
     if who is None or theirs is None or ours is None:
         return NOT_MEASURED
@@ -366,7 +366,7 @@ COLORS: Mapping[Who | Literal["floor"], str] = {
 
 
 def draw(rows: Sequence[ResultRow]) -> str:
-    """SVG: a line for each row with a start, each time as many times as fast as that start, on a logarithmic axis."""
+    """The results page's picture as SVG: a line for each row with a start, each time as many times as fast, on a logarithmic axis."""
     drawn = [(row, _speeds(row)) for row in rows]
     drawn = [(row, speeds) for row, speeds in drawn if len(speeds) > 1]
     every = [speed for _, speeds in drawn for _, speed in speeds] or [1.0]
@@ -402,7 +402,7 @@ def draw(rows: Sequence[ResultRow]) -> str:
 
 
 def _speeds(row: ResultRow) -> list[tuple[Who | Literal["floor"], float]]:
-    """How many times as fast as the start each is."""
+    """On the results page: how many times as fast as the start each is."""
     start = row.time_us("start")
     if start is None:
         return []

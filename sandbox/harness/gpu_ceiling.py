@@ -50,7 +50,7 @@ class Clock:
 
 
 def measure(torch: Any, first_dtype: str, clock: Clock) -> dict[str, Any]:
-    """Everything there is time for, the copy and data type `first` before the others."""
+    """Every ceiling of the GPU there is time for, the copy and data type `first` before the others."""
     cuda = torch.cuda
     if not cuda.is_available():
         raise Cannot("torch sees no GPU")
@@ -79,7 +79,7 @@ def measure(torch: Any, first_dtype: str, clock: Clock) -> dict[str, Any]:
 
 
 def arch_of(torch: Any, properties: Any) -> str:
-    """gfx942 on ROCm, sm_90 on CUDA."""
+    """The GPU's architecture as torch names it: gfx942 on ROCm, sm_90 on CUDA."""
     if getattr(torch.version, "hip", None):
         return str(getattr(properties, "gcnArchName", "")).split(":")[0]
     return f"sm_{properties.major}{properties.minor}"
@@ -153,7 +153,7 @@ def matmul(torch: Any, dtype: str, clock: Clock) -> dict[str, Any]:
 
 
 def product(torch: Any, dtype: str, shape: tuple[int, int, int]) -> Call:
-    """A call of the vendor's own library. Random operands: a product of zeros draws less power and runs faster."""
+    """For the GPU's ceiling: a call of the vendor's own library. Random operands: a product of zeros draws less power and runs faster."""
     m, n, k = shape
     if dtype in ("fp32", "tf32"):
         torch.set_float32_matmul_precision("highest" if dtype == "fp32" else "high")
@@ -200,7 +200,7 @@ def random(torch: Any, shape: tuple[int, int]) -> Any:
 
 
 def median_ms(torch: Any, call: Call, clock: Clock) -> tuple[float, float]:
-    """Milliseconds of one call, and (largest - smallest) / median of the samples."""
+    """Milliseconds of one call for the GPU's ceiling, and (largest - smallest) / median of the samples."""
     for _ in range(WARM_UP):
         call()
     once = sample(torch, call, 1)
@@ -225,7 +225,7 @@ def sample(torch: Any, call: Call, repeat: int) -> float:
 
 
 def line(error: BaseException) -> str:
-    """The first line of an error, within reason."""
+    """The first line of an error in measuring the GPU, within reason."""
     text = " ".join(str(error).splitlines()[:1]) or type(error).__name__
     return text[:200]
 

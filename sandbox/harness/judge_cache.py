@@ -36,7 +36,7 @@ def pack(folder: str, most_bytes: int) -> bytes:
 
 
 def unpack(packed: bytes, folder: str) -> None:
-    """The files into the folder. Raises OSError, or ValueError for bytes that are no packed folder."""
+    """Unpack a worker's cache files into the folder. Raises OSError, or ValueError for bytes that are no packed folder."""
     (size,) = LENGTH.unpack_from(packed)
     cursor = LENGTH.size + size
     for name, length in json.loads(packed[LENGTH.size : cursor]):

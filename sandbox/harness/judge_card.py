@@ -51,32 +51,32 @@ class Driver:
         self._stream = ctypes.c_void_p(0)
 
     def start(self) -> None:
-        """Begin of what is timed."""
+        """Inside a worker: begin of what is timed on the card."""
         self._call_driver("record", self._start, self._stream)
 
     def stop(self) -> None:
-        """End of what is timed."""
+        """Inside a worker: end of what is timed on the card."""
         self._call_driver("record", self._stop, self._stream)
 
     def elapsed_ns(self) -> int:
-        """Between the two, after a `sync`; the events resolve half a microsecond."""
+        """Inside a worker: time between start and stop on the card, after a `sync`; events resolve half a microsecond."""
         elapsed_ms = ctypes.c_float()
         self._call_driver("elapsed", ctypes.byref(elapsed_ms), self._start, self._stop)
         return int(elapsed_ms.value * 1e6)
 
     def sync(self) -> None:
-        """Wait for everything on the device, whatever its stream."""
+        """Inside a worker: wait for everything on the card, whatever its stream."""
         self._call_driver("sync")
 
     def copy(self, target: int, source: int, count: int) -> None:
-        """Bytes from anywhere to anywhere, in stream order."""
+        """Inside a worker: copy bytes from anywhere to anywhere, in the card's stream order."""
         if count:
             kind = (ctypes.c_int(HIP_DEFAULT),) if self._hip else ()
             where = (ctypes.c_void_p(target), ctypes.c_void_p(source), ctypes.c_size_t(count))
             self._call_driver("copy", *where, *kind, self._stream)
 
     def fill(self, target: int, word: int, count: int) -> None:
-        """Write `count` bytes, a multiple of four, all the same word."""
+        """Inside a worker: write `count` bytes of the card, a multiple of four, all the same word."""
         self._call_driver(
             "fill", ctypes.c_void_p(target), ctypes.c_uint(word), ctypes.c_size_t(count // 4), self._stream
         )
@@ -99,7 +99,7 @@ class Driver:
         self._reset()
 
     def kinds(self, graph: int) -> dict[str, int]:
-        """Nodes of a graph, counted by kind."""
+        """Inside a worker: nodes of a graph on the card, counted by kind."""
         count = ctypes.c_size_t()
         self._call_driver("nodes", ctypes.c_void_p(graph), None, ctypes.byref(count))
         nodes = (ctypes.c_void_p * max(count.value, 1))()
@@ -135,11 +135,11 @@ class Stock:
         self._version = 0
 
     def of(self, key: str) -> Any:
-        """The bytes of that name; None where there are none."""
+        """Inside a worker: the stocked bytes of that name; None where there are none."""
         return self._all[slice(*self._layout[key])] if key in self._layout else None
 
     def renew(self, version: int) -> None:
-        """Take the decoys anew when they are others than before."""
+        """Inside a worker: take the decoys anew when they are others than before."""
         if version == self._version:
             return
         self._version = version

@@ -103,7 +103,7 @@ class Launches:
 
 
 def _grid(grid: Any, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """A launch's grid; what a function says of it where it is one."""
+    """Inside a worker: a Triton launch's grid; what a function says of it where it is one."""
     if not callable(grid):
         return grid
     signature = inspect.signature(function)

@@ -47,7 +47,7 @@ class Log:
         """Above zero while a kernel may be compiled, which loads and starts things."""
 
     def add(self, kind: str, name: str, elements: int = 0) -> None:
-        """Note one call."""
+        """Inside a traced worker: note one call."""
         names = self.counts.setdefault(kind, {})
         full = len(names) >= MOST_NAMES
         if self.quiet or (self.compiling and kind in EVENTS.values()) or (name not in names and full):
@@ -100,7 +100,7 @@ def forget_tensors(slot: int) -> None:
 
 
 def adopt(language: Any, mode: str) -> None:
-    """Know the task's tensors; in a trace, watch arrays and calls. What is returned there is looked at by nobody."""
+    """Inside a traced worker: know the task's tensors, and watch arrays and calls. What is returned there is looked at by nobody."""
     wrap, torch = language.wrap, sys.modules.get("torch")
     watched = _make_watched_array(import_module("numpy")) if mode == "trace" and find_spec("numpy") else None
 
@@ -121,7 +121,7 @@ def adopt(language: Any, mode: str) -> None:
 
 
 def _survive(language: Any) -> None:
-    """What a candidate raises without its kernels ends no worker: it could be raised to hide what they were given."""
+    """In a worker without kernels, what a candidate raises ends nothing: it could be raised to hide what they were given."""
     entry, finishing = language.entry, language.finish
     raised: list[bool] = []
 
@@ -162,7 +162,7 @@ def _record_calls(language: Any, torch: Any) -> None:
 
 
 def _hidden(events: Iterable[Any]) -> None:
-    """Note operators that no list saw: neither the event itself, nor one in it."""
+    """Inside a traced worker: note operators that no list saw: neither the event itself, nor one in it."""
     for event in events:
         space, _, name = event.name.rpartition("::")
         if event.name == SEEN:
@@ -178,7 +178,7 @@ def _saw(event: Any) -> bool:
 
 
 def _elements(shape: Any) -> int:
-    """Of one argument, which may be a list of tensors; of a number, none."""
+    """Inside a traced worker: elements of one argument, which may be a list of tensors; of a number, none."""
     if any(isinstance(part, list | tuple) for part in shape):
         return sum(map(_elements, shape))
     return math.prod(shape) if shape else 0
@@ -200,7 +200,7 @@ def only_calls(language: Any) -> None:
 
 
 def report() -> bytes:
-    """As JSON: everything noted since `install`; without kernels, what their arguments held since the last report."""
+    """Inside a traced worker, as JSON: everything noted since `install`; without kernels, what their arguments held since."""
     if _dead:
         text = json.dumps({"held": [*_launches.samples]}).encode()
         _launches.samples.clear()
@@ -221,7 +221,7 @@ def _audit(event: str, arguments: tuple[Any, ...]) -> None:
 
 
 def _size(value: Any) -> int:
-    """Elements of the arrays in an argument or a result."""
+    """Inside a traced worker: elements of the arrays in an argument or a result."""
     if isinstance(value, list | tuple):
         return sum(_size(part) for part in value)
     counted = getattr(value, "numel", None)

@@ -59,7 +59,7 @@ class Cpu:
         self._memories: dict[int, mmap.mmap] = {}  # a pointer in C keeps no memory alive
 
     def open(self, descriptor: int, layout: dict[str, Any]) -> mmap.mmap:
-        """The memory that came with a layout."""
+        """Inside a worker: the shared memory that came with a layout."""
         return _map(descriptor)
 
     def bind(
@@ -76,7 +76,7 @@ class Cpu:
         ]
 
     def run(self, frame: Any, entry: Callable[..., Any], arguments: Sequence[Any], finish: Finish | None) -> Any:
-        """One call: its time in ns, and why its result is no answer. Inputs and outputs are in place."""
+        """Inside a worker: one call of the candidate: its time in ns, and why its result is no answer. Inputs and outputs are in place."""
         clock = self._clock
         began = clock()
         result = entry(*arguments)
@@ -102,7 +102,7 @@ class Worker:
         self._trace: Any = None
 
     def run(self) -> None:
-        """Until the judge closes the wire."""
+        """Inside a worker: answer the judge until it closes the wire."""
         self._wire.send(frames.packed(frames.Frame(frames.HELLO)))
         recv, send, clock, prepared_calls = self._wire.recv, self._wire.send, time.perf_counter_ns, self._prepared
         head, nonce, claim, text = frames.HEAD, frames.NONCE, frames.CLAIM, frames.TEXT
@@ -166,7 +166,7 @@ class Worker:
         return bytes(frames.packed(frames.Frame(kind, frame.nonce, claim_ns=took, text=wrong)))
 
     def _on_card(self, frame: Any) -> bytes:
-        """What only a card is asked for."""
+        """Inside a worker: answer what only a card is asked for."""
         if frame.kind == frames.STOCK:
             memory, layout = self._memory()
             self._device.stock(frame.slot, memory, json.loads(layout[:]))
@@ -211,7 +211,7 @@ class Worker:
         return [_map(descriptor) for descriptor in self._receive_descriptors()]
 
     def _receive_descriptors(self) -> list[int]:
-        """Descriptors that the judge sends."""
+        """Inside a worker: descriptors that the judge sends."""
         return socket.recv_fds(self._wire, frames.SIZE, 2)[1]
 
     def _load(self, spec: dict[str, Any], compiled: bytes) -> None:
@@ -257,11 +257,11 @@ def _map(descriptor: int) -> mmap.mmap:
 
 
 def _nothing(*arguments: Any) -> None:
-    """What an empty call calls."""
+    """Inside a worker: what an empty call calls."""
 
 
 def _leave(target: int, source: int, count: int) -> None:
-    """Moves nothing: the judge reads a returned array where it is."""
+    """Inside a worker: moves no result: the judge reads a returned array where it is."""
 
 
 def _hold(words: dict[str, Any]) -> str:
@@ -275,7 +275,7 @@ def _hold(words: dict[str, Any]) -> str:
 
 
 def main() -> None:
-    """Serve the wire whose descriptor is the first argument."""
+    """A worker's start: serve the wire whose descriptor is the first argument."""
     with socket.socket(fileno=int(sys.argv[1])) as wire:
         Worker(wire).run()
 

@@ -32,7 +32,7 @@ Launch = Callable[[], Any]
 
 
 def main(seed: int, blocks: int) -> None:
-    """Measures everything once, that many blocks of each kernel with each engine, and writes the line."""
+    """A noise study's process: measures everything once, that many blocks of each kernel with each engine, and writes the line."""
     began = time.perf_counter()
     rng = random.Random(seed)
     torch.manual_seed(seed)
@@ -55,7 +55,7 @@ def main(seed: int, blocks: int) -> None:
 
 
 def about() -> dict[str, Any]:
-    """What the recording as a whole says of itself: device, versions, kernels."""
+    """What a noise recording says of itself: device, versions, kernels."""
     device = torch.cuda.get_device_properties(0)
     return {
         "device": device.name,
@@ -125,7 +125,7 @@ def _capture(launch: Callable[[Any, Any], Any], inputs: list[Any], out: list[Any
 
 
 def _time(run: Launch) -> float:
-    """Microseconds between two events around it."""
+    """Microseconds between two events around a studied call."""
     start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
     start.record()
     run()
@@ -156,7 +156,7 @@ def _same_results(case: Case, chained: dict[str, Launch], outputs: dict[str, lis
 
 
 def _digest(compiled: Any) -> str:
-    """Of the machine code, where Triton made it; empty for a library's kernel."""
+    """Digest of a studied kernel's machine code, where Triton made it; empty for a library's kernel."""
     asm = getattr(compiled, "asm", None)
     return hashlib.sha256(asm["cubin"]).hexdigest()[:12] if asm else ""
 

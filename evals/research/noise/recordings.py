@@ -28,7 +28,7 @@ class Block(Value):
     us: tuple[float, ...]
 
     def level(self, role: Role) -> float:
-        """Mean natural logarithm of that role's samples; RecordingError when the block has none."""
+        """In a noise recording: mean natural logarithm of that role's samples; RecordingError when the block has none."""
         logs = [math.log(us) for name, us in zip(self.order, self.us, strict=True) if name == role]
         if not logs:
             raise RecordingError(f"no sample of {role} in a block {self.order}")
@@ -45,7 +45,7 @@ class Process(Value):
     """Wall seconds that a pair of this kernel and engine alone would take, start included; 0.0 where not recorded."""
 
     def ratios(self, best: Role, candidate: Role, *, blocks: int) -> tuple[float, ...]:
-        """ln(t_best / t_candidate) of the first `blocks` blocks."""
+        """In a noise recording: ln(t_best / t_candidate) of the first `blocks` blocks."""
         return tuple(block.level(best) - block.level(candidate) for block in self.blocks[:blocks])
 
     def median_us(self, role: Role) -> float:
@@ -57,7 +57,7 @@ class Process(Value):
         return statistics.median(values)
 
     def sign(self, role: Role, against: Role) -> int:
-        """1 where `role` was captured before `against`, else -1: undoes the coin that swapped them."""
+        """In a noise recording: 1 where `role` was captured before `against`, else -1: undoes the coin that swapped them."""
         return 1 if self.captured.index(role) < self.captured.index(against) else -1
 
 
@@ -103,7 +103,7 @@ class KernelRecord(Value):
 
 
 def recordings() -> tuple[Path, ...]:
-    """The files that come with Ridgeline, oldest first."""
+    """The noise recordings that come with Ridgeline, oldest first."""
     return tuple(
         FOLDER / f"{name}.jsonl.gz"
         for name in ("h100_abba_59processes", "h100_2026-11-21_72x10", "h100_2026-11-21_48x32")
@@ -111,7 +111,7 @@ def recordings() -> tuple[Path, ...]:
 
 
 def load(path: Path) -> tuple[KernelRecord, ...]:
-    """Every kernel with every engine of one file. Raises RecordingError when it is no recording."""
+    """Every kernel with every engine of one noise recording. Raises RecordingError when it is none."""
     try:
         content = gzip.decompress(path.read_bytes())
         lines = [json.loads(line) for line in content.decode().splitlines()]
@@ -149,7 +149,7 @@ def _process(run: dict[str, Any], kernel: str, engine: str) -> Process:
 
 
 def _seconds(run: dict[str, Any], kernel: str, engine: str) -> float:
-    """Starting and ending the process, preparing this kernel, and half of the sampling: two of the four roles."""
+    """Seconds of a noise recording: start and end of the process, preparing this kernel, and half of the sampling."""
     if "seconds" not in run:
         return 0.0
     parts = ("prepared_s", "event_s", "graph_s")

@@ -36,7 +36,7 @@ class Tally(Value):
     decisions: tuple[Decision, ...]
 
     def share(self, stand: PairDecision, *, within: int | None = None) -> float:
-        """Of all orders: those that ended so, with at most that many pairs."""
+        """Share of all orders of a noise study: those that ended so, with at most that many pairs."""
         hits = [d for d in self.decisions if d.stand == stand and (within is None or d.pairs <= within)]
         return len(hits) / len(self.decisions)
 
@@ -46,7 +46,7 @@ class Tally(Value):
 
 
 def decide(pairs: Sequence[Comparison], noise: Noise | None, limits: Limits) -> Decision:
-    """Looks at the pairs as a campaign does, until a look decides or the looks are spent.
+    """In a noise study: looks at the pairs as a campaign does, until a look decides or the looks are spent.
 
     `pairs`: one comparison a look, the new pairs of that look alone; as many as there are.
     """
@@ -61,7 +61,7 @@ def decide(pairs: Sequence[Comparison], noise: Noise | None, limits: Limits) -> 
 
 
 def tally(recorded: KernelRecord, case: Case, limits: Limits, *, orders: int) -> Tally:
-    """Shuffles the processes `orders` times: the first ones calibrate with the twins, the next ones are judged."""
+    """In a noise study: shuffles the processes `orders` times: the first ones calibrate with the twins, the next ones are judged."""
     twins = recorded.comparison("A", "B", blocks=limits.blocks)
     judged = recorded.comparison(case.best, case.candidate, blocks=limits.blocks, gain=case.gain)
     return Tally(
@@ -80,7 +80,7 @@ def noises(recorded: KernelRecord, limits: Limits, *, orders: int) -> tuple[Nois
 
 
 def pick(comparison: Comparison, chosen: Sequence[int]) -> Comparison:
-    """The chosen pairs of it alone; times stay those of the whole."""
+    """The chosen pairs of a noise study alone; times stay those of the whole."""
     share = len(chosen) / len(comparison.shapes[0].pairs)
     shapes = [
         shape.model_copy(update={"pairs": tuple(shape.pairs[index] for index in chosen)}) for shape in comparison.shapes
@@ -119,7 +119,7 @@ class Scatter(Value):
 
 
 def scatter_of(recorded: KernelRecord) -> Scatter:
-    """Needs at least two processes of at least two blocks each."""
+    """Scatter of a noise study's processes: at least two processes of at least two blocks each."""
     ratios = [process.ratios("A", "B", blocks=len(process.blocks)) for process in recorded.processes]
     means = [statistics.fmean(blocks) for blocks in ratios]
     within = statistics.fmean([statistics.variance(blocks) for blocks in ratios])
@@ -139,7 +139,7 @@ def scatter_of(recorded: KernelRecord) -> Scatter:
 
 
 def effect(recorded: KernelRecord, best: Role, candidate: Role) -> float:
-    """Gain of the candidate over every process recorded, as a share: the best estimate of what was planted."""
+    """In a noise study: gain of the candidate over every process recorded, as a share: the best estimate of what was planted."""
     means = [
         statistics.fmean(process.ratios(best, candidate, blocks=len(process.blocks))) for process in recorded.processes
     ]

@@ -33,7 +33,7 @@ class Times(Value):
     candidate: tuple[float, ...]
 
     def of(self, side: Side) -> tuple[float, ...]:
-        """Those of one version."""
+        """Recorded times of one version to rejudge."""
         return self.best if side == "best" else self.candidate
 
 
@@ -43,24 +43,24 @@ class Process(Value):
     shapes: tuple[Times, ...]
 
     def level(self, side: Side) -> float:
-        """Mean natural logarithm over shapes of the mean time: what one ordinary run of a benchmark would report."""
+        """For rejudging: mean natural logarithm over shapes of the mean time: what one ordinary run of a benchmark would report."""
         return statistics.fmean([math.log(statistics.fmean(shape.of(side))) for shape in self.shapes])
 
     def mean(self, side: Side, label: str) -> float:
-        """Mean microseconds of one shape; KeyError where it was not timed."""
+        """For rejudging: mean microseconds of one shape; KeyError where it was not timed."""
         for shape in self.shapes:
             if shape.label == label:
                 return statistics.fmean(shape.of(side))
         raise KeyError(label)
 
     def swap(self) -> "Process":
-        """The same with the two versions' names exchanged."""
+        """A process to rejudge with the two versions' names exchanged."""
         shapes = (Times(label=s.label, best=s.candidate, candidate=s.best) for s in self.shapes)
         return Process(shapes=tuple(shapes))
 
 
 def processes(comparisons: Sequence[Comparison], store: ArtifactStore) -> tuple[Process, ...]:
-    """Of all batches in order; none at all where the raw times of one were left out of the recording."""
+    """Processes to rejudge, of all batches in order; none where the raw times of one were left out of the recording."""
     samples: list[Process] = []
     for comparison in comparisons:
         try:
@@ -102,7 +102,7 @@ def pool(comparisons: Sequence[Comparison], noise_sd: float) -> Worth:
 
 
 def reconcile(worths: Mapping[int, Worth], accepted: Sequence[int], final: Worth | None) -> dict[int, Worth]:
-    """By round, the same with the kept ones adding up to the final test, which nobody looked at before deciding.
+    """For rejudging, by round: true gains with the kept ones adding up to the final test, which nobody looked at before deciding.
 
     What the sum is off by is shared out by how badly each is known: the least-squares estimate under both.
     """
@@ -143,7 +143,7 @@ class Case(Value):
 
 
 def cases(path: Path) -> tuple[Case, ...]:
-    """Every measured round of a recording, then its identical versions. Raises UserError for no recording."""
+    """Cases to rejudge: every measured round of a recording, then its identical versions. Raises UserError for no recording."""
     folder = Folder(path)
     lines, store = folder.lines(), ArtifactStore(folder.path)
     history = fold.fold_ledger(lines)
@@ -165,7 +165,7 @@ def cases(path: Path) -> tuple[Case, ...]:
 
 
 def _round(name: str, lines: Sequence[Line], closed: RoundClosed, store: ArtifactStore) -> Case | None:
-    """None for a round that ended before its candidate was compared: no rule would have kept that."""
+    """A recorded round to rejudge; None for one that ended before its candidate was compared: no rule would have kept that."""
     timed, traced, verified = (find(closed.judged, kind) for kind in (Timed, Traced, Verified))
     if not isinstance(timed, Timed) or not isinstance(verified, Verified):
         return None
@@ -228,7 +228,7 @@ def _mirror(shape: ShapePairs) -> ShapePairs:
 
 
 def _twin(like: Case, pairs: tuple[Comparison, ...], times: tuple[Process, ...], noise: Noise | None) -> Case:
-    """The first round's candidate, had it been a copy of the original."""
+    """For rejudging: the first round's candidate, had it been a copy of the original."""
     applied = find(like.verified, Applied)
     assert applied is not None
     commits = {"best": like.standing.commit, "candidate": applied.commit}

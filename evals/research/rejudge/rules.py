@@ -48,7 +48,7 @@ def preset(name: str, description: str, limits: Limits) -> Rule:
 
 
 def rules() -> tuple[Rule, ...]:
-    """All that are known, ours first."""
+    """All rules to rejudge by, ours first."""
     return (
         preset("evidence", "interleaved pairs, bound above a margin, checked at every look", PRESETS["evidence"]),
         preset("campaign", "single runs; near noise three more, mean and spread", PRESETS["campaign"]),
@@ -101,7 +101,7 @@ def _best_of(case: Case) -> Ruling:
 
 
 def _ranks(case: Case) -> Ruling:
-    """Every sample on the scale of its shape, all processes in one heap."""
+    """For rejudging: every sample on the scale of its shape, all processes in one heap."""
     best: list[float] = []
     candidate: list[float] = []
     for process in case.processes:
@@ -116,7 +116,7 @@ def _ranks(case: Case) -> Ruling:
 
 
 def _usual(case: Case, label: str) -> float:
-    """Mean logarithm of all times of that shape, either version."""
+    """For rejudging: mean logarithm of all times of that shape, either version."""
     shapes = [shape for process in case.processes for shape in process.shapes if shape.label == label]
     return statistics.fmean([math.log(time) for shape in shapes for time in (*shape.best, *shape.candidate)])
 
@@ -159,7 +159,7 @@ def run_rules(case: Case, limits: Limits) -> Traced:
 
 
 def read_pairs(case: Case, want: CompareWant) -> Measured:
-    """Recorded pairs of these numbers."""
+    """Recorded pairs of these numbers, for rejudging."""
     chosen = case.comparisons[want.first_pair : want.first_pair + want.pairs]
     if len(chosen) < want.pairs:
         raise RecordExhausted(f"pair {len(case.comparisons) + 1}")
@@ -167,7 +167,7 @@ def read_pairs(case: Case, want: CompareWant) -> Measured:
 
 
 def run(case: Case, want: BenchmarkWant) -> Benchmark:
-    """One ordinary run of one version: the recorded one first, then what single processes of the pairs say.
+    """For rejudging, one ordinary run of one version: the recorded one first, then what single processes of the pairs say.
 
     Identical versions have no run of their own: the candidate's is that of another process than the best version's.
     """
@@ -186,7 +186,7 @@ def run(case: Case, want: BenchmarkWant) -> Benchmark:
 
 
 def stored_gain(case: Case) -> float | None:
-    """ln of the speedup by one run of the candidate and the stored run of the best version, taken at another time."""
+    """A rule to rejudge by: ln of the speedup by one run of the candidate and the stored run of the best version."""
     if case.bench is None:
         return case.processes[-1].level("best") - case.processes[0].level("candidate") if case.processes else None
     scoring, labels = case.standing.contract.scoring, {row.label for row in case.bench.rows}

@@ -55,12 +55,12 @@ class Tally(Value):
 
     @property
     def inflation(self) -> float:
-        """Claimed over true: 1.0 is honest."""
+        """Of a rejudging rule: claimed over true gain: 1.0 is honest."""
         return self.claimed / self.true
 
 
 def tally(rule: Rule, cases: Sequence[Case]) -> Tally:
-    """Every case once."""
+    """Count every rejudged case once."""
     ruled = [(case, rule.decide(case)) for case in cases if not case.identical]
     twins = [rule.decide(case) for case in cases if case.identical]
     campaigns = max(len({case.recording for case in cases}), 1)
@@ -113,7 +113,7 @@ HEAD = (
 
 
 def rows(tallies: Sequence[Tally]) -> list[tuple[str, ...]]:
-    """A row of words for each rule, under `HEAD`."""
+    """A row of words for each rule that rejudged, under `HEAD`."""
     return [
         (
             row.rule,
@@ -131,7 +131,7 @@ def rows(tallies: Sequence[Tally]) -> list[tuple[str, ...]]:
 
 
 def markdown(tallies: Sequence[Tally]) -> str:
-    """The table for a page."""
+    """The table of rejudging rules for a page."""
     lines = [" | ".join(HEAD), "|".join(["---", *["--:"] * (len(HEAD) - 1)]), *(" | ".join(r) for r in rows(tallies))]
     return "\n".join([f"| {lines[0]} |", f"|{lines[1]}|", *(f"| {line} |" for line in lines[2:])])
 
@@ -143,7 +143,7 @@ FORMATS = (".png", ".svg")
 
 
 def draw(path: Path, tallies: Sequence[Tally]) -> None:
-    """Write the picture, `.png` or `.svg` by the name. Raises UserError where matplotlib or the format is missing."""
+    """Write the picture of rejudging rules, `.png` or `.svg` by the name. Raises UserError where matplotlib or the format is missing."""
     if path.suffix not in FORMATS:
         raise UserError(f"--plot: {path}: the name must end in {' or '.join(FORMATS)}")
     if find_spec("matplotlib") is None:

@@ -106,7 +106,7 @@ def keep(plan: Plan, judge: int) -> None:
 
 
 def _inside(plan: Plan, status_here: int) -> None:
-    """The first process of the namespaces, or the command itself where there are none. Never returns."""
+    """In an isolated command: the first process of the namespaces, or the command itself where there are none. Never returns."""
     try:
         kernel.prctl(kernel.PARENT_DEATH_SIGNAL, KILL)
         if _is_left(status_here):
@@ -145,14 +145,14 @@ def _leave_network(plan: Plan) -> None:
 
 
 def _is_left(status_here: int) -> bool:
-    """Whether the keeper has gone, so that no signal will tell of its end."""
+    """Whether an isolated command's keeper has gone, so that no signal will tell of its end."""
     poller = select.poll()
     poller.register(status_here, 0)
     return bool(poller.poll(0))
 
 
 def _become(plan: Plan) -> None:
-    """Give up what the command may not have, and be replaced by it. Never returns."""
+    """Give up what the isolated command may not have, and be replaced by it. Never returns."""
     try:
         os.sched_setaffinity(0, plan.cpus)
         for number, most in plan.limits:

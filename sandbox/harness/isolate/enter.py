@@ -66,7 +66,7 @@ def enter(plan: Plan, judge: int) -> None:
 
 
 def _inside(plan: Plan, watch: Watch) -> None:
-    """The first process of the namespaces, or the worker itself where there are none. Returns in the worker."""
+    """In an isolated worker: the first process of the namespaces, or the worker itself. Returns in the worker."""
     try:
         kernel.prctl(kernel.PARENT_DEATH_SIGNAL, KILL)
         if watch.alone():
@@ -107,20 +107,20 @@ def _lock_in(plan: Plan, watch: Watch) -> None:
 
 
 def join(group: str) -> None:
-    """Put this process into a control group."""
+    """Put this isolated process into a control group."""
     handle = os.open(f"{group}/cgroup.procs", os.O_WRONLY)
     os.write(handle, b"0")
     os.close(handle)
 
 
 def give_up(plan: Plan, error: OSError) -> "NoReturn":
-    """Say what failed, and end."""
+    """Say what failed in isolating a worker, and end."""
     os.write(plan.report, f"fault: {error}\n".encode())
     os._exit(FAULT)
 
 
 def end_like(status: int, plan: Plan) -> "NoReturn":
-    """End this process as waitpid(2) says that another ended."""
+    """End this process as waitpid(2) says that the isolated worker ended."""
     code = os.waitstatus_to_exitcode(status)
     if plan.mode == "bubblewrap" and code > 128:  # as that tool says that a signal ended the worker
         code = 128 - code

@@ -190,7 +190,7 @@ def _seccomp_steps(number: int) -> list[bytes]:
 
 
 def _when(number: int, word: int, tests: list[bytes]) -> list[bytes]:
-    """Refuse the call with that number when the tests on one of its words lead to the step right after them."""
+    """A step of the worker's filter: refuse the call with that number when the tests on one of its words lead to the step after them."""
     inner = [_op(_LOAD, word), *tests, _op(_RETURN, _ERROR | _EPERM), _op(_RETURN, _ALLOW)]
     return [_op(_EQUAL, number, no=len(inner)), *inner]
 

@@ -89,7 +89,7 @@ def _serve_copies(wire: socket.socket, judge: int) -> Plan | None:
 
 
 def _reap_copies() -> None:
-    """Those that have ended; the judge, which holds a descriptor of each, has been told already."""
+    """The worker's copies that have ended; the judge, which holds a descriptor of each, has been told already."""
     try:
         while os.waitpid(-1, os.WNOHANG)[0]:
             continue
@@ -113,7 +113,7 @@ def _renumber(plan: Plan, descriptors: list[int], judge: int) -> tuple[Plan, int
 
 
 def _reset_process(plan: Plan) -> list[str]:
-    """As if this process had been started for the worker alone. Its program and that one's words."""
+    """Make a copied worker as if it had been started alone. Its program and that one's words."""
     kernel.prctl(kernel.DUMPABLE, 1)  # as after a start: else its own files in /proc are not its own
     os.environ.clear()
     os.environ.update(plan.environment)
@@ -145,7 +145,7 @@ def _run_at_random_address(script: list[str], depth: int) -> bool:
 
 
 def _show_exception(kind: type[BaseException], error: BaseException, trace: types.TracebackType | None) -> None:
-    """What is above the program is nothing to its reader; what was printed before comes first."""
+    """A worker's exception: what is above the program is nothing to its reader; what was printed before comes first."""
     while trace is not None and trace.tb_frame.f_globals is not sys.modules["__main__"].__dict__:
         trace = trace.tb_next
     with contextlib.suppress(Exception):
@@ -154,7 +154,7 @@ def _show_exception(kind: type[BaseException], error: BaseException, trace: type
 
 
 def _run(script: list[str], free: mmap.mmap) -> None:
-    """The program, as Python runs one. `free` is memory that nobody uses."""
+    """Run the worker's program, as Python runs one. `free` is memory that nobody uses."""
     program = types.ModuleType("__main__")
     program.__dict__["__file__"] = script[0]
     sys.modules["__main__"] = program

@@ -65,7 +65,7 @@ class Watch:
         return status
 
     def _keep_printed(self) -> bool:
-        """Keep one piece: the first half of the room holds how it began, the second goes round."""
+        """Keep one piece of what a worker printed: the first half of the room holds how it began, the second goes round."""
         data = os.read(self._printed, _CHUNK)
         half = self._plan.output_bytes // 2
         for start, piece in _pieces(data, self._count, half):
@@ -75,7 +75,7 @@ class Watch:
         return bool(data)
 
     def _keep_rest(self) -> None:
-        """What is still in the pipe. Nobody is left to fill it; should somebody be, one pipe full is enough."""
+        """Keep what a worker printed that is still in the pipe. Should somebody still fill it, one pipe full is enough."""
         os.set_blocking(self._printed, False)
         try:
             for _ in range(32):
@@ -118,7 +118,7 @@ def _killed_for_memory(group: str) -> int:
 
 
 def _pieces(data: bytes, count: int, half: int) -> list[tuple[int, bytes]]:
-    """Where each part of the data goes, `count` bytes having come before it."""
+    """Where each part of a worker's output goes, `count` bytes having come before it."""
     pieces = []
     if count < half:
         pieces.append((count, data[: half - count]))
