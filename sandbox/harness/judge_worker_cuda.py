@@ -190,6 +190,9 @@ class Place:
 class Device:
     """The card that PyTorch sees first."""
 
+    empties_cache = True
+    """Whether the card's cache is emptied here, before a call that is to find it cold."""
+
     def __init__(self, driver: Any = None, where: str = "cuda") -> None:
         """The candidate is not imported yet. Raises RuntimeError where there is no card."""
         self.torch, self.where = import_module("torch"), where
@@ -203,7 +206,7 @@ class Device:
             None if where == "cpu" else getattr(self.torch._C, "_cuda_sleep", None)
         )  # before the candidate can replace it
         self._pool: Any = None
-        size = self._cache_bytes()
+        size = self._cache_bytes() if self.empties_cache else 0
         self._flush = self.torch.empty(size, dtype=self.torch.uint8, device=where)
         self._places: dict[int, Place] = {}
 

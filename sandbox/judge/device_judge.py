@@ -5,7 +5,7 @@ What is drawn, in which order and what is right is decided as there; only where 
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 from importlib import import_module
 from typing import Any
 
@@ -174,13 +174,28 @@ class DeviceCallJudge:
 
     def wrong(self, sealed: DeviceSealed, truth: DeviceTruth, *, exact: bool = False) -> tuple[str, ...]:
         """Everything wrong with one call, one line each; empty when it was right. Raises ReferenceFailed."""
-        if lines := self.surroundings(sealed):
-            return lines
+        return self.find_wrong({"": sealed}, truth, exact=exact).get("", ())
+
+    def find_wrong(
+        self, calls: Mapping[str, DeviceSealed], truth: DeviceTruth, *, exact: bool = False
+    ) -> dict[str, tuple[str, ...]]:
+        """What is wrong with each of some calls with the same values, without those that were right.
+
+        What is right, and what rounding does to it, is asked once for all of them. Raises ReferenceFailed.
+        """
+        wrong = {name: lines for name, sealed in calls.items() if (lines := self.surroundings(sealed))}
+        if len(wrong) == len(calls):
+            return wrong
         for part in truth.parts():
-            if faults := self._numbers(self.reference.stretch_of(sealed.outputs, part), part, truth, exact=exact):
-                place = f" (of items {part.start} to {part.start + part.count - 1})" if part.count else ""
-                return tuple(f"{describe_fault(fault)}{place}" for fault in faults[:MOST_FAULT_LINES])
-        return ()
+            allowance = _Allowance(bench=self, part=part, truth=truth)
+            for name in calls.keys() - wrong.keys():
+                outputs = self.reference.stretch_of(calls[name].outputs, part)
+                if faults := self._numbers(outputs, allowance, exact=exact):
+                    place = f" (of items {part.start} to {part.start + part.count - 1})" if part.count else ""
+                    wrong[name] = tuple(f"{describe_fault(fault)}{place}" for fault in faults[:MOST_FAULT_LINES])
+            if len(wrong) == len(calls):
+                break
+        return wrong
 
     def surroundings(self, sealed: DeviceSealed) -> tuple[str, ...]:
         """Inputs that were changed, guard bands that were overwritten, outputs that changed after the call."""
@@ -192,18 +207,16 @@ class DeviceCallJudge:
         lines += [f"output {name} went on changing after the call had returned" for name in sealed.changed_late]
         return tuple(lines)
 
-    def _numbers(self, outputs: Tensors, part: Part, truth: DeviceTruth, *, exact: bool) -> tuple[Fault, ...]:
+    def _numbers(self, outputs: Tensors, allowance: "_Allowance", *, exact: bool) -> tuple[Fault, ...]:
         """A fault by the trusted program's own error counts where the operator's sensitivity does not excuse it."""
+        part, truth = allowance.part, allowance.truth
         suspected = self._faults(outputs, part, truth, {}, exact=exact)
         rounded = any(fault.kind not in ("shape", "exact") for fault in suspected)
         integers = any(fault.kind == "exact" and not is_float(self.task.dtype_of(fault.output)) for fault in suspected)
         if not rounded and not integers:
             return suspected
-        noise: dict[str, Noise | Range] = dict(self.sensitivity(part, lone=truth.lone)) if rounded else {}
-        if integers:
-            noise |= device_numerics.measure_integer_ranges(
-                self.task, part.inputs, self.reference.oracle, self.chance.elements, exact=part.oracle
-            )
+        noise: dict[str, Noise | Range] = dict(allowance.noise) if rounded else {}
+        noise |= allowance.ranges if integers else {}
         faults = self._faults(outputs, part, truth, noise, exact=exact)
         if not any(fault.kind in ("relative_l2", "max_norm") for fault in faults):
             return faults
@@ -232,7 +245,13 @@ class DeviceCallJudge:
     def sensitivity(self, part: Part, *, lone: bool = False) -> dict[str, Noise]:
         """What rounding does to this operator's outputs at these inputs; some ten questions to the reference."""
         noise = device_numerics.measure_rounding_noise(
-            self.task, part.inputs, self.reference.oracle, self.chance.elements, self.rng, exact=part.oracle
+            self.task,
+            part.inputs,
+            self.reference.oracle,
+            self.chance.elements,
+            self.rng,
+            exact=part.oracle,
+            axis=self.reference.known_axis,
         )
         if lone:
             for name, each in noise.items():
@@ -286,6 +305,28 @@ class DeviceCallJudge:
                 output=name,
                 noise=noise.get(name),
             )
+        )
+
+
+@dataclass(frozen=True)
+class _Allowance:
+    """What rounding may do to one part of what is right, measured when the first of its calls needs it."""
+
+    bench: DeviceCallJudge
+    part: Part
+    truth: DeviceTruth
+
+    @cached_property
+    def noise(self) -> dict[str, Noise]:
+        """Of float outputs."""
+        return self.bench.sensitivity(self.part, lone=self.truth.lone)
+
+    @cached_property
+    def ranges(self) -> dict[str, Range]:
+        """Of whole numbers."""
+        bench, part = self.bench, self.part
+        return device_numerics.measure_integer_ranges(
+            bench.task, part.inputs, bench.reference.oracle, bench.chance.elements, exact=part.oracle
         )
 
 

@@ -27,6 +27,8 @@ INTS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 LOOP_ROWS_BYTES = 1 << 24
 """Of inputs that leave the device so that plain loops over them are tried on the processor, at most, of each input."""
 
+ITEMS_COUNTED = 4
+"""Of an axis of independent items, where terms are counted."""
 AGREE_ELEMENTS = 1 << 27
 """Of two outputs that are compared at a time, in float64."""
 
@@ -92,18 +94,28 @@ def honest_error(scale: Tensor, noise: Noise | None, *, dtype: DType, precision:
 
 
 def measure_rounding_noise(
-    task: Task, inputs: Tensors, oracle: Oracle, generator: Any, rng: np.random.Generator, *, exact: Tensors
+    task: Task,
+    inputs: Tensors,
+    oracle: Oracle,
+    generator: Any,
+    rng: np.random.Generator,
+    *,
+    exact: Tensors,
+    axis: str | None = None,
 ) -> dict[str, Noise]:
-    """Sensitivity of every output at these inputs, as `numerics.measure_rounding_noise` measures it."""
+    """Sensitivity of every output at these inputs, as `numerics.measure_rounding_noise` measures it.
+
+    `axis`: a dimension along which items are independent, so that a few of them tell how many terms a sum has.
+    """
     flat = all(values.ndim < 2 for values in exact.values())
     count = numerics.MOVE_COUNT * (2 if flat else 1)
     total = {name: torch.zeros_like(values) for name, values in exact.items()}
     for _ in range(count):
         perturbation, relative = _perturb(task, inputs, generator)
         for name, values in oracle(perturbation).items():
-            change = (values - exact[name]).div_(relative)
-            total[name] += torch.where(torch.isfinite(change), change, 0.0).square_()
-    terms = _count_terms(task, inputs, oracle, generator, rng)
+            change = (values - exact[name]).div_(relative).nan_to_num_(nan=0.0, posinf=0.0, neginf=0.0)
+            total[name].addcmul_(change, change)
+    terms = _count_terms(task, inputs, oracle, generator, rng, axis)
     drifts = any(_has_equal_runs(inputs[tensor.name], rng) for tensor in task.inputs if is_continuous(tensor))
     floats = {tensor.name: _take_rows(inputs[tensor.name], rng) for tensor in task.inputs if is_continuous(tensor)}
     sums = {
@@ -182,10 +194,18 @@ def _indices(places: Any, values: Tensor) -> Tensor:
 
 
 def _count_terms(
-    task: Task, inputs: Tensors, oracle: Oracle, generator: Any, rng: np.random.Generator
+    task: Task, inputs: Tensors, oracle: Oracle, generator: Any, rng: np.random.Generator, axis: str | None
 ) -> dict[str, float]:
-    """How many elements of the inputs feed one of an output: by changing one, on ordinary values."""
-    usual = {tensor.name: draw_declared(tensor, inputs[tensor.name].shape, generator) for tensor in task.inputs}
+    """How many elements of the inputs feed one of an output: by changing one, on ordinary values. Of an axis along which
+    items are independent a few say the same as all: what is changed, and what there is, shrink alike."""
+    shapes = {
+        tensor.name: tuple(
+            min(ITEMS_COUNTED, extent) if name == axis else extent
+            for name, extent in zip(tensor.shape, inputs[tensor.name].shape, strict=True)
+        )
+        for tensor in task.inputs
+    }
+    usual = {tensor.name: draw_declared(tensor, shapes[tensor.name], generator) for tensor in task.inputs}
     before = dict(oracle(usual))
     terms = dict.fromkeys(before, 1.0)
     for tensor in task.inputs:
@@ -209,7 +229,8 @@ def _perturb(task: Task, inputs: Tensors, generator: Any) -> tuple[dict[str, Ten
         steps = torch.randint(
             1, largest + 1, values.shape, generator=generator, device=values.device, dtype=INTS[values.element_size()]
         )
-        steps *= round(unit(coarsest) / unit(tensor.dtype))
+        if coarsest != tensor.dtype:
+            steps *= round(unit(coarsest) / unit(tensor.dtype))
         up = torch.randint(0, 2, values.shape, generator=generator, device=values.device, dtype=torch.bool)
         perturbation[tensor.name] = _step(values, tensor.dtype, steps, up)
     usual = float(np.sqrt(np.mean(np.square(np.arange(1.0, largest + 1)))))
@@ -249,15 +270,18 @@ def _hash_values(values: Tensor) -> Tensor:
 
 
 def _step(values: Tensor, dtype: DType, steps: Tensor, up: Tensor) -> Tensor:
-    """Each element so many units further from zero or nearer to it; zero and what would leave the range stay."""
+    """Each element so many units further from zero or nearer to it; zero and what would leave the range stay.
+
+    `steps` is written to. A float's bits as a whole number grow with its size, whatever its sign.
+    """
     bits = view_bits(values)
     sizes = bits & torch.iinfo(bits.dtype).max
     largest = torch.tensor(LARGEST[dtype], dtype=torch.float64).to(values.dtype)
     top = int(view_bits(largest.reshape(1))[0])
     free = (sizes > steps) & (sizes <= top - steps)
-    changed = torch.where(up, sizes + steps, sizes - torch.minimum(sizes, steps))
-    sign = bits & torch.iinfo(bits.dtype).min
-    return (torch.where(free, changed, sizes) | sign).view(values.dtype)
+    steps *= free
+    steps *= up.to(torch.int8).mul_(2).sub_(1)
+    return (bits + steps).view(values.dtype)
 
 
 # Is one output right?

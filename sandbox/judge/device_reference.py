@@ -156,6 +156,11 @@ class DeviceReference:
         assert not isinstance(self._axis, bool)
         return self._axis
 
+    @property
+    def known_axis(self) -> str | None:
+        """What `part_axis` found; None where it found none, or nobody asked."""
+        return self._axis if isinstance(self._axis, str) else None
+
     def _can_be_parted(self, axis: str, dims: Mapping[str, int]) -> bool:
         judged = (*self._task.outputs, *(each for each in self._task.inputs if each.constness == "mutated"))
         if any(tensor.shape.count(axis) != 1 for tensor in judged):

@@ -76,11 +76,13 @@ class DeviceBuffers:
             raise WorldError(f"{end / 1e9:.2f} GB for one worker's arrays of {dict(dims)}: {error}") from error
         self._chance = chance
         self._dtypes = {spec.name: task.dtype_of(spec.name) for spec in self.specs}
-        self.segment.tensor.random_(generator=chance.elements)
+        self.segment.tensor.zero_()  # what this process had there before is nobody's to see
         self._views = tuple(
             {spec.name: self._view(spec, places[spec.name]) for spec in self.specs} for places in self.offsets
         )
         self._bands = tuple(tuple(guard_bands(self.specs, places)) for places in self.offsets)
+        for band in (band for bands in self._bands for band in bands):
+            self._band(band).random_(generator=chance.elements)
         self._guards = [self._band_bytes(placement) for placement in range(placements)]
         self._constants: dict[tuple[str, int], Tensor] = {}
 

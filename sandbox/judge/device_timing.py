@@ -24,13 +24,12 @@ from ridgeline.graph.judgment import TimedCall
 from ridgeline.graph.task import Shape
 from ridgeline.sandbox.judge import device_numerics
 from ridgeline.sandbox.judge.correctness import judged_names, list_mixes
-from ridgeline.sandbox.judge.device_judge import DeviceCallJudge, Opened
+from ridgeline.sandbox.judge.device_judge import DeviceCallJudge, DeviceTruth, Opened
 from ridgeline.sandbox.judge.device_session import DeviceSealed, DeviceSession, MemoryPlan, array_bytes, plan_memory
 from ridgeline.sandbox.judge.device_values import draw_declared
 from ridgeline.sandbox.judge.inputs import axis_lengths
 from ridgeline.sandbox.judge.numerics import Tolerance
 from ridgeline.sandbox.judge.session import BrokenWorker
-from ridgeline.sandbox.judge.shared_buffers import PLACEMENTS
 from ridgeline.sandbox.judge.timing import (
     CARD_KEPT_WARM_S,
     CARD_WARM_UP_S,
@@ -297,19 +296,24 @@ class DeviceTurns:
         """The first call of either side against the oracle, what right answers may differ by, and how calls are made."""
         inputs, lanes = self._draw(), set[str]()
         truth = self.bench.truth_of(inputs, self.shape.dims)
-        for side, session in self.sessions.items():
+        for session in self.sessions.values():
             session.lane = "eager"
-            for placement in self._coin.sample(range(PLACEMENTS), PLACEMENTS):
+        count = max(session.placements for session in self.sessions.values())
+        for placement in self._coin.sample(range(count), count):
+            calls: dict[str, DeviceSealed] = {}
+            for side, session in self.sessions.items():
                 sealed = session.call_device(
                     self.shape.dims, inputs, placement=placement, decoy=None, timeout_s=self.options.call_s
                 )
                 if isinstance(sealed, BrokenWorker):
                     return self._refuse(side, f"{sealed.reason}: {sealed.detail}")
-                with self.pairs.spent("prepare: oracle and comparison"):
-                    lines = self.bench.wrong(sealed, truth)
-                if lines:
-                    return self._refuse(side, lines[0])
-                self._decoy = sealed.outputs
+                calls[side] = sealed
+            with self.pairs.spent("prepare: oracle and comparison"):
+                refused = self._find_fault(calls, truth)
+            if refused:
+                return refused
+            self._decoy = calls["a"].outputs
+        for side, session in self.sessions.items():
             if self.bench.reference.device != "cpu":
                 lane = session.capture_device(self.shape.dims)
                 if isinstance(lane, BrokenWorker):
@@ -403,10 +407,13 @@ class DeviceTurns:
             return None
         with self.pairs.spent("oracle"):
             truth = self.bench.truth_of(inputs, self.shape.dims)
-            for side in "ba":
-                if lines := self.bench.wrong(calls[side].sealed, truth):
-                    return self._refuse(side, lines[0])
-        return None
+            return self._find_fault({side: calls[side].sealed for side in "ba"}, truth)
+
+    def _find_fault(self, calls: Mapping[str, DeviceSealed], truth: DeviceTruth, mix: str = "") -> TimingRefused | None:
+        """What the oracle finds in both sides' calls with the same values: the newer side's fault first."""
+        wrong = self.bench.find_wrong(calls, truth)
+        side = next((side for side in "ba" if side in wrong), None)
+        return self._refuse(side, f"{mix}: {wrong[side][0]}" if mix else wrong[side][0]) if side else None
 
     def _call_unusual(self) -> TimingRefused | None:
         """A call of either side that is not timed, with values of another kind: what is right only in tests shows."""
@@ -414,6 +421,7 @@ class DeviceTurns:
             self._deck += shuffle_mixes(self._coin, tested=list_mixes(self.bench.task, self.shape))
         mix, dims = self._deck.pop(), self.shape.dims
         truth = self.bench.draw_with_truth(dims, mix, lambda inputs: {**inputs, **self._constants})
+        calls: dict[str, DeviceSealed] = {}
         for side in self._coin.sample("ab", 2):
             sealed = self.sessions[side].call_device(
                 dims, truth.inputs, placement=self._placement(), decoy=self._decoy, timeout_s=self.options.call_s
@@ -421,9 +429,8 @@ class DeviceTurns:
             self.pairs.calls += 1
             if isinstance(sealed, BrokenWorker):
                 return self._refuse(side, f"{sealed.reason}: {sealed.detail}")
-            if lines := self.bench.wrong(sealed, truth):
-                return self._refuse(side, f"{mix}: {lines[0]}")
-        return None
+            calls[side] = sealed
+        return self._find_fault(calls, truth, mix)
 
     def _draw(self) -> dict[str, Tensor]:
         """New values of all inputs; constant ones as they were first."""

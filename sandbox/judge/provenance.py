@@ -601,10 +601,10 @@ def _read_text(data: bytes, at: int) -> str:
 CALL_S = 120.0
 PACE_REPEATS = 3
 LATE_CALLS = (40, 160)
-"""A timed size is called so often more, a secret number between these: what works itself only in its first calls is
+"""Every timed size is called so often more, a secret number between these: what works itself only in its first calls is
 found by what it does then, traced and without its kernels alike."""
 LATE_S = 3.0
-"""Seconds for them."""
+"""Seconds for them, of which each timed size has an equal share."""
 REPEAT_S = 3.0
 """A size is called again, up to so often, while its calls took less: first calls compile, and start the profiler."""
 SLOWER_FACTOR = 10.0
@@ -684,20 +684,28 @@ def call_every_size(session: Session, values: WorkCalls, shapes: Sequence[Shape]
     """Call an open session at every size. Why that did not go, in words, where it did not."""
     calls, task = PaceCalls(), values.task
     for number, shape in enumerate(shapes):
-        began, repeats = time.monotonic(), 0
-        least_repeats, patience_s = (PACE_REPEATS, REPEAT_S) if number else (PACE_REPEATS + draw_late_calls(), LATE_S)
         consts: dict[str, Any] = {}
-        while not repeats or (repeats < least_repeats and time.monotonic() - began < patience_s):
-            inputs = values.draw(shape, consts)
-            consts = {tensor.name: inputs[tensor.name] for tensor in task.inputs if tensor.constness == "const"}
-            sealed = values.call(session, shape, inputs)
-            if isinstance(sealed, BrokenWorker):
-                return f"{shape.label}: {sealed.reason}: {sealed.detail}"
-            repeats += 1
-            if repeats == 1:
-                session.ping_often()
-            calls.add(task, shape, sealed.wall_us, late=repeats > PACE_REPEATS)
+        for is_late in (False, True):
+            began, repeats = time.monotonic(), 0
+            most, patience_s = plan_late_calls(shapes, number) if is_late else (PACE_REPEATS, REPEAT_S)
+            while repeats < most and (not repeats or time.monotonic() - began < patience_s):
+                inputs = values.draw(shape, consts)
+                consts = {tensor.name: inputs[tensor.name] for tensor in task.inputs if tensor.constness == "const"}
+                sealed = values.call(session, shape, inputs)
+                if isinstance(sealed, BrokenWorker):
+                    return f"{shape.label}: {sealed.reason}: {sealed.detail}"
+                repeats += 1
+                calls.add(task, shape, sealed.wall_us, late=is_late)
+            session.ping_often()
     return calls
+
+
+def plan_late_calls(shapes: Sequence[Shape], number: int) -> tuple[int, float]:
+    """How often the size of that number is called late at most, and for how long: none but timed ones, or the first."""
+    timed = sum(shape.timed for shape in shapes)
+    return (
+        (draw_late_calls(), LATE_S / max(timed, 1)) if shapes[number].timed or (not timed and not number) else (0, 0.0)
+    )
 
 
 def draw_late_calls() -> int:
@@ -934,19 +942,29 @@ class _PythonCandidate:
             if broken := session.open():
                 return broken
             shapes = [self.values.fit_size(shape) for shape in self._shapes()]
-            for shape in shapes:
+            for number, shape in enumerate(shapes):
                 if stopped := self._look_at_size(session, shape, findings):
                     findings.harmed = True  # what goes on for ever without its kernels needs them
                     return stopped if stopped.reason == "crash" else None
-            shape, until = shapes[0], time.monotonic() + LATE_S
-            session.ping_often()
-            for _ in range(draw_late_calls()):
-                sealed = self.values.call(session, shape, self._draw_inputs(shape, findings))
-                if isinstance(sealed, BrokenWorker) or time.monotonic() > until:
-                    break
-            if not isinstance(session.report(), BrokenWorker):  # what those calls held
-                self._look_at_size(session, shape, findings)
+                most, patience_s = plan_late_calls(shapes, number)
+                if most and not self._call_late(session, shape, findings, most, patience_s):
+                    return None
         return None
+
+    def _call_late(
+        self, session: Session, shape: Shape, findings: "_KnockoutFindings", most: int, patience_s: float
+    ) -> bool:
+        """Call a size so often, and look at it once more; whether the process goes on."""
+        until = time.monotonic() + patience_s
+        session.ping_often()
+        for _ in range(most):
+            sealed = self.values.call(session, shape, self._draw_inputs(shape, findings))
+            if isinstance(sealed, BrokenWorker) or time.monotonic() > until:
+                break
+        return not (
+            isinstance(session.report(), BrokenWorker)  # what those calls held
+            or self._look_at_size(session, shape, findings)
+        )
 
     def _draw_inputs(self, shape: Shape, findings: "_KnockoutFindings") -> dict[str, Any]:
         """Values for a call of that size; constant ones stay as they are in the life of its process."""

@@ -8,10 +8,10 @@ import pytest
 from ridgeline.graph.task import Output
 from ridgeline.sandbox.isolation.workers import machine_isolation
 from ridgeline.sandbox.judge.freeze import freeze_sources
-from ridgeline.sandbox.judge.provenance import judge_own_work
+from ridgeline.sandbox.judge.provenance import PaceCalls, WorkCalls, call_every_size, judge_own_work
 from ridgeline.sandbox.judge.references import Reference
 from ridgeline.sandbox.judge.session import BrokenWorker, SealedCall
-from tests.session_tasks import DIMS, HONEST_C, opened, task, unopened, x
+from tests.session_tasks import DIMS, HONEST_C, HONEST_NUMPY, N, opened, task, unopened, x
 
 BORROWING = """
 #include <stdint.h>
@@ -167,6 +167,16 @@ def test_own_work_is_asked_of_processes_that_see_empty_calls_like_those_that_are
         answered = judge_own_work(asked, new, reference).answered
     assert answered.answer == "no", answered
     assert "numpy.multiply" in " ".join(answered.evidence)
+
+
+def test_every_timed_size_is_called_late(tmp_path):
+    asked = task("python", dims=(N, 2 * N, 3))
+    sizes = (*asked.shapes[:2], asked.shapes[2].model_copy(update={"timed": False}))
+    with opened(tmp_path, HONEST_NUMPY, asked) as session:
+        calls = call_every_size(session, WorkCalls(asked), sizes)
+    assert isinstance(calls, PaceCalls)
+    labels = [shape.label for shape in sizes]
+    assert calls.least_us.keys() == {*labels, *(f"{label}, late" for label in labels[:2])}
 
 
 STRIDED = """

@@ -17,6 +17,8 @@ from ridgeline.sandbox.judge.device_reference import DeviceReference  # noqa: E4
 from ridgeline.sandbox.judge.device_session import (  # noqa: E402
     MOST_PACKS,
     CompiledCode,
+    DeviceBuffers,
+    DeviceSealed,
     DeviceSession,
     PackFolder,
     SizeTooLarge,
@@ -191,6 +193,62 @@ def test_a_call_too_large_for_the_memory_is_judged_in_parts(
 
     assert DeviceTests(bench=bench).check(opener(HONEST)).answer == "yes"
     assert DeviceTests(bench=bench).check(opener(WRONG["half"])).answer == "no"
+
+
+def test_calls_of_both_sides_with_the_same_values_are_held_against_one_answer(
+    bench: DeviceCallJudge, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dims, asked, measured = TASK.timed[0].dims, [], []
+    oracle, measure = bench.reference.oracle, device_numerics.measure_rounding_noise
+    monkeypatch.setattr(bench.reference, "free_bytes", lambda: bench.reference.needed_bytes(dims) // 5)
+    values = device_values.draw(TASK, dims, "normal", bench.chance)
+    right = oracle(values)["y"]
+    parts = len(list(bench.reference.parts(values, dims)))
+    monkeypatch.setattr(bench.reference, "oracle", lambda inputs: asked.append(inputs) or oracle(inputs))
+    monkeypatch.setattr(
+        device_numerics, "measure_rounding_noise", lambda *a, **k: measured.append(k["axis"]) or measure(*a, **k)
+    )
+
+    def sealed(share: float) -> DeviceSealed:
+        return DeviceSealed(outputs={"y": (right * (1 + share)).float()}, wall_us=1.0, called_us=1.0, claimed_us=1.0)
+
+    counts = []
+    for calls in ({"b": sealed(1e-2)}, {"a": sealed(1e-4), "b": sealed(1e-2)}, {"a": sealed(0.0), "b": sealed(1e-2)}):
+        asked.clear(), measured.clear()
+        wrong = bench.find_wrong(calls, bench.truth_of(values, dims))
+        counts.append((len(asked), len(measured)))
+        assert wrong.keys() == {name for name in calls if name == "b" or len(counts) == 2}
+    assert counts[0] == counts[1]
+    assert counts[2][0] >= parts, "what is right is compared to its end"
+    assert measured[0] == "r", "terms are counted by some rows"
+
+
+def test_terms_are_counted_by_a_few_items_of_an_independent_axis(bench: DeviceCallJudge) -> None:
+    values, seen = device_values.draw(TASK, TASK.timed[0].dims, "normal", bench.chance), []
+
+    def count(axis: str | None) -> float:
+        def oracle(inputs: Any) -> Any:
+            seen.append(tuple(inputs["x"].shape))
+            return bench.reference.oracle(inputs)
+
+        chance = bench.chance
+        return device_numerics._count_terms(TASK, values, oracle, chance.elements, chance.places, axis)["y"]
+
+    assert [count(None), count("r")] == [96.0, 96.0]
+    assert seen == [(48, 96)] * 2 + [(4, 96)] * 2
+
+
+def test_a_segment_holds_chance_beside_arrays_and_nothing_of_before(bench: DeviceCallJudge) -> None:
+    buffers = DeviceBuffers(open_memory("cpu"), TASK, TASK.timed[0].dims, bench.chance)
+    lying = buffers.segment.tensor.clone()
+    bands = [band for bands in buffers._bands for band in bands]
+    for band in bands:
+        there = lying[band.offset : band.offset + band.length]
+        assert len(there.unique()) > 200, "no byte beside an array can be foretold"
+        there.zero_()
+    assert not lying.any()
+    assert len({bytes(buffers._band(band)[:32].tolist()) for band in bands}) == len(bands)
+    buffers.close()
 
 
 def test_a_size_beyond_the_memory_is_refused_with_the_number() -> None:

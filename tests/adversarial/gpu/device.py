@@ -34,6 +34,7 @@ SIZES: dict[str, dict[str, dict[str, int]]] = {
 }
 """The sizes that are asked about, in place of those of the tasks beside this."""
 HUGE = {"rows": 4096, "cols": 393216}
+LARGE = {"rows": 32768, "cols": 32768}
 PLAIN_SOFTMAX = "import torch\ndef softmax(x, out):\n    torch.softmax(x, -1, out=out)\n"
 EARLY = """
 import gc, torch
@@ -354,6 +355,50 @@ def judge_library(made: Setting, dims: Any, mix: str) -> None:
     say(f"  {mix}: ms drawn {steps[0]} oracle {steps[1]} right {steps[2]} wrong {steps[3]}; {right} / {wrong[:1]}")
 
 
+def large() -> None:
+    """What a call over gigabytes costs the judge, step by step, and what memory is asked of the card for it."""
+    import torch
+
+    from ridgeline.sandbox.judge.device_values import draw
+
+    sync = torch.cuda.synchronize if not played() else lambda: None
+
+    def step(name: str, work: Callable[[], Any]) -> Any:
+        began = time.perf_counter()
+        result = work()
+        sync()
+        asked = "" if played() else f", {torch.cuda.memory_stats().get('num_device_alloc', 0)} allocations so far"
+        say(f"  {name}: {1e3 * (time.perf_counter() - began):.0f} ms{asked}")
+        return result
+
+    with setting("softmax", shapes=[{"label": "large", "dims": LARGE}]) as made, made.version() as opened:
+        dims, bench = made.task.timed[0].dims, made.bench
+        with opened() as session:
+            session.placements = 1
+            step("open", session.open)
+            step("segment, zeros and bands", lambda: session._buffers(dims))
+            for mix in ("normal", "wide", "cancel", "spike"):
+                inputs = step(f"draw {mix}", lambda mix=mix: draw(made.task, dims, mix, made.chance))
+            for _ in range(3):
+                sealed = step("call", lambda: session.call_device(dims, inputs, placement=0, decoy=None, late=True))
+            truth = bench.truth_of(inputs, dims)
+            for _ in range(2):
+                parts = step("what is right", lambda: [part.count for part in truth.parts()])
+            say(f"  in {len(parts)} parts: {parts}")
+            for _ in range(2):
+                step("judge one", lambda: bench.wrong(sealed, truth))
+            step("judge two together", lambda: bench.find_wrong({"a": sealed, "b": sealed}, truth))
+            if not played():
+                step("give memory back", torch.cuda.empty_cache)
+                step("judge one, memory anew", lambda: bench.wrong(sealed, truth))
+                step("give memory back", torch.cuda.empty_cache)
+            doubles = torch.randn((dims["rows"] // 4, dims["cols"]), dtype=torch.float64, device=where())
+            for _ in range(2):
+                step("flip of a quarter in float64", lambda: torch.flip(doubles, (1,)))
+                step("cumulative sum of a quarter in float64", lambda: torch.cumsum(doubles, 1))
+            step("close", session.close)
+
+
 def tests(name: str) -> None:
     """All correctness tests of an honest kernel, at the sizes of the suite's tasks."""
     import yaml
@@ -459,6 +504,7 @@ SECTIONS: dict[str, Callable[[], None]] = {
     "kinds-softmax": lambda: kinds("softmax"),
     "early": early,
     "huge": huge,
+    "large": large,
     "tests-softmax": lambda: tests("softmax"),
     "kinds-gemm": lambda: kinds("gemm_bf16"),
     "tests-gemm": lambda: tests("gemm_bf16"),
