@@ -269,7 +269,7 @@ _READINGS: dict[Kind, Callable[[str, Path], bool]] = {
 
 
 def _out_of_place(kind: Kind, here: Path) -> bool:
-    """Why a side of `bench` is no commit: those are read only where a contract says how they are built and timed."""
+    """Whether a side of `bench` names a commit where no contract says how commits are built and timed."""
     return kind == "commit" and not (here / FILE_NAME).is_file()
 
 

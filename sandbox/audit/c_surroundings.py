@@ -245,7 +245,7 @@ def _declares(source: CSource, call: CCall) -> bool:
 
 
 def _by_argument(source: CSource, call: CCall) -> Iterator[Hit]:
-    """Whether what an audited C call does is in the string that it is given."""
+    """Audit hits for C calls of which the string that they are given says what they do."""
     if call.name not in TOLD and source.text(call.at - 1) not in STREAMS:
         return
     texts = list(strings(source.arguments(call)))

@@ -210,7 +210,7 @@ def _groups(source: PythonSource, function: ast.FunctionDef | ast.AsyncFunctionD
 
 
 def _kernel(source: PythonSource, function: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[Hit]:
-    """Whether an audited Triton kernel stores and reads nothing."""
+    """Audit hits for a Triton kernel that stores and reads nothing."""
     if not _is_kernel(source, function):
         return
     called = {n.func.attr for n in ast.walk(function) if isinstance(n, ast.Call) and isinstance(n.func, ast.Attribute)}

@@ -71,12 +71,12 @@ class Place:
             self._driver.unpin(self._host)
 
     def words(self) -> Any:
-        """What the judge asks of this call."""
+        """Inside a worker: what the judge asks of this call."""
         start = self.facts["words"]
         return json.loads(self.memory[start : len(self.memory)].rstrip(b"\0"))
 
     def load(self, placement: int) -> None:
-        """Inputs, outputs and bands as they are in the shared memory."""
+        """Inside a worker on a card: inputs, outputs and bands as they are in the shared memory."""
         start, end = self.facts["spans"][placement]
         self._driver.copy(self._at + start, self._host + start, end - start)
         for name, rows in self._early.items():
@@ -129,7 +129,7 @@ class Place:
         self._driver.sync()
 
     def proof(self, placement: int, request: dict[str, Any]) -> dict[str, Any]:
-        """Sums with signs and bits at places that were not known before the call had ended."""
+        """Inside a worker on a card: sums with signs and bits at places that were not known before the call had ended."""
         inputs = [name for name in self._kinds if name not in self._early]
         return {
             "outputs": {name: self._output_proof(name, placement, request) for name in self._early},
@@ -138,7 +138,7 @@ class Place:
         }
 
     def array(self, name: str, placement: int) -> Any:
-        """The array's elements as whole numbers, in one row."""
+        """Inside a worker on a card: the array's elements as whole numbers, in one row."""
         start = self._offset(name, placement)
         return self._ints(self.area[start : start + self._nbytes(name)], name)
 
@@ -211,7 +211,7 @@ class Device:
         self._places: dict[int, Place] = {}
 
     def open(self, descriptor: int, layout: dict[str, Any]) -> mmap.mmap:
-        """The memory that came with a layout."""
+        """Inside a worker on a card: the memory that came with a layout."""
         memory = mmap.mmap(descriptor, 0)
         os.close(descriptor)
         return memory
@@ -234,11 +234,11 @@ class Device:
         self._places[slot].stock = import_module("judge_card").Stock(self, memory, layout)
 
     def move(self, target: int, source: int, count: int) -> None:
-        """What a call returned, to where its output belongs, in stream order."""
+        """Inside a worker on a card: take what a call returned to where its output belongs, in stream order."""
         self.driver.copy(target, source, count)
 
     def run(self, frame: Any, entry: Callable[..., Any], arguments: Sequence[Any], finish: Any) -> tuple[int, str]:
-        """One call: its time in ns by the device's events, and why it gave no answer."""
+        """Inside a worker on a card: one call: its time in ns by the device's events, and why it gave no answer."""
         if frame.kind == self._frames.PING:
             return self._time_call(entry, ()), ""
         place, from_stock = self._places[frame.slot], frame.text == "drawn"

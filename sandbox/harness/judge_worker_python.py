@@ -50,7 +50,7 @@ class Numpy:
         return int(array.ctypes.data)
 
     def place(self, array: Any) -> str:
-        """Address and, of an array that is not contiguous, strides in bytes: all in hexadecimals."""
+        """Inside a worker: address and, of a NumPy array that is not contiguous, strides in bytes: all in hexadecimals."""
         if not hasattr(array, "strides") or not array.ndim:
             array = self._scalar = self._numpy.array(array)
         facts = array.__array_interface__
@@ -100,7 +100,7 @@ class Torch:
         return int(self._data_ptr(tensor))
 
     def place(self, tensor: Any) -> str:
-        """As of `Numpy`."""
+        """Inside a worker: address and, of a tensor that is not contiguous, strides in bytes: all in hexadecimals."""
         address = self._data_ptr(tensor)
         if self._is_contiguous(tensor):
             return f"{address:x}"
@@ -126,7 +126,7 @@ class Module:
         self.entry = getattr(_import_file(Path(spec["source"])), spec["entry"])
 
     def arguments(self, arrays: dict[str, Any], dims: dict[str, int]) -> tuple[Any, ...]:
-        """Tensors, and dimensions as they are."""
+        """Inside a worker: arguments of the candidate's call: tensors, and dimensions as they are."""
         return tuple(arrays[name] if name in arrays else dims[name] for name in self._order)
 
     @property
@@ -215,7 +215,7 @@ def _mend_interpreter() -> None:
 
 
 def _several(result: Any) -> list[Any] | None:
-    """What a tuple or a list holds, one with names too; None for anything else. No method of the result's is called."""
+    """Inside a worker: what a returned tuple or list holds, one with names too; None for anything else. No method of it is called."""
     for kind in (tuple, list):
         try:
             return [*kind.__iter__(result)]
@@ -225,7 +225,7 @@ def _several(result: Any) -> list[Any] | None:
 
 
 def _import_file(path: Path) -> ModuleType:
-    """The module at that path; its neighbours can be imported by it."""
+    """Inside a worker: the module at that path; its neighbours can be imported by it."""
     sys.path.insert(0, str(path.parent))
     spec = importlib.util.spec_from_file_location(path.stem, path)
     if spec is None or spec.loader is None:

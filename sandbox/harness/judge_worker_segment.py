@@ -36,13 +36,13 @@ class Device(cuda.Device):  # type: ignore[name-defined,misc]
         self._memory = memory
 
     def open(self, descriptor: int, layout: dict[str, Any]) -> Any:
-        """The segment behind the descriptor that came with a layout."""
+        """Inside a worker: the card's segment behind the descriptor that came with a layout."""
         if self._memory is None:
             self._memory = import_module("judge_segments").open_card_memory(self.torch, layout["shared"])
         return self._memory.open(descriptor, layout["size"])
 
     def bind(self, slot: int, memory: Any, layout: dict[str, Any], wrap: Callable[..., Any]) -> Any:
-        """The arrays by name, for each placement, as the candidate's language has them. A slot may be given anew."""
+        """Inside a worker: the arrays of a card's segments by name, for each placement. A slot may be given anew."""
         if slot in self._places:
             self._places.pop(slot).close()
         place = self._places[slot] = Place(memory)
@@ -55,7 +55,7 @@ class Device(cuda.Device):  # type: ignore[name-defined,misc]
         ]
 
     def run(self, frame: Any, entry: Callable[..., Any], arguments: Sequence[Any], finish: Any) -> tuple[int, str]:
-        """One call: its time in ns by the device's events, and why it gave no answer. The frame's text says how."""
+        """Inside a worker: one call: its time in ns by the device's events, and why it gave no answer. The frame's text says how."""
         if frame.kind == self._frames.PING:
             return self._time_call(entry, ()), ""
         self.driver.no_persistence()

@@ -34,7 +34,7 @@ class Unusable(Exception):
 
 
 def receive(stream: BufferedReader) -> bytearray | None:
-    """The bytes of one message; None at the end of the stream."""
+    """In the reference's process: the bytes of one message; None at the end of the stream."""
     head = stream.read(LENGTH.size)
     if len(head) < LENGTH.size:
         return None
@@ -51,7 +51,7 @@ def expect_message(stream: BufferedReader) -> bytearray:
 
 
 def send(stream: BinaryIO, body: bytes | memoryview) -> None:
-    """One message."""
+    """In the reference's process: send one message."""
     stream.write(LENGTH.pack(len(body)))
     stream.write(body)
 
@@ -224,7 +224,7 @@ class Host:
 
 
 def place(error: BaseException, file: Path) -> str:
-    """What went wrong and at which line of the reference, in one line."""
+    """What went wrong in the reference and at which line, in one line."""
     line = next(
         (f"line {f.lineno}: " for f in reversed(traceback.extract_tb(error.__traceback__)) if f.filename == str(file)),
         "",
@@ -274,7 +274,7 @@ def serve(host: Host, stream: BufferedReader, out: BinaryIO, words: bytearray) -
 
 
 def main() -> None:
-    """Answers until the other side closes."""
+    """The reference's process: answers until the other side closes."""
     stream, out = os.fdopen(int(sys.argv[1]), "rb"), os.fdopen(int(sys.argv[2]), "wb")
     spec = json.loads(expect_message(stream))
     try:

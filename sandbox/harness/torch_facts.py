@@ -178,7 +178,7 @@ class Facts:
         return True
 
     def _unlike_values(self, flat: Any, index: int) -> list[Any]:
-        """Legal values unlike the one that is there: of floats one far up and one far down."""
+        """In the process of a PyTorch file: legal values unlike the one that is there: of floats one far up and one far down."""
         if flat.dtype == self.torch.bool:
             return [~flat[index]]
         if flat.dtype.is_floating_point:
@@ -192,11 +192,11 @@ class Facts:
         )
 
     def _anew(self) -> list[Any]:
-        """Inputs whose floats come from N(0,1)."""
+        """In the process of a PyTorch file: inputs whose floats come from N(0,1)."""
         return [self.torch.randn_like(value) if self._is_float(value) else copy.copy(value) for value in self.inputs]
 
     def _range(self, tensor: Any) -> tuple[float, float] | None:
-        """Ends of its values, as few bits inside them; None where they are one value, or no number."""
+        """In the process of a PyTorch file: ends of a tensor's values, as few bits inside them; None for one value, or no number."""
         low, high = float(tensor.min()) if tensor.numel() else 0.0, float(tensor.max()) if tensor.numel() else 0.0
         if not (math.isfinite(low) and math.isfinite(high)):
             return None
@@ -210,7 +210,7 @@ class Facts:
         return not self._same(self._call_afresh(inputs), self._call_afresh(inputs))
 
     def _call_afresh(self, inputs: list[Any]) -> list[Any]:
-        """A call that leaves no trace."""
+        """In the process of a PyTorch file: a call that leaves no trace."""
         changes = self.is_module and any(True for _ in self.called.buffers())
         fresh = copy.deepcopy(self.called) if changes else self.called
         outputs: list[Any] = self.instance.outputs(self.instance.call(fresh, self._clone(inputs)))
@@ -262,6 +262,6 @@ def parts(torch: Any, module: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _below(value: float) -> float:
-    """The largest number of few bits that is not more."""
+    """In the process of a PyTorch file: the largest number of few bits that is not more."""
     fraction, power = math.frexp(value)
     return math.ldexp(math.floor(fraction * 2**KEPT_BITS), power - KEPT_BITS)

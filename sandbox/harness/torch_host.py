@@ -82,7 +82,7 @@ class Source:
         }
 
     def instance(self, sizes: Mapping[str, int], *, meta: bool = False, seed: int = 0) -> "Instance":
-        """Inputs, module and outputs at these sizes; `meta`: without memory behind them."""
+        """In the process of a PyTorch file: inputs, module and outputs at these sizes; `meta`: without memory behind them."""
         names = self._execute()
         names.update(sizes)
         called = names[self.entry]
@@ -138,7 +138,7 @@ class Instance:
         }
 
     def state(self) -> dict[str, Any]:
-        """Parameters and buffers of floats, each once."""
+        """In the process of a PyTorch file: parameters and buffers of floats, each once."""
         if not self.is_module:
             return {}
         entries = [*self.called.named_parameters(), *self.called.named_buffers()]
@@ -151,14 +151,14 @@ class Instance:
         return isinstance(value, self.torch.Tensor)
 
     def outputs(self, result: Any) -> list[Any]:
-        """The tensors of a result. Raises Unusable."""
+        """In the process of a PyTorch file: the tensors of a result. Raises Unusable."""
         tensors = list(result) if isinstance(result, list | tuple) else [result]
         if not tensors or not all(self._is_tensor(tensor) for tensor in tensors):
             raise Unusable("returns something else than tensors; give it a result of tensors alone")
         return tensors
 
     def call(self, called: Any, inputs: Sequence[Any]) -> Any:
-        """What `called` gives for these inputs, which take the places of those that get_inputs() gave."""
+        """In the process of a PyTorch file: what `called` gives for these inputs, which take the places of those of get_inputs()."""
         return called(*(_fill(argument, inputs) for argument in self.arguments))
 
     def _flatten(self, value: Any, name: str, place: str) -> Any:
@@ -213,7 +213,7 @@ class Place(NamedTuple):
 
 
 def _fill(argument: Any, inputs: Sequence[Any]) -> Any:
-    """The argument with the inputs in their places."""
+    """In the process of a PyTorch file: the argument with the inputs in their places."""
     if isinstance(argument, Place):
         return inputs[argument.number]
     if isinstance(argument, dict):
@@ -286,7 +286,7 @@ def answer_question(source: Source, question: Mapping[str, Any]) -> dict[str, An
 
 
 def describe_error(error: BaseException, file: Path) -> str:
-    """One line with the place in the file."""
+    """What went wrong in a PyTorch file: one line with the place."""
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(file)]
     where = f"line {lines[-1]}: " if lines else ""
     kind = "" if isinstance(error, Unusable) else f"{type(error).__name__}: "
@@ -294,7 +294,7 @@ def describe_error(error: BaseException, file: Path) -> str:
 
 
 def main() -> None:
-    """Answers until the other side closes."""
+    """The process of a PyTorch file: answers until the other side closes."""
     with os.fdopen(int(sys.argv[1]), "rb") as stream, os.fdopen(int(sys.argv[2]), "wb") as out:
 
         def say(answer: Mapping[str, Any]) -> None:

@@ -93,7 +93,7 @@ def load_module(path: Path) -> ModuleType:
 
 
 def choose_kernel(module: ModuleType, name: str | None) -> Any:
-    """The kernel of that name, or the only one."""
+    """In the process that lowers Triton: the kernel of that name, or the only one."""
     kernels = {key: kernel for key, value in vars(module).items() if (kernel := unwrap(value)) is not None}
     if name is None and len(kernels) == 1:
         return next(iter(kernels.values()))
@@ -213,7 +213,7 @@ def plain(value: Any) -> bool:
 
 
 def type_of(name: str, value: Any) -> tuple[str, str]:
-    """Triton's word for the type, and what the runtime knows of the value: D = 16 divides it, S = under 2 GiB."""
+    """Triton's word for an argument's type, and what the runtime knows of the value: D = 16 divides it, S = under 2 GiB."""
     if isinstance(value, bool):
         return "u1", ""
     if isinstance(value, int):
@@ -252,7 +252,7 @@ def launch_of(
 
 
 def lower(launch: dict[str, Any], specification: dict[str, Any]) -> str:
-    """The kernel in Triton's own IR, after the passes of that stage."""
+    """The Triton kernel in its own IR, after the passes of that stage."""
     ir, compiler = import_module("triton._C.libtriton").ir, import_module("triton.compiler")
     kernel = launch["kernel"]
     words = specification["backend"], specification["arch"], specification["warp_size"]
@@ -272,7 +272,7 @@ def lower(launch: dict[str, Any], specification: dict[str, Any]) -> str:
 
 
 def constant(module: ModuleType, text: str) -> Any:
-    """A constant's value: a number, a truth value, None, the name of something in the file, or text."""
+    """In the process that lowers Triton: a constant's value: a number, a truth value, None, the name of something in the file, or text."""
     words = {"true": True, "false": False, "none": None}
     if text.lower() in words:
         return words[text.lower()]

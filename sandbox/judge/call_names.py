@@ -39,7 +39,7 @@ class ValuesName:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Of the text that `str` gives. Raises ValueError for a kind that there is not."""
+        """The name of a judged call's values from its text. Raises ValueError for a kind that there is not."""
         kind, seed, index = text.split(":")
         kinds = {name.replace(" ", "-"): name for name in (*MIXES, *PARTS, TIMED, PROBES, NEAR)}
         if kind not in kinds:
@@ -48,7 +48,7 @@ class ValuesName:
 
     @classmethod
     def draw(cls, kind: str, rng: np.random.Generator) -> Self:
-        """Values of that kind that nobody knows."""
+        """Values for a judged call, of that kind, that nobody knows."""
         return cls(kind=kind, seed=int(rng.integers(1 << 62)))
 
 
@@ -66,12 +66,12 @@ class CallName:
 
     @property
     def mention(self) -> str:
-        """As a refusal has it."""
+        """A judged call's name as a refusal has it."""
         return f"(call {self})"
 
     @classmethod
     def parse(cls, text: str, task: Task) -> Self:
-        """Of the text that `str` gives. Raises ValueError with what is wrong."""
+        """A judged call's name from its text. Raises ValueError with what is wrong."""
         match = NAME.match(text)
         if match is None:
             raise ValueError("it is no call; give the words after `call` in a refusal, such as n=512:wide:1a2b:0")
@@ -84,7 +84,7 @@ class CallName:
 
 
 def list_mentions(lines: str) -> tuple[str, ...]:
-    """The calls that a refusal names, each once."""
+    """The judged calls that a refusal names, each once."""
     return tuple(dict.fromkeys(MENTION.findall(lines)))
 
 
@@ -97,7 +97,7 @@ class NamedInputs:
 
 
 def draw_named(task: Task, dims: Mapping[str, int], values: ValuesName) -> tuple[NamedInputs, ...]:
-    """The call of that name, last, behind the calls that were made just before it on purpose. Raises ValueError."""
+    """The values of the judged call of that name, behind the calls that were made just before it on purpose. Raises ValueError."""
     rng = np.random.default_rng(values.seed)
     if values.kind == TIMED:
         return (NamedInputs(inputs=InputPool(task, dims, values.seed).draw_again(values.index)),)
@@ -116,7 +116,7 @@ def draw_named(task: Task, dims: Mapping[str, int], values: ValuesName) -> tuple
 
 
 def draw_call(task: Task, name: CallName) -> tuple[NamedInputs, ...]:
-    """The same with the constant inputs in their places. Raises ValueError."""
+    """The values of a judged call by its name, the constant inputs in their places. Raises ValueError."""
     constant = [tensor.name for tensor in task.inputs if tensor.constness == "const"]
     calls = draw_named(task, name.dims, name.values)
     if not constant:
@@ -134,7 +134,7 @@ def draw_call(task: Task, name: CallName) -> tuple[NamedInputs, ...]:
 
 
 def draw_near_pairs(task: Task, dims: Mapping[str, int], rng: np.random.Generator) -> Iterator[tuple[str, Arrays]]:
-    """Ordinary inputs, then the same with one element of an input changed: what was changed, and the inputs."""
+    """For judged calls: ordinary inputs, then the same with one element of one changed: what was changed, and the inputs."""
     inputs = draw(task, dims, MIXES[0], rng)
     yield "", inputs
     for tensor in (tensor for tensor in task.inputs if tensor.constness != "const"):

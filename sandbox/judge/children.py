@@ -60,7 +60,7 @@ class Child:
     """One running helper. Its folder is private; it has no network, and dies with this process."""
 
     def __init__(self, host: Path, limits: ChildLimits) -> None:
-        """Start the program `host` with its two ends of the pipes as arguments. Raises ChildLost."""
+        """Start the judge's helper `host` with its two ends of the pipes as arguments. Raises ChildLost."""
         self._folders = contextlib.ExitStack()
         private = self._folders.enter_context(fresh_folder(*PRIVATE))
         self._output_path = private / "output"
@@ -98,7 +98,7 @@ class Child:
             )
 
     def ask(self, messages: Iterable[bytes | memoryview], *, timeout_s: float) -> "Answer":
-        """Send the messages; the answer is read from what this returns. Raises ChildLost, and the child is ended."""
+        """Send messages to the judge's helper; the answer is read from what this returns. Raises ChildLost, and the child is ended."""
         until = time.monotonic() + timeout_s
         answer = Answer(self, until=until, timeout_s=timeout_s)
         with answer.watch():
@@ -107,14 +107,14 @@ class Child:
         return answer
 
     def receive(self, until: float) -> bytearray:
-        """One message. Raises TimeoutError, EOFError, or ValueError for a length that no message has."""
+        """One message of the judge's helper. Raises TimeoutError, EOFError, or ValueError for a length that no message has."""
         (length,) = LENGTH.unpack(_read_exactly(self._back, LENGTH.size, until))
         if length > LONGEST:
             raise ValueError(f"a message of {length} bytes")
         return _read_exactly(self._back, length, until)
 
     def explain_loss(self, why: str) -> ChildLost:
-        """End the child; the error tells `why`, or its exit code or signal, and the end of its output."""
+        """End the judge's helper; the error tells `why`, or its exit code or signal, and the end of its output."""
         tail = " ".join(head_and_tail(self._output_path, TAIL_BYTES).split())[-TAIL_CHARS:]
         self.close()
         code = self._process.returncode
@@ -122,7 +122,7 @@ class Child:
         return ChildLost(f"{reason}{f': {tail}' if tail else ''}")
 
     def close(self) -> None:
-        """End the process and everything that it started. May be called twice."""
+        """End the judge's helper and everything that it started. May be called twice."""
         end_session(self._process, politely=False)
         self._release()
 
@@ -140,12 +140,12 @@ class Answer:
         self._child, self._until, self._timeout_s = child, until, timeout_s
 
     def message(self) -> bytearray:
-        """The next message. Raises ChildLost, and the child is ended."""
+        """The next message of the judge's helper. Raises ChildLost, and the child is ended."""
         with self.watch():
             return self._child.receive(self._until)
 
     def array(self, dtype: str, shape: Sequence[int]) -> NDArray[np.generic]:
-        """The next message as numbers of that type. Raises ChildLost where it is something else."""
+        """The next message of the judge's helper as numbers of that type. Raises ChildLost where it is something else."""
         with self.watch():
             kind, body = np.dtype(dtype), self._child.receive(self._until)
             if kind.kind not in "biuf" or len(body) != math.prod(shape) * kind.itemsize:
@@ -166,14 +166,14 @@ class Answer:
 
 
 def _widen(*pipes: int) -> None:
-    """Enlarge the pipe buffers to PIPE_BYTES, so that a large message needs fewer switches between the processes."""
+    """Enlarge the pipe buffers of the judge's helper to PIPE_BYTES, so that a large message needs fewer switches."""
     with contextlib.suppress(OSError):  # a limit of this machine: then it takes longer
         for pipe in pipes:
             fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
 
 
 def _send(pipe: int, body: bytes | memoryview, until: float) -> None:
-    """Raises TimeoutError, or BrokenPipeError where nobody reads."""
+    """Send to the judge's helper. Raises TimeoutError, or BrokenPipeError where nobody reads."""
     for part in (LENGTH.pack(len(body)), body):
         rest = memoryview(part)
         while rest:

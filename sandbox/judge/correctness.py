@@ -70,7 +70,7 @@ class Truth:
     """What draws the inputs again, but for constant ones."""
 
     def judges(self, name: str) -> bool:
-        """Whether this output, or mutated input, is compared."""
+        """Whether the judge compares this output, or mutated input."""
         return self.judged is None or name in self.judged
 
 
@@ -163,7 +163,7 @@ def _float_names(task: Task) -> tuple[str, ...]:
 
 
 def list_representable(task: Task, truth: Truth) -> frozenset[str]:
-    """The float results that `_is_representable` takes."""
+    """The float results that the judge takes by `_is_representable`."""
     return frozenset(name for name in _float_names(task) if _is_representable(task, truth, name))
 
 
@@ -187,7 +187,7 @@ def _is_representable(task: Task, truth: Truth, name: str) -> bool:
 
 
 def _norm(values: NDArray[np.float64]) -> float:
-    """Its L2 norm, added up here: a library's threads would wait for processors that a worker or the reference has."""
+    """The L2 norm of a judged array, added up here: a library's threads would wait for processors that others have."""
     flat = values.reshape(-1)
     return math.sqrt(float(np.einsum("i,i->", flat, flat)))
 
@@ -198,7 +198,7 @@ def decoy_of(task: Task, truth: Truth) -> dict[str, NDArray[np.generic]]:
 
 
 def judged_names(task: Task) -> tuple[str, ...]:
-    """Arrays whose contents after the call are judged."""
+    """Arrays whose contents after a judged call are compared."""
     return (
         *(tensor.name for tensor in task.outputs),
         *(tensor.name for tensor in task.inputs if tensor.constness == "mutated"),
@@ -319,7 +319,7 @@ class CallJudge:
 
 
 def _limit_by_row_peak(noise: RoundingNoise, exact: NDArray[np.float64]) -> RoundingNoise:
-    """The same for rows with outliers: no element is more certain than its row's largest number is."""
+    """The judge's limits for rows with outliers: no element is more certain than its row's largest number is."""
     sizes = np.abs(np.where(np.isfinite(exact), exact, 0.0))
     largest = sizes.max(axis=-1 if sizes.ndim > 1 else None, keepdims=True)
     return replace(noise, spread=np.maximum(noise.spread, ROW_PEAK_FACTOR * largest))
@@ -378,13 +378,13 @@ class Constants:
         self._names_by_size: dict[tuple[tuple[str, int], ...], ValuesName] = {}
 
     def keep(self, shape: Shape, inputs: Mapping[str, NDArray[np.generic]]) -> dict[str, NDArray[np.generic]]:
-        """The inputs with the constant ones as they were first drawn for that size."""
+        """Inputs of a judged call with the constant ones as they were first drawn for that size."""
         size = tuple(sorted(shape.dims.items()))
         constants = self._by_size.setdefault(size, {name: inputs[name] for name in self._names})
         return {name: np.ascontiguousarray(array) for name, array in {**inputs, **constants}.items()}
 
     def name_call(self, shape: Shape, values: ValuesName) -> CallName:
-        """The call's name. Constants are those of the first draw of the first call of its size."""
+        """The judged call's name. Constants are those of the first draw of the first call of its size."""
         size = tuple(sorted(shape.dims.items()))
         const = self._names_by_size.setdefault(size, replace(values, index=0))
         return CallName(dims=shape.dims, values=values, const=const if self._names else None)
@@ -407,7 +407,7 @@ class CorrectnessTests:
         self._consts = Constants(self.task)
 
     def check(self, opened: Opened) -> QuestionAnswer:
-        """Public sizes in one fresh process, then everything else in another, each in secret order."""
+        """The judge's correctness tests: public sizes in one fresh process, then everything else in another, in secret order."""
         notes: list[str] = []
         for cases in (self._public, self._private):
             self._consts = Constants(self.task)
@@ -465,7 +465,7 @@ class CorrectnessTests:
                 yield f"{count} of {kinds.size} elements of {name} differ from the reference in kind, such as {kind} for {right_kind}"
 
     def _run(self, session: Session, cases: Sequence[Callable[[], Iterator[Case]]]) -> list[str]:
-        """What was wrong; ends with the first case that is."""
+        """Run the judge's tests; what was wrong; ends with the first case that is."""
         for draw_cases in cases:
             for case in draw_cases():
                 name = self._consts.name_call(case.shape, case.values).mention if case.values else ""
@@ -495,7 +495,7 @@ class CorrectnessTests:
         return self.bench.wrong(sealed, truth, exact=case.exact)
 
     def _poison(self, shape: Shape, truth: Truth) -> dict[str, NDArray[np.generic]]:
-        """Without the defence: what a careless harness leaves there, the right answer."""
+        """Filling of a judged call's outputs without the defence: what a careless harness leaves there, the right answer."""
         if not self.options.has("poison"):
             return decoy_of(self.task, truth)
         if shape.label not in self._poisons:
@@ -569,7 +569,7 @@ class CorrectnessTests:
 
 
 def classify_numbers(values: NDArray[np.float64]) -> NDArray[np.int8]:
-    """Of each number its place in `KINDS`."""
+    """Of each judged number its place in `KINDS`."""
     kinds = np.select([np.isnan(values), values == np.inf, values == -np.inf, values == 0], [1, 2, 3, 4], 0)
     return kinds.astype(np.int8)
 
@@ -583,5 +583,5 @@ def list_mixes(task: Task, shape: Shape) -> tuple[str, ...]:
 
 
 def element_count(task: Task, shape: Shape) -> int:
-    """Elements of all inputs and outputs of one call."""
+    """Elements of all inputs and outputs of one judged call."""
     return sum(int(np.prod(axis_lengths(tensor, shape.dims))) for tensor in (*task.inputs, *task.outputs))

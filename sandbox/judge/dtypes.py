@@ -43,7 +43,7 @@ SMALLEST: dict[DType, float] = {
 
 
 def is_float(dtype: DType) -> bool:
-    """Whether results of this type carry rounding errors."""
+    """Whether results of a judged type carry rounding errors."""
     return dtype in SIGNIFICAND_BITS
 
 
@@ -69,7 +69,7 @@ def to_float32(raw: Raw, dtype: DType) -> NDArray[np.float32]:
 
 
 def from_float64(values: Floats, dtype: DType) -> Raw:
-    """Rounded to nearest, ties to even; too large becomes infinite, and for integers the type's nearest end."""
+    """Judged values rounded to nearest, ties to even; too large becomes infinite, and for integers the type's nearest end."""
     values = np.asarray(values, dtype=np.float64)
     if dtype == "bfloat16":
         return _to_bfloat16(values)
@@ -118,7 +118,7 @@ memcmp.restype = ctypes.c_int
 
 
 def address(array: NDArray[Any]) -> int:
-    """Address of the array's first element."""
+    """Address of a judged array's first element."""
     if array.flags.writeable and array.flags.c_contiguous and array.size:
         return ctypes.addressof(ctypes.c_char.from_buffer(array.data))  # three times as fast as what follows
     return int(array.__array_interface__["data"][0])

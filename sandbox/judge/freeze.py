@@ -43,7 +43,7 @@ class Frozen:
 
 @contextmanager
 def freeze_sources(task: Task, folder: Path) -> Iterator[Frozen]:
-    """Copy the task's source files out of `folder`; the copy goes when the block ends.
+    """Copy the sources to judge out of `folder`; the copy goes when the block ends.
 
     Raises NotFrozen for a file that is missing, outside the folder, no regular file, a link, or larger than 16 MiB.
     """
@@ -59,7 +59,7 @@ def freeze_sources(task: Task, folder: Path) -> Iterator[Frozen]:
 
 
 def add_built_file(folder: Path, name: str, data: bytes) -> Path:
-    """Add a file that was made from frozen sources, such as a library, to their folder; read-only like them."""
+    """Add a file that was made from frozen sources to judge, such as a library, to their folder; read-only like them."""
     folder.chmod(0o755)
     try:
         path, part = folder / name, folder / f".{name}"
@@ -72,7 +72,7 @@ def add_built_file(folder: Path, name: str, data: bytes) -> Path:
 
 
 def _copy(folder: Path, name: str, place: Path) -> str:
-    """Copies one file of the candidate. Its sha256."""
+    """Copies one file of the candidate to judge. Its sha256."""
     words = PurePosixPath(name)
     if words.is_absolute() or ".." in words.parts:
         raise NotFrozen(f"source: {name} is outside the task's folder; name a file in it")
@@ -87,7 +87,7 @@ def _copy(folder: Path, name: str, place: Path) -> str:
 
 
 def _read_bytes(path: Path, name: str) -> bytes:
-    """The file's contents, read from the descriptor that was checked."""
+    """Contents of a file to judge, read from the descriptor that was checked."""
     try:
         handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError as error:

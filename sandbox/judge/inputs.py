@@ -36,7 +36,7 @@ def axis_lengths(tensor: Tensor, dims: Mapping[str, int]) -> tuple[int, ...]:
 def draw(
     task: Task, dims: Mapping[str, int], mix: str, rng: np.random.Generator, *, reach: float = 1.0
 ) -> dict[str, Raw]:
-    """New inputs in their storage types. A mix never leaves the domain that an input's `values` declares.
+    """New inputs for judged calls in their storage types. A mix never leaves the domain that an input's `values` declares.
 
     `reach` is how far it goes: below 1, outliers are smaller and no row of a mask is empty; at 0, values are ordinary
     ones (`draw_with_truth` in correctness.py says when that is needed). Raises KeyError for a mix that is not one of `MIXES` or
@@ -65,7 +65,7 @@ def draw(
 
 
 def is_index(task: Task, tensor: Input, dims: Mapping[str, int]) -> bool:
-    """Whether its numbers may say places in another array of a task that has floats."""
+    """Whether a judged input's numbers may say places in another array of a task that has floats."""
     if (
         tensor.dtype not in INDEX_TYPES
         or tensor.low < 0
@@ -170,7 +170,7 @@ def _numbers(values: Raw, kind: str) -> Floats:
 
 
 def _different_value(value: np.generic, kind: str) -> Raw:
-    """A different value where all are equal: half of a number, 1 for zero, one less of a positive whole number."""
+    """A different value of an input where all are equal: half of a number, 1 for zero, one less of a positive whole number."""
     array = np.array([value])
     if kind == "bfloat16":
         numbers = _numbers(array, kind)
@@ -190,7 +190,7 @@ def _dims(task: Task, rule: Rule, rng: np.random.Generator) -> dict[str, int]:
 
 
 def _length(size_rules: DrawnSizes, name: str, rule: Rule, rng: np.random.Generator) -> int:
-    """One dimension by the rule, moved to a multiple where one is asked for; the low end where none fits."""
+    """One dimension of a drawn size by the rule, moved to a multiple where one is asked for; the low end where none fits."""
     low, high = size_rules.ranges[name]
     step = size_rules.multiples.get(name, 1)
     low_step, high_step = -(-low // step), high // step
@@ -210,7 +210,7 @@ def _prime(low: int, high: int, rng: np.random.Generator) -> int:
 
 
 def _off_power_of_two(low: int, high: int, rng: np.random.Generator) -> int:
-    """One more or less than a power of two: the last tile has a single element, or lacks one."""
+    """A drawn size one more or less than a power of two: the last tile has a single element, or lacks one."""
     powers = [1 << bits for bits in range(2, 41) if low < (1 << bits) < high]
     if not powers:
         return _log_uniform(low, high, rng)
@@ -218,7 +218,7 @@ def _off_power_of_two(low: int, high: int, rng: np.random.Generator) -> int:
 
 
 def _log_uniform(low: int, high: int, rng: np.random.Generator) -> int:
-    """Evenly by size of number: small sizes are as likely as large ones."""
+    """A drawn size, evenly by size of number: small sizes are as likely as large ones."""
     return round(math.exp(rng.uniform(math.log(max(low, 1)), math.log(max(high, 1)))))
 
 
@@ -267,7 +267,7 @@ QUIET = 2.0**-6
 
 
 def leading_input(task: Task, shapes: Mapping[str, tuple[int, ...]], rng: np.random.Generator) -> str:
-    """The input that offsets go to: the largest of those that may take any value, by chance among equals; or none.
+    """The judged input that offsets go to: the largest of those that may take any value, by chance among equals; or none.
 
     One alone: a product of two offsets overflows half precision and shows nothing.
     """
@@ -324,7 +324,7 @@ def _tail(tensor: Input, values: Floats, rng: np.random.Generator, chosen: bool)
 
 
 def _long_tail(tensor: Input, values: Floats, rng: np.random.Generator, chosen: bool) -> Floats:
-    """One element stands out, the others together weigh as much after exp()."""
+    """Inputs of which one element stands out, the others together weigh as much after exp()."""
     if not chosen or not values.ndim:
         return values
     length = values.shape[-1]
@@ -335,7 +335,7 @@ def _long_tail(tensor: Input, values: Floats, rng: np.random.Generator, chosen: 
 
 
 def _cancel(tensor: Input, values: Floats, rng: np.random.Generator, chosen: bool) -> Floats:
-    """Pairs of x and -x in any order, and a small signal that is all that is left of a sum."""
+    """Inputs with pairs of x and -x in any order, and a small signal that is all that is left of a sum."""
     if tensor.values == "positive" or not values.ndim:
         return values
     half = values.shape[-1] // 2
@@ -348,7 +348,7 @@ def _cancel(tensor: Input, values: Floats, rng: np.random.Generator, chosen: boo
 
 
 def _structure(tensor: Input, values: Floats, rng: np.random.Generator, chosen: bool) -> Floats:
-    """Some rows, or matrices of a batch, are special, at secret places among ordinary ones."""
+    """Inputs of which some rows, or matrices of a batch, are special, at secret places among ordinary ones."""
     if values.ndim < 2:
         return _special_row(tensor, values, rng) if values.ndim and rng.random() < SPECIAL else values
     perturbed = values.copy()
@@ -369,7 +369,7 @@ def _structure(tensor: Input, values: Floats, rng: np.random.Generator, chosen: 
 def add_spikes(
     tensor: Input, values: Floats, rng: np.random.Generator, *, reach: float, integer_output: bool, few: bool = False
 ) -> Floats:
-    """Lone outliers at secret places, some rows without any. `reach` 1 is all of their range; less ends it earlier.
+    """Inputs with lone outliers at secret places, some rows without any. `reach` 1 is all of their range; less ends it earlier.
 
     `integer_output`: an output of the task is a whole number. `few`: there are one to five in all, among ordinary values.
     """
@@ -458,7 +458,7 @@ NEAR_EDGE = 8
 def mix_part(
     values: Raw | Floats, perturbed: Raw | Floats, rng: np.random.Generator, *, lines: bool, is_leading: bool
 ) -> Raw:
-    """Ordinary values with a part of the perturbed ones: one line, or what lies behind a secret place of each row."""
+    """Inputs with ordinary values and a part of the perturbed ones: one line, or what lies behind a secret place of each row."""
     if not values.ndim:
         return perturbed
     length = values.shape[-1]
@@ -513,14 +513,14 @@ def is_mask(tensor: Input) -> bool:
 
 
 def is_integer_like(tensor: Input) -> bool:
-    """Whether it is no measured number: a mask, a count, a code or an index."""
+    """Whether a judged input is no measured number: a mask, a count, a code or an index."""
     return is_mask(tensor) or tensor.values == "integers" or not is_float(tensor.dtype)
 
 
 def perturb_integers(
     tensor: Input, values: Raw | Floats, mix: str, rng: np.random.Generator, *, mild: bool, index: bool = False
 ) -> Raw:
-    """The values of one such input, as `mix` has them, in the type they came in.
+    """The values of one judged input of whole numbers, as `mix` has them, in the type they came in.
 
     `mild` leaves no row of a mask empty, where the operator has no number for one. Constant inputs are always mild:
     their values stay for a process. `index`: they say places in an array of floats, and few are bent.
@@ -553,7 +553,7 @@ def _fill_empty_rows(rows: Rows, rng: np.random.Generator) -> Rows:
 
 
 def _narrow_rows(rows: Rows, span: IntegerSpan, rng: np.random.Generator) -> Rows:
-    """Each row in a narrow range of its own: at one end, around zero, or anywhere. A mask: rows of all densities."""
+    """An input with each row in a narrow range of its own: at one end, around zero, or anywhere. A mask: rows of all densities."""
     count, length = rows.shape
     if span.mask:
         return (rng.random(rows.shape) < np.exp2(-rng.uniform(0, np.log2(length) + 1, size=(count, 1)))).astype(
@@ -573,7 +573,7 @@ def _narrow_rows(rows: Rows, span: IntegerSpan, rng: np.random.Generator) -> Row
 
 
 def _at_high_end(rows: Rows, span: IntegerSpan, rng: np.random.Generator) -> Rows:
-    """Nearly all at the high end: what adds them up in too few bits overflows."""
+    """An input nearly all at the high end: what adds them up in too few bits overflows."""
     return np.where(rng.random(rows.shape) < ORDINARY_SHARE, rows, span.largest)
 
 
@@ -596,7 +596,7 @@ def _sorted_rows(rows: Rows, span: IntegerSpan, rng: np.random.Generator) -> Row
 
 
 def _one_hot_value(rows: Rows, span: IntegerSpan, rng: np.random.Generator) -> Rows:
-    """Nearly all of a row is one value. A mask: all but one element, or only one."""
+    """An input of which nearly all of a row is one value. A mask: all but one element, or only one."""
     count, length = rows.shape
     if span.mask:
         flags = np.broadcast_to(rng.integers(0, 2, size=(count, 1)), rows.shape).copy()
@@ -608,7 +608,7 @@ def _one_hot_value(rows: Rows, span: IntegerSpan, rng: np.random.Generator) -> R
 
 
 def _alternate_ends(rows: Rows, span: IntegerSpan, rng: np.random.Generator) -> Rows:
-    """From end to end at every element, or in two or four long runs."""
+    """An input from end to end at every element, or in two or four long runs."""
     count, length = rows.shape
     run = rng.choice((1, max(1, length // 4), max(1, length // 2)), size=(count, 1))
     turn = (np.arange(length) // run + rng.integers(0, 2, size=(count, 1))) % 2
@@ -693,7 +693,7 @@ def make_probes(task: Task, dims: Mapping[str, int], rng: np.random.Generator) -
 def _selections(
     task: Task, free: list[Input], shapes: Mapping[str, tuple[int, ...]], rng: np.random.Generator
 ) -> Iterator[ExactProbe]:
-    """One matrix picks rows or columns; the other inputs keep all their bits, which the result must show."""
+    """Probe inputs of which one matrix picks rows or columns; the others keep all their bits, which the result must show."""
     exact = task.precision == "strict"
     for tensor in free:
         shape = shapes[tensor.name]
@@ -749,14 +749,14 @@ def _one_hot_rows(shape: tuple[int, ...], rng: np.random.Generator) -> Floats:
 
 
 def _small_integers(tensor: Input, shape: tuple[int, ...], rng: np.random.Generator) -> Floats:
-    """0 to 7; in eighths, which are exact too, where the domain ends at 1, and from 1/8 where it excludes 0."""
+    """Probe inputs 0 to 7; in eighths, which are exact too, where the domain ends at 1, and from 1/8 where it excludes 0."""
     low = 1 if tensor.values == "positive" else 0
     integers = rng.integers(low, SMALLEST_INTEGERS, size=shape).astype(np.float64)
     return integers if tensor.values == "normal" else integers / SMALLEST_INTEGERS
 
 
 def _full_precision(tensor: Input, shape: tuple[int, ...], rng: np.random.Generator) -> Floats:
-    """Odd numbers of as many bits as fit, few enough in each row that their sum is exact."""
+    """Probe inputs of odd numbers of as many bits as fit, few enough in each row that their sum is exact."""
     bits = min(SIGNIFICAND_BITS[tensor.dtype], RICH_BITS)
     odd = rng.integers(1 << (bits - 2), 1 << (bits - 1), size=shape) * 2.0 + 1.0
     if tensor.values == "positive":
@@ -767,6 +767,6 @@ def _full_precision(tensor: Input, shape: tuple[int, ...], rng: np.random.Genera
 
 
 def _powers_of_two(tensor: Input, shape: tuple[int, ...], rng: np.random.Generator) -> Floats:
-    """1 and 0; a half and 1 where the domain excludes 0."""
+    """Probe inputs 1 and 0; a half and 1 where the domain excludes 0."""
     picked = rng.integers(0, 2, size=shape).astype(np.float64)
     return (picked + 1) / 2 if tensor.values == "positive" else picked

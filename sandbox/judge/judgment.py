@@ -41,7 +41,7 @@ class Tests(Protocol):
     calls: int
 
     def check(self, opened: Any, /) -> QuestionAnswer:
-        """Whether what these workers compute is right."""
+        """Judge whether what these workers compute is right."""
 
 
 class Pairs(Protocol):
@@ -50,7 +50,7 @@ class Pairs(Protocol):
     calls: int
 
     def run(self, opened: Any, shapes: Sequence[Shape], blocks: int) -> list[TimedCall] | TimingRefused:
-        """Times one process pair of the two versions."""
+        """Times one process pair of the two judged versions."""
 
     def share_pools(self) -> "Pairs":
         """For other versions of the same task: with what was learned of sizes, and no times."""
@@ -146,7 +146,7 @@ class CandidateJudgment:
         return self._make_judgment(correct, faster, own_work, calls=calls, gain=timed)
 
     def _tests(self, bench: Any) -> Tests:
-        """Of correctness."""
+        """The judge's tests of correctness."""
         return CorrectnessTests(bench=bench)
 
     def _pairs(self, bench: Any) -> Pairs:
@@ -171,7 +171,7 @@ class CandidateJudgment:
         return answer_unverified(*faster.evidence, f"{unseen}, which the candidate could change: {work.reaches[0]}")
 
     def bench(self, rng: np.random.Generator) -> Any:
-        """The judge of its calls."""
+        """The judge of the candidate's calls."""
         return CallJudge(task=self.task, reference=self.reference, options=self.options, rng=rng)
 
     def judge_correctness(self) -> Judgment:
@@ -224,7 +224,7 @@ class CandidateJudgment:
         return pairs.run({"a": self.opener(self.old), "b": self.opener(self.new)}, shapes, blocks)
 
     def opener(self, version: Frozen) -> Opener:
-        """Fresh workers with that version."""
+        """Fresh workers with the judged version."""
         return lambda: self._session(version)
 
     def _session(self, version: Frozen) -> Session:
@@ -236,7 +236,7 @@ class CandidateJudgment:
         return session
 
     def _time(self, pairs: Pairs) -> "Gain | TimingRefused":
-        """The older version against itself, then both against each other until it is clear, or there were enough."""
+        """The judge's timing: the older version against itself, then both against each other until it is clear, or there were enough."""
         old, new, options = self.opener(self.old), self.opener(self.new), self.options
         alike = pairs.share_pools()
         runs = self._run_pairs(alike, {"a": old, "b": old}, options.calibration_pairs)
@@ -313,7 +313,7 @@ class Gain:
 
     @property
     def speedup(self) -> float:
-        """Time of the older version over that of the new one."""
+        """Time of the older version over that of the judged one."""
         return math.exp(self.estimate.theta)
 
     @property
@@ -323,7 +323,7 @@ class Gain:
 
     @property
     def answer(self) -> QuestionAnswer:
-        """Whether the new version is faster: by more than the margin, not so, or undecided."""
+        """Whether the judged version is faster: by more than the margin, not so, or undecided."""
         least = "" if self.speedup_lower is None else f", at least {self.speedup_lower:.3f}x"
         beside = f" and {self.calibration_pairs} of identical versions" if self.calibration_pairs else ""
         summary = f"{self.speedup:.3f}x{least}, in {self.estimate.pairs} process pairs{beside}"

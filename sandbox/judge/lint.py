@@ -78,7 +78,7 @@ NO_EFFECT = (*UNREAD, "constant-output", "partly-constant")
 
 
 def blocking(task: Task, findings: Sequence[LintFinding]) -> tuple[LintFinding, ...]:
-    """The findings that make every verdict on this task worthless.
+    """The lint findings that make every verdict on this task worthless.
 
     An input without effect, such as a bias ahead of a normalization, is none of them: a kernel that leaves it out is
     right. It is one if no input that changes from call to call has an effect.
@@ -135,7 +135,7 @@ def find_known_defects(task: Task, reference: Reference) -> tuple[LintFinding, .
 
 
 def _choose_shapes(task: Task) -> tuple[Shape, Shape]:
-    """The smallest public size, and the largest that may be asked about again and again."""
+    """Sizes that a task is linted at: the smallest public one, and the largest that may be asked about again and again."""
     smallest = min(task.shapes, key=_size_key(task))
     affordable = (shape for shape in task.shapes if _element_count(task, shape) < LARGE_ELEMENTS)
     return smallest, max(affordable, key=_size_key(task), default=smallest)
@@ -310,7 +310,7 @@ def _check_baseline(task: Task, reference: Reference, opened: Opened) -> Iterato
 def _first_fault(
     bench: CallJudge, session: Session, shape: Shape, inputs: Mapping[str, NDArray[np.generic]], *, mix: str
 ) -> LintFinding | BrokenWorker | None:
-    """What is wrong with a call of the first version; of values with ties, only what they show of the task."""
+    """What is wrong with a call of the linted task's first version; of values with ties, only what they show of the task."""
     sealed = session.call(shape.dims, inputs)
     if isinstance(sealed, BrokenWorker):
         return sealed
@@ -405,7 +405,7 @@ def find_no_answers(task: Task, reference: Reference, shape: Shape, *, elements:
 
 
 def _draw_kinds(task: Task, shape: Shape, *, often: bool) -> Iterator[tuple[str, Callable[[], Iterator[Arrays]]]]:
-    """Kinds of values, each with inputs of which the judge takes the first that have an answer."""
+    """Kinds of values that a task is linted with, each with inputs of which the judge takes the first that have an answer."""
     rng = np.random.default_rng()
     bends = any(is_integer_like(tensor) for tensor in task.inputs)
 
@@ -480,7 +480,7 @@ def find_ties(task: Task, reference: Reference, shape: Shape) -> Iterator[LintFi
 def find_arbitrary(
     task: Task, reference: Reference, inputs: Arrays, got: Mapping[str, Floats], right: Mapping[str, Floats]
 ) -> LintFinding | None:
-    """The hole where two answers differ only in which of some equal elements they name."""
+    """The task's hole where two answers differ only in which of some equal elements they name."""
     for name, tensor in ((output.name, tensor) for output in _is_integer_output(task) for tensor in task.inputs):
         values = to_float64(inputs[tensor.name], tensor.dtype)
         axis = _axis_of_equal_elements(got[name], right[name], values)
@@ -524,7 +524,7 @@ def _axis_of_equal_elements(got: Floats, right: Floats, values: Floats) -> int |
 
 
 def _names_elements(indices: Floats, values: Floats, axis: int, there: Floats | None) -> bool:
-    """Whether they are places along that axis, and those of the elements `there`."""
+    """For linting: whether numbers are places along that axis, and those of the elements `there`."""
     places = _as_indices(indices, values.shape, axis)
     if not places.size or places.min() < 0 or places.max() >= values.shape[axis]:
         return False
@@ -532,7 +532,7 @@ def _names_elements(indices: Floats, values: Floats, axis: int, there: Floats | 
 
 
 def _as_indices(indices: Floats, shape: tuple[int, ...], axis: int) -> NDArray[np.int64]:
-    """As indices along that axis, where the other axes are those of `shape`; else nothing."""
+    """For linting: places as indices along that axis, where the other axes are those of `shape`; else nothing."""
     other_axes = shape[:axis] + shape[axis + 1 :]
     if indices.shape == other_axes:
         return np.expand_dims(indices, axis).astype(np.int64)
@@ -597,7 +597,7 @@ def _far_limit(task: Task, name: str, units: float) -> float:
 
 
 def _units_off(task: Task, name: str, exact: Floats, usual: Floats, noise: RoundingNoise | None) -> float:
-    """Units of rounding by which half of the elements, or more, are off; 0 for whole numbers."""
+    """Units of rounding by which half of the reference's elements, or more, are off; 0 for whole numbers."""
     dtype = task.dtype_of(name)
     if not is_float(dtype) or exact.shape != usual.shape:
         return 0.0

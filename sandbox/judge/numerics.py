@@ -289,7 +289,7 @@ def _cast_wide(raw: Raw, dtype: DType) -> Raw:
 
 
 def _hash_values(raw: Raw) -> NDArray[np.intp]:
-    """A number below HASH_RANGE for each value; equal ones have the same."""
+    """A number below HASH_RANGE for each value of a judged array; equal ones have the same."""
     bits = np.ascontiguousarray(raw).view(f"u{raw.dtype.itemsize}").astype(np.uint64).reshape(raw.shape)
     return ((bits * np.uint64(HASH_MULTIPLIER)) >> np.uint64(48)).astype(np.intp)
 
@@ -300,12 +300,12 @@ def is_continuous(tensor: Input) -> bool:
 
 
 def _step_by_chance(raw: Raw, dtype: DType, units: NDArray[np.int64], rng: np.random.Generator) -> Raw:
-    """Each element so many units further from zero or nearer to it, by chance."""
+    """Each element of a judged array so many units further from zero or nearer to it, by chance."""
     return _step_ulps(raw, dtype, units, rng.integers(0, 2, size=raw.shape, dtype=np.uint8) == 1)
 
 
 def _step_ulps(raw: Raw, dtype: DType, units: NDArray[np.int64], up: NDArray[np.bool_]) -> Raw:
-    """Each element so many units further from zero or nearer to it; zero and what would leave the range stay."""
+    """Each element of a judged array so many units from zero or nearer; zero and what would leave the range stay."""
     word = np.dtype(f"u{raw.dtype.itemsize}")
     bits = np.ascontiguousarray(raw).view(word)
     sign = word.type(1 << (8 * word.itemsize - 1))
@@ -348,7 +348,7 @@ def compare(
     output: str,
     noise: RoundingNoise | IntegerRange | None = None,
 ) -> tuple[Fault, ...]:
-    """Faults of one output; empty when it is right.
+    """Faults of one output that is judged; empty when it is right.
 
     `candidate` is in its storage type, `oracle` exact, `trusted` what a program of the task's types computes. Without
     `noise` the trusted program's error alone says what is hard to compute: cheap, and strict where it was lucky. A
@@ -404,7 +404,7 @@ def is_plainly_right(values: Floats, oracle: Floats, trusted: Floats, *, dtype: 
 
 
 def _median(values: Floats) -> float:
-    """Their median; NumPy's own takes as long as five passes over what it is the median of."""
+    """The median of judged errors; NumPy's own takes as long as five passes over what it is the median of."""
     ordered = np.sort(values)
     return float(ordered[(len(values) - 1) // 2] + ordered[len(values) // 2]) / 2
 
@@ -463,7 +463,7 @@ def _check_form(candidate: Raw, oracle: Floats, dtype: DType, output: str) -> Fa
 def _compare_integers(
     candidate: Raw, oracle: Floats, trusted: Floats, output: str, reach: IntegerRange | None
 ) -> tuple[Fault, ...]:
-    """Equality. Where a result hangs on rounding, the trusted program's answer is as right as the oracle's.
+    """Judged equality of whole numbers. Where a result hangs on rounding, the trusted program's answer is as right as the oracle's.
 
     So is what lies within `reach`, which is more than one number only at places that a rounding of the inputs changes.
     """
@@ -674,7 +674,7 @@ def _take_nearest_side(exact: Floats, places: Indices, values: Floats, got: Floa
 
 
 def _is_split(values: Floats, least: Floats) -> Flags:
-    """Of each column: whether its numbers lie in two narrow places that are far apart."""
+    """Of each column of judged numbers: whether they lie in two narrow places that are far apart."""
     ordered = np.sort(np.where(np.isfinite(values), values, 0.0), axis=0)
     gaps = np.diff(ordered, axis=0)
     at = np.argmax(gaps, axis=0)[None]
@@ -686,7 +686,7 @@ def _is_split(values: Floats, least: Floats) -> Flags:
 
 
 def _least_error(exact: Floats, dtype: DType, precision: Precision) -> Floats:
-    """How far off an element may be in any case; flat."""
+    """How far off an element of a judged output may be in any case; flat."""
     unit_error = honest_error(local_scale(exact), None, dtype=dtype, precision=precision) + SMALLEST[dtype]
     return (2 * error_limit(dtype, precision).peak * unit_error).reshape(-1)
 
@@ -755,7 +755,7 @@ def _term_models(inputs: Mapping[str, Values], terms: float, rng: np.random.Gene
 def _loop_stretches(
     arrays: Sequence[Values], terms: float, rng: np.random.Generator
 ) -> Iterator[tuple[Values, Values]]:
-    """Some stretches of so many elements along each axis, of one array, and the same of another or of itself."""
+    """For honest errors: some stretches of so many elements along each axis, of one array, and the same of another or of itself."""
     shape = arrays[0].shape
     for axis in range(max(len(shape), 1)):
         turned = [np.moveaxis(array, axis, -1) if shape else array.reshape(1) for array in arrays]
@@ -823,7 +823,7 @@ def default_tolerance(dtype: DType, precision: Precision = "strict") -> Toleranc
 
 
 def agree(a: Raw, b: Raw, *, dtype: DType, within: Tolerance | None = None) -> bool:
-    """Whether `a` may be the same result as `b`, the side that is trusted more: sizes are taken from it.
+    """Whether `a` may be the same right result as `b`, the side that is trusted more: sizes are taken from it.
 
     False says only that the oracle must decide. Equal bytes agree at once; NaN and infinities must be the same.
     """
@@ -902,7 +902,7 @@ def _sum_squares_by_element(left: Raw, right: Raw, dtype: DType, allowed: Tolera
 
 
 def _widen(left: Raw, right: Raw, dtype: DType) -> tuple[Raw, Raw]:
-    """Both as they are where float32 holds their squares, otherwise in float64."""
+    """Both judged arrays as they are where float32 holds their squares, otherwise in float64."""
     if dtype == "float64":
         return left, right
     with np.errstate(invalid="ignore"):

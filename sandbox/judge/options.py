@@ -85,7 +85,7 @@ class Options(Value):
         return defence not in self.without
 
     def with_device(self, task: Task) -> "Options":
-        """The same with the device decided."""
+        """The judge's options with the device decided."""
         if self.device != "auto":
             return self
         card = task.language in CARD_LANGUAGES and has_card()
@@ -108,7 +108,7 @@ class Options(Value):
 
 
 def has_card() -> bool:
-    """Whether a driver shows a card on this machine."""
+    """Whether a driver shows the judge a card on this machine."""
     return any(Path(node).exists() for node in CARD_NODES)
 
 
@@ -135,15 +135,15 @@ HERE = Surroundings()
 
 
 def answer_yes(*evidence: str) -> QuestionAnswer:
-    """The answer yes."""
+    """The judge's answer yes."""
     return QuestionAnswer(answer="yes", evidence=evidence)
 
 
 def answer_no(*evidence: str) -> QuestionAnswer:
-    """The answer no."""
+    """The judge's answer no."""
     return QuestionAnswer(answer="no", evidence=evidence)
 
 
 def answer_unverified(*evidence: str) -> QuestionAnswer:
-    """No answer: it counts as a pass nowhere."""
+    """The judge gives no answer: it counts as a pass nowhere."""
     return QuestionAnswer(answer="unverified", evidence=evidence)

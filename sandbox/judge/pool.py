@@ -95,7 +95,7 @@ class _RowStock:
         return None
 
     def cut(self, start: int, over_start: int) -> Array:
-        """What a card makes of that place."""
+        """What a card makes of that place in the judge's stock of values."""
         long, count = self.long, self._count
         values = long.values[start : start + count]
         if long.over is None:
@@ -107,7 +107,7 @@ class _RowStock:
         return bits.view(values.dtype).reshape(self.shape)
 
     def draw(self, words: bytes) -> Array:
-        """The values that these random bytes stand for."""
+        """The values for judged calls that these random bytes stand for."""
         places = self._length - self._count + 1
         start, offset, way = (int.from_bytes(words[at : at + 8], "little") for at in (0, 8, 16))
         start, offset = start % places, offset % places
@@ -142,7 +142,7 @@ def _wrap_range(values: Raw, added: Raw, low: float, high: float) -> Raw:
 
 
 def _narrow(sums: Raw, dtype: DType) -> Array:
-    """Rounded to the input's storage type."""
+    """Values for judged calls, rounded to the input's storage type."""
     if dtype != "bfloat16":
         return sums.astype(STORAGE[dtype], copy=False)
     return _round_to_bfloat16(sums)
@@ -181,13 +181,13 @@ class InputPool:
         return any(tensor.constness == "const" for tensor in self._task.inputs)
 
     def renew(self) -> None:
-        """For another process: constant inputs get other values, and nothing that was taken comes again."""
+        """For another judged process: constant inputs get other values, and nothing that was taken comes again."""
         self._consts.clear()
         self._fixed.clear()
         self.process += 1
 
     def draw(self) -> dict[str, Array]:
-        """Values of all inputs, in storage types, contiguous. Constant ones are the same until `renew`.
+        """Values of all inputs of a judged call, in storage types, contiguous. Constant ones are the same until `renew`.
 
         An input of few elements and few possible values repeats itself, as it must.
         """
@@ -308,7 +308,7 @@ def _long_rows(tensor: Input, shape: tuple[int, ...], rng: np.random.Generator) 
 
 
 def _wrapping_rows(tensor: Input, values: Array, rng: np.random.Generator) -> LongRows:
-    """Whole numbers over whole numbers, both of the input's range: no span is too large for that."""
+    """Values to draw for judged calls: whole numbers over whole numbers, both of the input's range."""
     ring = tensor.low, max(tensor.high, tensor.low + 1)
     if tensor.dtype in FLOATS and max(-ring[0], ring[1] - 1) > LARGEST[tensor.dtype]:  # some are infinite
         return LongRows(values=values, over=None)
@@ -321,7 +321,7 @@ def _plain_row(tensor: Input, count: int, rng: np.random.Generator) -> Array:
 
 
 def _keep_inside(values: Array, bits: np.dtype[np.generic], tensor: Input) -> Array:
-    """Numbers of a range, less those that rounding brought to its far ends: what is laid over them adds to those."""
+    """Values for judged calls in a range, less those that rounding brought to its far ends: what is laid over them adds to those."""
     if tensor.values == "normal":
         return values
     low, high = tensor.within or (-1.0, 1.0)
@@ -349,7 +349,7 @@ def _random_row(tensor: Tensor, shape: tuple[int, ...], rng: np.random.Generator
 
 
 def _random_nans(tensor: Tensor, shape: tuple[int, ...], rng: np.random.Generator) -> Array:
-    """Numbers that are none, each with another pattern; for whole numbers any bits."""
+    """Fillings for judged outputs: numbers that are none, each with another pattern; for whole numbers any bits."""
     storage = np.dtype(STORAGE[tensor.dtype])
     count = _row_length(shape)
     bits = np.frombuffer(rng.bytes(count * storage.itemsize), dtype=f"uint{8 * storage.itemsize}")

@@ -84,7 +84,7 @@ def _is_made_float(
 
 
 def _input_copies(right: Floats, inputs: Mapping[str, Floats]) -> Iterator[Floats]:
-    """Inputs as they are, where they fit."""
+    """Inputs as they are, where they fit the judged output: a copy of one is no work."""
     for array in inputs.values():
         if array.size == right.size:
             yield array.reshape(right.shape)
@@ -139,11 +139,11 @@ class RightOutput:
 
     @property
     def size(self) -> int:
-        """Elements of the output."""
+        """Elements of the judged output."""
         return int(self.values.size)
 
     def sizes(self) -> dict[str, int]:
-        """Elements of the inputs."""
+        """Elements of the judged call's inputs."""
         return {name: array.size for name, array in self.inputs.items()}
 
     def has_numbers(self) -> bool:
@@ -411,7 +411,7 @@ def read_trace_report(report: bytes) -> TracedOperators | None:
 
 
 def list_some(names: tuple[str, ...]) -> str:
-    """A few of them, and how many more."""
+    """A few names that a judgment tells of, and how many more."""
     more = f" and {len(names) - MOST_LISTED} more" if len(names) > MOST_LISTED else ""
     return f"{', '.join(name[:80] for name in names[:MOST_LISTED])}{more}"
 
@@ -564,7 +564,7 @@ def is_plain_library(name: str, *, device: bool = False) -> bool:
 
 
 def _read_sections(data: bytes) -> Iterator[tuple[int, int, int, int]]:
-    """Type, offset, size and linked section of each."""
+    """Type, offset, size and linked section of each section of a judged library."""
     (start,) = struct.unpack_from("<Q", data, 40)
     size, count = struct.unpack_from("<HH", data, 58)
     for index in range(count):
@@ -622,7 +622,7 @@ class PaceCalls:
     """Of the elements, those of results."""
 
     def add(self, task: Task, shape: Shape, wall_us: float, *, late: bool = False) -> None:
-        """One call more. `late`: times of calls late in a process count for themselves."""
+        """One judged call more. `late`: times of calls late in a process count for themselves."""
         label = f"{shape.label}, late" if late else shape.label
         self.least_us[label] = min(wall_us, self.least_us.get(label, wall_us))
         self.elements += total_elements(shape, (*task.inputs, *task.outputs))
@@ -645,7 +645,7 @@ class WorkCalls:
         return {**draw(self.task, shape.dims, "normal", secret_rng()), **consts}
 
     def call(self, session: Any, shape: Shape, inputs: Mapping[str, Any]) -> Any:
-        """One call: a SealedCall, or a BrokenWorker."""
+        """One call to see whose work it is: a SealedCall, or a BrokenWorker."""
         return session.call(shape.dims, inputs, timeout_s=CALL_S)
 
     def compare(
@@ -731,12 +731,12 @@ def call_results(task: Task) -> tuple[Tensor, ...]:
 
 
 def total_elements(shape: Shape, arrays: Sequence[Tensor]) -> int:
-    """Of all these arrays at that size."""
+    """Elements of all these judged arrays at that size."""
     return sum(int(np.prod(axis_lengths(tensor, shape.dims))) for tensor in arrays)
 
 
 def secret_rng() -> np.random.Generator:
-    """Secret: seeded by the system."""
+    """The judge's secret random numbers: seeded by the system."""
     return np.random.default_rng(int.from_bytes(os.urandom(8), "little"))
 
 
@@ -1020,5 +1020,5 @@ class _PythonCandidate:
         return [tensor.name for tensor in call_results(self.task)]
 
     def _shapes(self) -> tuple[Shape, ...]:
-        """The timed sizes first: they are what the claim is about."""
+        """Sizes at which the judge looks whose work it is: the timed ones first: they are what the claim is about."""
         return tuple(sorted(self.task.shapes, key=lambda shape: not shape.timed)[:MOST_SHAPES])

@@ -94,7 +94,7 @@ class Reference:
         return self._framework
 
     def oracle(self, inputs: Arrays) -> dict[str, NDArray[np.float64]]:
-        """Outputs, and what mutated inputs hold afterwards, computed in float64 from the inputs as they are.
+        """The reference's outputs, and what mutated inputs hold afterwards, computed in float64 from the inputs as they are.
 
         Inputs are in storage types. Whole numbers beyond 2^53 are rounded. Raises ReferenceFailed.
         """
@@ -105,7 +105,7 @@ class Reference:
         return self._ask(("trusted",), [inputs])[0]["trusted"]
 
     def both(self, many: Sequence[Arrays]) -> list[Answers]:
-        """Both answers, by the two names above, about several inputs of one size: asked at once, which costs less.
+        """The reference's answers, by the two names above, about several inputs of one size: asked at once, which costs less.
 
         Raises ReferenceFailed.
         """
@@ -147,7 +147,7 @@ class Reference:
     def _numbers(
         self, answer: Answer, arrays: Sequence[tuple[str, str, Sequence[int]]], question: str
     ) -> dict[str, NDArray[np.float64]]:
-        """One answer's arrays: name, type and shape of each were told before."""
+        """The arrays of one answer of the reference: name, type and shape of each were told before."""
         values_by_name = {
             name: answer.array(dtype, shape).astype(np.float64, copy=False) for name, dtype, shape in arrays
         }

@@ -280,7 +280,7 @@ class Session:
         return self._worker
 
     def _bind(self, dims: Mapping[str, int]) -> tuple[int, SharedBuffers]:
-        """The arena of that size, and its number in the worker."""
+        """The judge's arena of that size, and its number in the worker."""
         worker = self._running
         slot, arena, new = self._arenas.open_size(dims)
         if new:
@@ -295,7 +295,7 @@ class Session:
         placement: int,
         answer: Frame,
     ) -> SealedCall:
-        """Copies first, checks later."""
+        """Copies the judged call's arrays first, checks later."""
         worker, returned = self._running, self._reads_results
         large = returned or arena.judged_bytes > LARGE_BYTES
         stop = worker.wait_stopped() if large else None
@@ -516,7 +516,7 @@ class CardStock:
         into[:] = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
 
     def close(self) -> None:
-        """Give this end of the memory back; the worker has its own."""
+        """Give the judge's end of the memory back; the worker has its own."""
         os.close(self.descriptor)
 
 
@@ -554,11 +554,11 @@ class ProofRequest:
 
     @classmethod
     def nothing(cls) -> "ProofRequest":
-        """No sums, only everything."""
+        """Request no sums of a judged call, only everything."""
         return cls(places=(), subset=(1, 0), all_outputs=True)
 
     def words(self) -> bytes:
-        """For the worker."""
+        """The judge's request for a proof as words for the worker."""
         return json.dumps({"places": self.places, "subset": self.subset, "whole": self.all_outputs}).encode()
 
 
@@ -708,7 +708,7 @@ BITS_MULTIPLIER = np.int64(0x9E3779B97F4A7C15 - (1 << 64))
 
 
 def read_proof(words: bytes) -> OutputProof:
-    """The worker's words. Raises WorkerLost for words that are none."""
+    """The worker's words to the judge as a proof. Raises WorkerLost for words that are none."""
     try:
         report = json.loads(words)
         outputs = {str(name): _read_sums(value) for name, value in report.get("outputs", {}).items()}
@@ -727,7 +727,7 @@ def _read_sums(entry: Mapping[str, object]) -> OutputSums:
 
 
 def to_rows(count: int) -> int:
-    """Rows of so many elements, the last one filled up."""
+    """A judged array as rows of so many elements, the last one filled up."""
     return -(-max(count, 1) // ROW)
 
 
@@ -738,7 +738,7 @@ def draw_signs(count: int, rng: np.random.Generator) -> NDArray[np.int8]:
 
 
 def signed_sums(raw: Array, dtype: DType, row: NDArray[np.int8], proof_request: ProofRequest) -> NDArray[np.float64]:
-    """The sums as the worker must have them."""
+    """The sums of a judged output as the worker must have them."""
     count = to_rows(raw.size)
     numbers = np.zeros(count * ROW)
     numbers[: raw.size] = to_float64(raw.reshape(-1), dtype)
@@ -751,7 +751,7 @@ def signed_sums(raw: Array, dtype: DType, row: NDArray[np.int8], proof_request: 
 
 
 def element_bits(raw: Array, proof_request: ProofRequest) -> int:
-    """Bits of some elements as the worker must have them."""
+    """Bits of some elements of a judged output as the worker must have them."""
     if not raw.size:
         return 0
     step, offset = proof_request.subset

@@ -181,7 +181,7 @@ class SharedBuffers:
         return tuple(room.name for room in self.rooms if room.name in beside)
 
     def close(self) -> None:
-        """Give the memory back, all of it, though the worker may still have it mapped: it then reads as zeros there."""
+        """Give the memory shared with a worker back, all of it; what the worker still has mapped then reads as zeros."""
         self._memory.madvise(mmap.MADV_REMOVE)
         os.close(self.descriptor)
 
@@ -212,7 +212,7 @@ class SharedBuffers:
 
 
 def _lay_out(needed: Sequence[BufferSpec]) -> tuple[tuple[dict[str, int], ...], int]:
-    """Offsets by placement and name, and the size of it all."""
+    """Offsets of the judge's shared arrays by placement and name, and the size of it all."""
     cursor = 0
     placements: list[dict[str, int]] = []
     for _ in range(PLACEMENTS):
@@ -227,7 +227,7 @@ def _lay_out(needed: Sequence[BufferSpec]) -> tuple[tuple[dict[str, int], ...], 
 
 
 def _edges_of(span: GuardSpan) -> tuple[GuardSpan, GuardSpan]:
-    """The parts of a band next to the arrays."""
+    """The parts of a guard band next to the judge's shared arrays."""
     end = span.length - NEAR_BYTES
     return span._replace(length=NEAR_BYTES), GuardSpan(span.at + end, span.expected_at + end, NEAR_BYTES, span.band)
 

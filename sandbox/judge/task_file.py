@@ -90,7 +90,7 @@ def _names(task: Task) -> Iterator[str]:
 
 
 def _arguments(task: Task) -> Iterator[str]:
-    """Each array exactly once, and of the outputs only those that the caller makes."""
+    """The arguments of a task's kernel: each array exactly once, and of the outputs only those that the caller makes."""
     names = task.order
     for name in sorted({name for name in names if names.count(name) > 1}):
         yield f"arguments: {name!r} is named twice; remove one"
@@ -225,7 +225,7 @@ def _file(field: str, name: str, folder: Path) -> Iterator[str]:
 
 
 def _is_file(path: Path) -> bool:
-    """False, too, for a name that no file can have."""
+    """Whether a task names a file; False, too, for a name that no file can have."""
     return os.path.isfile(path)  # noqa: PTH113 (pathlib's raises)
 
 

@@ -67,12 +67,12 @@ class TaskJudge:
         self._number = number
 
     def warm_up(self, task_file: Path) -> None:
-        """Begin with what takes long to start, in other processes; what is wrong is told by the first judgement."""
+        """Have the judge begin with what takes long to start, in other processes; what is wrong is told by the first judgement."""
         with contextlib.suppress(TaskError):
             warm_up(load_task(task_file)[0], self._options)
 
     def check(self, task_file: Path, version: Path, *, timeout_s: float) -> Judgment | JudgeFailed:
-        """Correctness and own work, without timing."""
+        """Judge correctness and own work, without timing."""
         with using_number(self._number):
             surroundings = self._surroundings(timeout_s)
             return _or_failed(lambda: judge_correctness(task_file, version, self._options, surroundings))
@@ -108,7 +108,7 @@ class TaskJudge:
 
 
 def _or_failed(judge: Callable[[], T | JudgeFailed]) -> T | JudgeFailed:
-    """What it answers; what a candidate, a task or the time allowed brings about is a value. WorldError goes on."""
+    """What the judge answers; what a candidate, a task or the time allowed brings about is a value. WorldError goes on."""
     try:
         return judge()
     except JudgeTimeout as error:
@@ -177,7 +177,7 @@ def replay_call(
 
 
 def _list_worst(task: Task, sealed: SealedCall, truth: Truth) -> Iterator[str]:
-    """The worst elements of each output: place, what came, what is right, and what the trusted program had."""
+    """The worst elements of each output of a replayed call: place, what came, what is right, and what the trusted program had."""
     for name in judged_names(task):
         came, right = to_float64(sealed.outputs[name], task.dtype_of(name)), truth.oracle[name]
         if came.shape != right.shape:

@@ -162,7 +162,7 @@ CLAIM_TRIM = 0.2
 
 
 def bytes_floor_us(bytes_min: float | None, copy_gbps: float | None) -> float:
-    """Least time in microseconds to move the bytes; 0 where either number is unknown."""
+    """Least time of a judged call in microseconds to move the bytes; 0 where either number is unknown."""
     return FLOOR_MARGIN * _microseconds(bytes_min, copy_gbps)
 
 
@@ -262,7 +262,7 @@ LEAST_US = 0.05
 def timed_call(
     shape: Shape, place: tuple[int, int, str], sealed: SealedCall, taken_us: float, at_us: float
 ) -> TimedCall:
-    """The call of that block, number and side; no time is less than the resolution."""
+    """The judged call of that block, number and side; no time is less than the resolution."""
     block, number, side = place
     return TimedCall(
         label=shape.label,
@@ -847,7 +847,7 @@ class _CardTurns(_Turns):
         return bytes_floor_us(evaluate(task.bytes, self.shape.dims), FASTEST_GBPS)
 
     def _learn_sizes(self, oracle: Mapping[str, NDArray[np.float64]]) -> None:
-        """Sizes of right numbers, as the root of their mean square."""
+        """Sizes of a judged call's right numbers, as the root of their mean square."""
         self._counts = {name: values.size for name, values in oracle.items()}
         self._sizes = {
             name: float(np.sqrt(np.mean(np.square(values[np.isfinite(values)])))) if np.isfinite(values).any() else 0.0
@@ -903,7 +903,7 @@ class AuditedCalls:
 
     @property
     def full(self) -> bool:
-        """Whether the pairs to be judged hold `most_bytes` or more."""
+        """Whether the judge holds so many pairs of calls that they have `most_bytes` or more."""
         return self._bytes >= self.most_bytes
 
     def find_wrong(self, sides: str) -> tuple[str, str] | None:
@@ -964,7 +964,7 @@ class LongRunAnswers(ABC, Generic[OpenSession]):
 
     @abstractmethod
     def _run(self, opened: OpenSession, until: float) -> str | None:
-        """What was wrong first, or nothing."""
+        """What was wrong first in the judge's long run, or nothing."""
 
     def judge(self, correct: QuestionAnswer, opened: OpenSession) -> QuestionAnswer:
         """The answer with what this run adds to it: a no for the first call that was wrong."""
@@ -997,7 +997,7 @@ class LongRun(LongRunAnswers[Opened]):
         return self.pairs.stops
 
     def _run(self, opened: Opened, until: float) -> str | None:
-        """What was wrong first, or nothing."""
+        """What was wrong first in the judge's long run, or nothing."""
         sizes = {shape.label: shape for shape in self.bench.task.timed}
         coin = random.Random(self.bench.rng.bytes(32))
         spent_s = dict.fromkeys(sizes, 0.0)
@@ -1025,7 +1025,7 @@ class LongRun(LongRunAnswers[Opened]):
     def _call(
         self, session: Session, shape: Shape, audited: "AuditedCalls", coin: random.Random, *, is_last: bool
     ) -> str | None:
-        """One call, held against the reference where a coin, which falls when it is over, or its place says so."""
+        """One call of the judge's long run, held against the reference where a coin, which falls when it is over, or its place says so."""
         pool, poisons = self.pairs.open_pools(shape) if shape.label not in self.late_us else self._pools[shape.label]
         if shape.label not in self.late_us:
             self._pools[shape.label], self.late_us[shape.label] = (pool, poisons), []
@@ -1048,5 +1048,5 @@ class LongRun(LongRunAnswers[Opened]):
 
 
 def _second(wrong: tuple[str, str] | None) -> str | None:
-    """How a side was wrong, without which one."""
+    """How a judged side was wrong, without which one."""
     return wrong[1] if wrong else None

@@ -193,7 +193,7 @@ class _SizeSearch:
 
 
 def infer_sizes(probe: SizeProbe, knobs: Mapping[str, int], *, fixed: Sequence[int] = ()) -> InferredSizes | None:
-    """Sizes among the knobs, with formulas that held for every value tried; None where the program does not run."""
+    """Sizes of a PyTorch file among its numbers, with formulas that held for every value tried; None where it does not run."""
     base = probe({})
     if base is None:
         return None
@@ -293,7 +293,7 @@ def _formula_holds(formula: str, name: str, values: Mapping[int, int]) -> bool:
 
 
 def _fit_product(search: _SizeSearch, moving: Sequence[str], place: int) -> str | None:
-    """A number times powers of the sizes, which doubling shows."""
+    """A formula for a PyTorch file's extent: a number times powers of the sizes, which doubling shows."""
     product, factors = search.base[place], []
     for name in moving:
         values = _probe_values(search, name, place)
@@ -312,7 +312,7 @@ def _fit_product(search: _SizeSearch, moving: Sequence[str], place: int) -> str 
 
 
 def _fit_sum(search: _SizeSearch, moving: Sequence[str], place: int) -> str | None:
-    """Each size times a number of its own, and one more number."""
+    """A formula for a PyTorch file's extent: each size times a number of its own, and one more number."""
     rest, terms = search.base[place], []
     for name in moving:
         values, base = _probe_values(search, name, place), search.knobs[name]
@@ -335,7 +335,7 @@ def _formulas_hold(search: _SizeSearch, moving: Sequence[str], place: int, formu
 
 
 def _find_unfit(search: _SizeSearch, dims: Sequence[str], formulas: Sequence[str | None]) -> list[str]:
-    """Sizes among which one has to be given up; empty when every formula holds, for all changed at once too."""
+    """Sizes of a PyTorch file among which one has to be given up; empty when every formula holds, for all changed at once too."""
     for place, formula in enumerate(formulas):
         if formula is None:
             base = search.base[place]
@@ -361,7 +361,7 @@ def _as_given(search: _SizeSearch, sizes: Mapping[str, int], formulas: Sequence[
 
 
 def _find_limits(search: _SizeSearch, name: str, formulas: Sequence[str | None]) -> tuple[int, int]:
-    """The smallest value of a size that works, and what all have to be multiples of."""
+    """The smallest value of a PyTorch file's size that works, and what all have to be multiples of."""
     base = search.knobs[name]
     for step in (*SIZE_STEPS, base):
         if base % step or step > base:
@@ -376,7 +376,7 @@ def _find_limits(search: _SizeSearch, name: str, formulas: Sequence[str | None])
 
 
 def _raise_minimums(search: _SizeSearch, limits: dict[str, tuple[int, int]], formulas: Sequence[str | None]) -> None:
-    """Smallest sizes that work one by one may not work together; they are doubled until they do."""
+    """Sizes of a PyTorch file that work one by one may not work together; they are doubled until they do."""
     for _ in range(DOUBLINGS):
         if _as_given(search, {name: low for name, (low, _) in limits.items()}, formulas):
             return
@@ -385,7 +385,7 @@ def _raise_minimums(search: _SizeSearch, limits: dict[str, tuple[int, int]], for
 
 
 def fit_power_law(count: Callable[[Mapping[str, int]], int | None], dims: Mapping[str, int]) -> str | None:
-    """A count as a number times powers of the sizes; None where it is no such product, or zero."""
+    """A count in a PyTorch file as a number times powers of the sizes; None where it is no such product, or zero."""
     base = count({})
     if not base:
         return None

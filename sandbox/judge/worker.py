@@ -107,7 +107,7 @@ class Channel:
             raise WorkerLost("protocol", f"{len(data)} bytes came that were not asked for")
 
     def answer(self, kind: int, nonce: bytes, *, timeout_s: float) -> tuple[Frame, int]:
-        """The one frame that answers, and when it was there (ns of `perf_counter_ns`).
+        """The worker's one frame that answers, and when it was there (ns of `perf_counter_ns`).
 
         Raises WorkerLost for anything else, `output` where the worker says that the call gave no answer.
         """
@@ -115,7 +115,7 @@ class Channel:
         return self.take_answer(kind, nonce), came
 
     def wait_for_message(self, *, timeout_s: float) -> int:
-        """Wait until something is there: when it was, in ns of `perf_counter_ns`. Raises WorkerLost."""
+        """Wait until a worker's message is there: when it was, in ns of `perf_counter_ns`. Raises WorkerLost."""
         self._readable(time.monotonic() + timeout_s, timeout_s)
         return time.perf_counter_ns()
 
@@ -131,7 +131,7 @@ class Channel:
         return frame
 
     def close(self) -> None:
-        """Both ends, as far as they are this process's."""
+        """Close both ends of the wire to a worker, as far as they are this process's."""
         self._judge_end.close()
         self.worker_end.close()
 
@@ -149,7 +149,7 @@ class Channel:
         raise WorkerLost("timeout", f"no answer within {timeout_s:g} s")
 
     def _is_message_ready(self, events: list[tuple[int, int]]) -> bool:
-        """Whether a message is. Raises WorkerLost where the worker has ended without one."""
+        """Whether a worker's message is there. Raises WorkerLost where the worker has ended without one."""
         if not events:
             return False
         if not self._is_readable_among(events) and not self._is_readable_among(
@@ -164,7 +164,7 @@ class Channel:
         return any(descriptor == self._judge_end.fileno() for descriptor, _ in events)
 
     def _receive(self) -> bytes:
-        """One message. Descriptors that came with it are dropped by the kernel. Raises WorkerLost at the end of the wire."""
+        """One message of a worker. Descriptors that came with it are dropped by the kernel. Raises WorkerLost at the end of the wire."""
         try:
             data = os.read(self._judge_end.fileno(), SIZE + 1)
         except ConnectionResetError:
@@ -212,15 +212,15 @@ class Freezer:
         """False where this process may not stop that one."""
 
     def stop(self) -> None:
-        """Send SIGSTOP; `wait_stopped` returns when all threads stand still."""
+        """Send the judge's worker SIGSTOP; `wait_stopped` returns when all threads stand still."""
         self._tell(signal.SIGSTOP)
 
     def resume(self) -> None:
-        """Send SIGCONT."""
+        """Send the judge's worker SIGCONT."""
         self._tell(signal.SIGCONT)
 
     def wait_stopped(self) -> None:
-        """Wait until each of its threads stands still, or it has ended. Raises WorkerLost when one does not."""
+        """Wait until each thread of the judge's worker stands still, or it has ended. Raises WorkerLost when one does not."""
         until = time.monotonic() + STOPPED_S
         while self.works and not self._still():
             if time.monotonic() > until:
@@ -228,7 +228,7 @@ class Freezer:
             os.sched_yield()  # on a busy machine it may be waiting for this very processor
 
     def threads(self) -> int | None:
-        """Number of its threads now; None when it has ended."""
+        """Number of threads of the judge's worker now; None when it has ended."""
         fields = self._fields()
         return int(fields[THREADS]) if fields and fields[STATE] not in ENDED_STATES else None
 
@@ -256,7 +256,7 @@ class Freezer:
         os.close(self._stat)
 
     def _inside(self) -> frozenset[int]:
-        """Ids of all processes of its namespace. Takes a millisecond: every process of the machine is asked."""
+        """Ids of all processes of the worker's namespace. Takes a millisecond: every process of the machine is asked."""
         with os.scandir("/proc") as entries:
             names = [entry.name for entry in entries if entry.name.isdigit()]
         return frozenset(int(name) for name in names if _pid_namespace(name) == self._space)
@@ -288,7 +288,7 @@ class Freezer:
         return states
 
     def _fields(self) -> list[bytes]:
-        """The first fields behind the name, which may hold anything; empty when the process is gone."""
+        """The first fields of a worker in /proc behind its name, which may hold anything; empty when the process is gone."""
         try:
             return os.pread(self._stat, 1024, 0).rpartition(b") ")[2].split(b" ", THREADS + 1)
         except ProcessLookupError:
@@ -307,11 +307,11 @@ class Memory:
 
     @property
     def readable(self) -> bool:
-        """Whether this process may read that one's memory."""
+        """Whether the judge may read that worker's memory."""
         return self._file is not None
 
     def read_into(self, target: memoryview, address: int) -> None:
-        """Fill `target` from there on. Raises WorkerLost where there is no such memory."""
+        """Fill `target` from the worker's memory from there on. Raises WorkerLost where there is no such memory."""
         byte_count = 0
         try:
             while self._file is not None and byte_count < len(target):
@@ -364,15 +364,15 @@ class SharedCore:
         self.begin()
 
     def begin(self) -> None:
-        """What is asked about begins now."""
+        """The call whose waits the judge asks about begins now."""
         self._began_us = self._answered_us = self._read_times()
 
     def mark_answer(self) -> None:
-        """What is waited from here on is no wait of the call."""
+        """Note that a judged call is answered: what is waited from here on is no wait of it."""
         self._answered_us = self._read_times()
 
     def take_off(self, wall_us: float, stop_us: float) -> tuple[float, float]:
-        """The times until the answer and from it to now, both without waits; the worker stands still.
+        """The times of a judged call until the answer and from it to now, both without waits; the worker stands still.
 
         What it worked in all is the least of the first: where its threads were at work when it answered is not known.
         """
@@ -624,7 +624,7 @@ class Worker:
         return "\n".join(line for line in lines if FORK_SERVER_FRAMES not in line)[-MOST_PRINTED_CHARS:]
 
     def close(self) -> None:
-        """End the process and everything it started."""
+        """End the judge's worker process and everything it started."""
         if self._process is not None:
             end_process(self._process)
         self._stack.close()
@@ -709,7 +709,7 @@ PLAIN_LINKS = ("-lm", "-lpthread", "-lgomp", "-ldl", "-lrt", "-latomic", "-lstdc
 
 
 def _is_bare(task: Task) -> bool:
-    """Whether a worker of the task sees no libraries: in C, where the task itself names none to link with."""
+    """Whether a worker of the judged task sees no libraries: in C, where the task itself names none to link with."""
     linked = (flag for flag in task.build.flags if not flag.startswith("-Wl,-O"))
     return task.language == "c" and not any(
         flag.startswith(("-l", "-L", "-Wl,", "/")) and flag not in PLAIN_LINKS for flag in linked
@@ -732,7 +732,7 @@ def _processor_count() -> int:
 
 @contextmanager
 def _memory_descriptor(data: bytes) -> Iterator[int]:
-    """A descriptor of memory that holds these bytes."""
+    """A descriptor of memory for a worker that holds these bytes."""
     descriptor = os.memfd_create("words", os.MFD_CLOEXEC)
     try:
         os.write(descriptor, data)
@@ -805,7 +805,9 @@ def compile_command(task: Task, folder: Path, library: Path, more: Sequence[str]
 
 
 def _compile(task: Task, folder: Path, place: Path, more: Sequence[str] = (), *, timeout_s: float) -> bytes:
-    """The library's bytes. The compiler runs shut in as a worker does: what sources include lies among them, or is the system's."""
+    """The library of a judged candidate. The compiler runs shut in as a worker does: what sources include lies among them, or is the
+    system's.
+    """
     shell, script = shutil.which("sh"), '"$@" && exec cat "$0"'
     words = compile_command(task, folder, place / LIBRARY, more)
     compiler = shutil.which(words[0])

@@ -28,7 +28,7 @@ class ArtifactStore:
         self._later = later
 
     def put(self, name: str, data: bytes) -> Artifact:
-        """Store the bytes, once, under a name for people. Raises DiskFull."""
+        """Store an artifact's bytes, once, under a name for people. Raises DiskFull."""
         artifact = Artifact(sha256=hashlib.sha256(data).hexdigest(), name=name, size=len(data))
         path = self.path(artifact)
         if _size(path) != len(data):
@@ -38,7 +38,7 @@ class ArtifactStore:
         return artifact
 
     def get(self, artifact: Artifact) -> bytes:
-        """The stored bytes. Raises ArtifactLost when they are gone or are not those that were stored."""
+        """The stored artifact's bytes. Raises ArtifactLost when they are gone or are not those that were stored."""
         path = self.path(artifact)
         try:
             data = path.read_bytes()
@@ -128,7 +128,7 @@ class CampaignFiles:
         return path.read_text(encoding="utf-8", errors="replace") if path.exists() else None
 
     def add_tip(self, gpu: str, op: str, backend: str, entry: str) -> None:
-        """Append an entry once; folders are made on first use. Raises DiskFull."""
+        """Append a stored tip once; folders are made on first use. Raises DiskFull."""
         path = self.tips_path(gpu, op, backend)
         text = entry.strip()
         with lock_file(path.with_name(".lock")):
@@ -177,7 +177,7 @@ def _grow(path: Path, present: bytes, data: bytes) -> None:
 
 
 def _name_aside(path: Path) -> Path:
-    """A free name beside it for what a person made of it."""
+    """A free name beside a stored file for what a person made of it."""
     number = 1
     while (aside := path.with_name(f"{path.name}.edited-{number}")).exists():
         number += 1
@@ -205,22 +205,22 @@ class WorkClock:
         return datetime.now(UTC).isoformat(timespec="milliseconds")
 
     def worked_s(self, moment: str) -> float:
-        """Seconds of all sessions until now."""
+        """Seconds of all of a campaign's sessions until now, by the clock's stored file."""
         before_s, began, _ = self._read_times()
         return round(before_s + max(0.0, time.time() - began), 3)
 
     def begin(self, began: float) -> None:
-        """A session began then, in seconds since 1970; the one before it lasted until it was last seen."""
+        """Store that a session of the campaign began then, in seconds since 1970; the one before it lasted until it was last seen."""
         before_s, earlier, last_seen = self._read_times()
         self._write(before_s + max(0.0, last_seen - earlier), began)
 
     def touch(self) -> None:
-        """The session goes on."""
+        """Store that the campaign's session goes on."""
         before_s, began, _ = self._read_times()
         self._write(before_s, began)
 
     def _read_times(self) -> tuple[float, float, float]:
-        """Seconds of closed sessions, when the open one began and when it was last seen."""
+        """From the clock's stored file: seconds of closed sessions, when the open one began and when it was last seen."""
         try:
             before_s, began, last_seen = (float(number) for number in json.loads(self._path.read_bytes()))
         except (FileNotFoundError, ValueError, TypeError):  # not begun, or not what we wrote
@@ -247,7 +247,7 @@ class Wishes:
         self._dir = campaign_dir
 
     def read(self) -> Steering:
-        """All of it, with edits of the README that nobody has taken up yet."""
+        """All stored wishes of a person, with edits of the README that nobody has taken up yet."""
         self.take_up_readme()
         wishes = self._load()
         masks = {int(version): masked for version, masked in wishes["masks"].items()}
@@ -259,18 +259,18 @@ class Wishes:
         )
 
     def ask_deep(self, plan: str) -> int:
-        """Ask for a deep round more; how many were asked for by now."""
+        """Store one more wish for a deep round; how many were asked for by now."""
         wishes = self._load()
         self._store({**wishes, "deep": [*wishes["deep"], plan]})
         return len(wishes["deep"]) + 1
 
     def mark(self, version: int, *, masked: bool) -> None:
-        """Mask a version of the memory, or keep it from being masked."""
+        """Store a person's wish to mask a version of the memory, or to keep it from being masked."""
         wishes = self._load()
         self._store({**wishes, "masks": {**wishes["masks"], str(version): masked}})
 
     def take_up_readme(self) -> bool:
-        """Remember the stop conditions that differ from those rendered last; whether the README was edited there."""
+        """Store the README's stop conditions that differ from those rendered last; whether it was edited there."""
         present = _present(self._dir / README)
         wishes = self._load()
         if present is None or not wishes["rendered"]:
@@ -284,7 +284,7 @@ class Wishes:
         return bool(edited)
 
     def note_rendered(self, readme: str) -> None:
-        """These stop conditions are the campaign's own words."""
+        """Store these stop conditions as the campaign's own words."""
         wishes, lines = self._load(), _conditions(readme)
         if lines != wishes["rendered"]:
             self._store({**wishes, "rendered": lines})
@@ -322,14 +322,14 @@ def _is_wish(name: str, value: object) -> bool:
 
 
 def _conditions(readme: str) -> list[str]:
-    """The lines of the stop conditions, without their bullets."""
+    """The lines of the README's stop conditions, without their bullets."""
     section = _CONDITIONS.search(readme)
     lines = section[1].splitlines() if section else []
     return [line.strip().removeprefix("-").strip() for line in lines if line.strip()]
 
 
 def _condition_name(line: str) -> str:
-    """What a line is about: T1 to T8, or the words before its number."""
+    """What a line of the README's stop conditions is about: T1 to T8, or the words before its number."""
     return line[:2] if re.match(r"T[1-8]\b", line) else re.split(r":|>=", line)[0].strip()
 
 
@@ -346,16 +346,16 @@ class StopFile:
         self._wishes = Wishes(campaign_dir)
 
     def steering(self, after_round: int, later_events: int = 0) -> Steering:
-        """What a person changed in memory and README until now."""
+        """What a person changed in the stored files of memory and README until now."""
         return self._wishes.read()
 
     def stop_requested(self, after_round: int, later_events: int = 0) -> bool:
-        """Whether somebody asked to stop by the end of that round."""
+        """Whether somebody asked by the stored file to stop by the end of that round."""
         return self._path.exists()
 
     @property
     def requests(self) -> int:
-        """How often somebody asked: the second time ends the final validation too."""
+        """How often somebody asked by the stored file to stop: the second time ends the final validation too."""
         try:
             return self._path.read_bytes().count(b"\n")
         except FileNotFoundError:
@@ -393,7 +393,7 @@ class RecordFiles:
                 self._records[path] = signs, path.read_bytes()
 
     def restore(self) -> tuple[str, ...]:
-        """Put back what is not as remembered; the names of the files that had to be. Raises DiskFull."""
+        """Put back stored files of record that are not as remembered; their names. Raises DiskFull."""
         changed: list[str] = []
         for path, record in self._records.items():
             if (None if record is None else record[0]) == (signs := _record_signs(path)):

@@ -60,7 +60,7 @@ def _open(fresh: str, path: Path) -> BinaryIO:
 
 
 def make_folder(folder: Path) -> None:
-    """Make it, and those above it that are missing; their names are on the disk when this returns."""
+    """Make a folder durably, and those above it that are missing; their names are on the disk when this returns."""
     missing = [place for place in (folder, *folder.parents) if not place.exists()]
     folder.mkdir(parents=True, exist_ok=True)
     for place in missing:
@@ -85,7 +85,7 @@ def overwrite(path: Path, data: bytes, *, room: int = 1024) -> None:
 
 
 def _of_size(path: Path, size: int) -> int | None:
-    """The file, open for writing, if it is there and has that many bytes."""
+    """The file for a durable write, open, if it is there and has that many bytes."""
     try:
         handle = os.open(path, os.O_WRONLY)
     except FileNotFoundError:
@@ -97,7 +97,7 @@ def _of_size(path: Path, size: int) -> int | None:
 
 
 def append_whole(path: Path, data: bytes, *, synced: bool = True) -> None:
-    """Add `data` at the end, in one write. Raises DiskFull; then the file is as long as it was before.
+    """Add `data` at a file's end durably, in one write. Raises DiskFull; then the file is as long as it was before.
 
     Not `synced`, the end may be missing after the power failed; a killed process loses nothing either way.
     """
@@ -120,7 +120,7 @@ def append_whole(path: Path, data: bytes, *, synced: bool = True) -> None:
 
 
 def _end_of(path: Path) -> tuple[int, bool]:
-    """The file, open for appending, and whether it was made now."""
+    """The file for a durable append, open, and whether it was made now."""
     try:
         return os.open(path, os.O_WRONLY | os.O_APPEND), False
     except FileNotFoundError:
@@ -142,7 +142,7 @@ class UnsyncedFiles:
         """Files that grow, whose names were given to `_folders` before."""
 
     def add(self, path: Path, *, grown: bool = False) -> None:
-        """Something was written to that file: it is new, or it has `grown`."""
+        """Note that something was written to that file and is not on the disk yet: it is new, or it has `grown`."""
         self._paths[path] = None
         if path not in self._announced_paths:
             self._folders[path.parent] = None
@@ -150,7 +150,7 @@ class UnsyncedFiles:
             self._announced_paths.add(path)
 
     def sync(self) -> None:
-        """Bring them to the disk, all at once. Raises DiskFull; files that no longer exist are skipped."""
+        """Bring noted files to the disk, all at once. Raises DiskFull; files that no longer exist are skipped."""
         places = (*self._paths, *self._folders)
         sent = [_syncing().submit(_brought, place) for place in places]
         for place, task in zip(places, sent, strict=True):
@@ -237,7 +237,7 @@ PROBE_FILES = 256
 
 
 def _has_names(folder: Path) -> bool:
-    """Whether its file system can take so many more; one that counts none takes any number."""
+    """Whether a file system can take so many more files; one that counts none takes any number."""
     counted = os.statvfs(folder)
     return not counted.f_files or counted.f_favail >= PROBE_FILES
 

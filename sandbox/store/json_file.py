@@ -18,7 +18,7 @@ class NotJson(ValueError):
 
 
 def parse_json(data: bytes) -> Any:
-    """The value. Raises NotJson, also for what Python would take: NaN, infinity, half a character, a bottomless nesting."""
+    """The value of JSON text. Raises NotJson, also for what Python would take: NaN, infinity, half a character, a bottomless nesting."""
     try:
         # strictly: given bytes, `json` would guess their encoding and let half a character through
         value = json.loads(data.decode(), parse_constant=_refuse_number, parse_float=_finite)
@@ -52,7 +52,7 @@ def read_json(path: Path) -> Any:
 
 
 def read_model(path: Path, model: type[Model]) -> Model:
-    """The file's value. Raises FileNotFoundError, and StateDamaged naming the first field that is wrong."""
+    """A JSON file's value. Raises FileNotFoundError, and StateDamaged naming the first field that is wrong."""
     from pydantic import ValidationError  # not above: a command that reads a status alone does without
 
     value = read_json(path)
@@ -63,7 +63,7 @@ def read_model(path: Path, model: type[Model]) -> Model:
 
 
 def explain_first(error: "ValidationError") -> str:
-    """The first wrong field and what is wrong with it, in one line."""
+    """The first wrong field of a JSON file and what is wrong with it, in one line."""
     problem = error.errors(include_url=False, include_input=False)[0]
     where = ".".join(str(part) for part in problem["loc"])
     message = " ".join(str(problem["msg"]).split())

@@ -66,7 +66,7 @@ class JsonlLedger:
         """Bytes of the file that `_lines` stands for; -1 before the first read."""
 
     def append(self, *bodies: Body) -> None:
-        """Add events, each once, in one write. A second body of a key and other content is logged and left out.
+        """Add events to the ledger's file, each once, in one write. A second body of a key and other content is logged and left out.
 
         Raises LedgerCorrupt or SchemaMismatch when the file is not one to add to, DiskFull when there is no space.
         """
@@ -95,7 +95,7 @@ class JsonlLedger:
                 self._signs = None
 
     def lines(self) -> tuple[Line, ...]:
-        """All whole lines, in order; read again only when another process has added some.
+        """All whole lines of the ledger's file, in order; read again only when another process has added some.
 
         Raises LedgerCorrupt naming the first line that is not what was written, SchemaMismatch for another version.
         """
@@ -123,7 +123,7 @@ class JsonlLedger:
             self._rests_on.sync()
 
     def _own_lines(self) -> tuple[Line, ...]:
-        """The lines that this process read first and wrote since, whatever another process made of the file."""
+        """The ledger's lines that this process read first and wrote since, whatever another process made of the file."""
         signs = _signs(self._path)
         if self._whole_lines is not None and signs is not None and signs == self._signs:
             return self._lines
@@ -160,7 +160,7 @@ class JsonlLedger:
 
 
 def cut_torn_line(path: Path) -> None:
-    """Move what a killed writer left behind to `<name>.torn`, so that the next line begins on its own."""
+    """Move what a killed writer left behind a file's last whole line to `<name>.torn`, so that the next line begins on its own."""
     data = path.read_bytes()
     end = data.rfind(b"\n") + 1
     if end == len(data):
@@ -207,7 +207,7 @@ class LedgerHead:
         )
 
     def check(self, lines: tuple[Line, ...], ledger: Path) -> None:
-        """Raise LedgerCorrupt where the lines do not end as this machine wrote them; fewer of them are only warned of.
+        """Raise LedgerCorrupt where the ledger's lines do not end as this machine wrote them; fewer of them are only warned of.
 
         Nothing is known of a ledger that was copied here. One that was copied away, continued there and copied back looks like
         one that a candidate added to: the error says how to vouch for it.
@@ -233,7 +233,7 @@ class LedgerHead:
 
 
 def seal_line(body: Body, *, seq: int, prev: str) -> Line:
-    """The line that records a body at its place in the chain."""
+    """The ledger's line that records a body at its place in the chain."""
     open_line = Line(seq=seq, key=key(body), prev=prev, body=body, sha256="")
     return open_line.model_copy(update={"sha256": _seal(open_line.model_dump(mode="json"))})
 
@@ -291,5 +291,5 @@ def _seal(line: dict[str, object]) -> str:
 
 
 def _canonical(value: object) -> bytes:
-    """One spelling of one value: sorted names, no spaces, UTF-8, no NaN."""
+    """One spelling of one value for the ledger: sorted names, no spaces, UTF-8, no NaN."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()

@@ -78,7 +78,7 @@ def document(file: Path, *, empty: str) -> dict[str, object]:
 
 
 def unknown_keys(fields: Mapping[str, object], model: type[BaseModel], prefix: str = "") -> Iterator[str]:
-    """A line for each key that the model, or a model inside it, does not have, with the nearest one that it has."""
+    """A line for each key of a YAML file that the model, or a model inside it, does not have, with the nearest one that it has."""
     for name, value in fields.items():
         field = model.model_fields.get(str(name))
         if field is None:
@@ -96,12 +96,12 @@ def unknown_keys(fields: Mapping[str, object], model: type[BaseModel], prefix: s
 
 
 def fields_of_lines(lines: list[str]) -> set[str]:
-    """The fields that the lines are about."""
+    """The fields of a YAML file that the lines are about."""
     return {line.split(":")[0] for line in lines}
 
 
 def explain_errors(error: ValidationError) -> Iterator[str]:
-    """One line per field; the alternatives of a field that may be several things are told together."""
+    """One line per wrong field of a YAML file; the alternatives of a field that may be several things are told together."""
     by_field: dict[str, list[str]] = {}
     for problem in error.errors(include_url=False):
         # pydantic names the member of a union in the path, for example `tuple[str, ...]`

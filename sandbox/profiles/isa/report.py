@@ -58,7 +58,7 @@ def inspect(
     python: str = sys.executable,
     timeout_s: float = TIMEOUT_S,
 ) -> Inspected:
-    """What the code of a kernel says, for each target in order; compiled here, or taken as given.
+    """What the machine code of a kernel says, for each target in order; compiled here, or taken as given.
 
     `timeout_s`: of each process that is started. Nothing is written outside a folder that is removed again.
 
@@ -77,7 +77,7 @@ def inspect(
 def _inspect_targets(
     request: triton.CompileRequest, targets: Sequence[Target], compile_for: Callable[[Target], Assembly]
 ) -> Inspected:
-    """Target by target, so that one that is refused loses no other. Raises the first error where all are."""
+    """Inspect a kernel target by target, so that one that is refused loses no other. Raises the first error where all are."""
     inspections: list[Inspection] = []
     errors: list[tuple[Target, NotCompiled]] = []
     for target in targets:
@@ -198,7 +198,7 @@ ROUNDS, MOST_DEPTH = 10, 6
 
 
 def shape_of(code: Code) -> Shape:
-    """Counts over the whole listing. Static: how often each instruction runs is not known."""
+    """Counts of instructions over a whole listing. Static: how often each instruction runs is not known."""
     return Shape(
         instructions=len(code.instructions),
         kinds=_by_kind(code.instructions),
@@ -222,7 +222,7 @@ def _pressure(instructions: Sequence[Instruction]) -> tuple[Pressure, ...]:
 
 
 def loops(code: Code) -> tuple[Loop, ...]:
-    """Every branch back, outermost and longest first; at most 32.
+    """Every branch back in the machine code, outermost and longest first; at most 32.
 
     A branch to itself is the trap that fills up behind a kernel's end, not a loop; neither is a way back from slow
     paths that compilers lay behind the kernel's end.
@@ -331,7 +331,7 @@ def compare_reports(before: Sequence[Report], after: Sequence[Report]) -> tuple[
 
 
 def differences(before: Report, after: Report) -> tuple[IsaFinding, ...]:
-    """All that differs on one target. A number that one of the two does not tell gives no finding."""
+    """All in which a kernel's machine code differs on one target. A number that one of the two does not tell gives no finding."""
     findings = [
         _spills(before, after),
         _more_is_worse(before, after, "scratch"),

@@ -88,7 +88,7 @@ def run_tool(
 
 
 def explain_failure(process: Exit, place: Place) -> str:
-    """Why a process gave nothing, in one line: its last words."""
+    """Why a compiler's process gave nothing, in one line: its last words."""
     if process.timed_out:
         return f"was still running after {place.timeout_s:g} s and was ended; allow more with --timeout"
     lines = [line.strip() for line in process.output.splitlines() if line.strip()]
@@ -111,7 +111,7 @@ def explain_refusal(process: Exit, place: Place) -> str:
 
 
 def contents(path: Path, limit: int = ANSWER_LIMIT) -> bytes:
-    """A plain file of bounded size, links not followed. Raises `NotCompiled` for anything else."""
+    """A plain file of a compiler's, of bounded size, links not followed. Raises `NotCompiled` for anything else."""
     try:
         handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError as error:
@@ -310,7 +310,7 @@ OUTPUT_LIMIT = 32 * 1024 * 1024
 
 
 def disassemble(assembled: Assembly, place: Place) -> Assembly:
-    """The same with SASS and what its code object says of resources, where the tools are; else with a note."""
+    """A kernel's code with SASS and what its code object says of resources, where the tools are; else with a note."""
     if not assembled.binary:
         return assembled
     cubin = place.folder / f"{assembled.target.arch}.cubin"
@@ -387,7 +387,7 @@ AT_ONCE = 200
 
 
 def name_kernel(assembled: Assembly, names: Sequence[str], place: Place) -> Assembly:
-    """With the kernel that is meant, and its name in the source; `kernel` may be a part of that, `tile<33, float>`.
+    """Compiled code with the kernel that is meant, and its name in the source; `kernel` may be a part of that, `tile<33, float>`.
 
     Raises `NotCompiled` where that part is in no name, or in several.
     """
@@ -409,7 +409,7 @@ def _squeeze(text: str) -> str:
 
 
 def _demangle(names: Sequence[str], place: Place) -> dict[str, str]:
-    """Names of the source by mangled ones; only those that were mangled, and none where no tool is here."""
+    """Names of a kernel's source by mangled ones; only those that were mangled, and none where no tool is here."""
     program = next((words for words in FILTERS if shutil.which(words[0])), ())
     mangled = [name for name in names if name.startswith("_Z")]
     sources: dict[str, str] = {}
@@ -494,7 +494,7 @@ def _binary(path: Path, data: bytes, kernel: str | None, place: Place) -> Assemb
 
 
 def _sm(flags: int) -> int:
-    """The architecture is in the low byte, and in the second of files made by CUDA 13."""
+    """Architecture of a compiled NVIDIA file: in the low byte, and in the second of files made by CUDA 13."""
     low, high = flags & 0xFF, flags >> 8 & 0xFF
     return low if f"sm_{low}" in NVIDIA else high
 
@@ -516,7 +516,7 @@ def _amd(path: Path, data: bytes, kernel: str | None) -> Assembly:
 
 
 def _arch(triple: str) -> str:
-    """Compilers write amdgcn-amd-amdhsa--gfx942 or amdgpu9.42-amd-amdhsa-unknown-gfx942, features behind a colon."""
+    """The AMD architecture as compilers write it: amdgcn-amd-amdhsa--gfx942 or amdgpu9.42-amd-amdhsa-unknown-gfx942."""
     match = re.search(r"gfx[0-9a-f]+", triple)
     return match[0] if match else triple
 

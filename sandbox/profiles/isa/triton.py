@@ -76,7 +76,7 @@ class _CompiledCode(Value):
 
 
 def compiler(request: CompileRequest, targets: Sequence[Target], place: Place) -> Callable[[Target], Assembly]:
-    """What gives the kernel's code for one of `targets`; `place.folder` receives everything that is written.
+    """What compiles a Triton kernel for one of `targets`; `place.folder` receives everything that is written.
 
     The file runs here, once for all targets; what is returned raises `NotCompiled` where the compiler refuses one.
 
@@ -111,7 +111,7 @@ def _lower(request: CompileRequest, targets: Sequence[Target], place: Place) -> 
 
 
 def _refusal(refused: dict[object, object]) -> CompilerMissing | NotCompiled:
-    """What the child said of a request, which the kernel's file may have written in its place."""
+    """What Triton's child said of a request to compile, which the kernel's file may have written in its place."""
     field, text = str(refused.get("field", "FILE"))[:40], str(refused.get("text", ""))[:500]
     if field == "triton":
         return CompilerMissing(
@@ -206,7 +206,7 @@ class LaunchEntry(Value):
 
 
 def entries(file: Path) -> Mapping[str, LaunchEntry]:
-    """What the `isa.toml` beside `file` says, by kernel; nothing without one.
+    """What the `isa.toml` beside a Triton file says, by kernel; nothing without one.
 
     Raises `NotCompiled` for one that cannot be read, and for an entry that says what it may not.
     """
@@ -243,7 +243,7 @@ def read_request(file: Path, kernel: str | None) -> CompileRequest | None:
 
 
 def split_words(text: str) -> tuple[str, ...]:
-    """Words between commas; those inside brackets separate nothing."""
+    """Words of an `isa.toml` between commas; those inside brackets separate nothing."""
     return tuple(word.strip() for word in COMMA.split(text) if word.strip())
 
 

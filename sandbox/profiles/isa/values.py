@@ -107,7 +107,7 @@ class Shape(Value):
     """The lines with most live registers, most first, at most five; empty where nobody counts them."""
 
     def count(self, *kinds: Kind) -> int:
-        """Instructions of these kinds."""
+        """Machine instructions of these kinds."""
         return sum(group.count for group in self.kinds if group.name in kinds)
 
 
@@ -282,7 +282,7 @@ def choose_kernel(names: Sequence[str], kernel: str | None) -> str:
 
 
 def _stands_for(name: str, kernel: str) -> bool:
-    """C++ writes a name and its length into a longer one; FlyDSL numbers its kernels."""
+    """Whether a name in machine code is the kernel's: C++ writes a name and its length into a longer one; FlyDSL numbers its kernels."""
     numbered = name.startswith(f"{kernel}_") and name[len(kernel) + 1 :].isdigit()
     return numbered or (name.startswith("_Z") and f"{len(kernel)}{kernel}" in name)
 

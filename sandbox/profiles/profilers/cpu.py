@@ -97,7 +97,7 @@ class CpuProfiler:
         return self._climb(nothing, tree, native)
 
     def _climb(self, nothing: Profiled, tree: Tree, native: CounterReading) -> Profiled:
-        """The first rung that sees something, with the compiler's counters beside it."""
+        """The first profiling rung that sees something, with the compiler's counters beside it."""
         passed_over: list[str] = []
         rung, best = self._count(tree, passed_over)
         said_by_gcc = read_compiler_report(self._commands, tree.path)
@@ -133,7 +133,7 @@ class CpuProfiler:
         return "timing_only", None
 
     def _native(self, commit: str, tree: Tree) -> CounterReading | Unavailable:
-        """One undisturbed run, for the time that the command itself prints; none is ever made up."""
+        """One undisturbed run of the profiled command, for the time that it prints itself; none is ever made up."""
         with self._commands.device(wait_s=self._wait_s):
             ran = self._commands.run_guarded(
                 "profile.command", tree.argv, commits=(commit,), cwd=tree.path, timeout_s=TIMEOUT_S, timed=True
@@ -467,7 +467,7 @@ def simulate(commands: Commands, tree: Tree) -> CounterReading | Unavailable:
 
 
 def last_level(size: int | None) -> str | None:
-    """`--LL=` geometry. Valgrind wants a power of two of sets, so the size is rounded down; None is its own guess."""
+    """Cachegrind's `--LL=` geometry. Valgrind wants a power of two of sets, so the size is rounded down; None is its own guess."""
     if size is None or size < LINE_BYTES * WAYS:
         return None
     sets = 1 << ((size // (LINE_BYTES * WAYS)).bit_length() - 1)
@@ -525,7 +525,7 @@ def _per_call(costs: Costs, kernel: str | None) -> tuple[Named, ...]:
 
 
 def _top(costs: Costs) -> tuple[str, ...]:
-    """Where the instructions are, when they are in more than one place."""
+    """Where a profile has its instructions, when they are in more than one place."""
     total = sum(item.value for item in costs.functions)
     large = [item for item in costs.functions[:TOP] if total and item.value / total >= 0.02]
     if not large:

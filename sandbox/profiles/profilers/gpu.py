@@ -60,7 +60,7 @@ class Session:
     """What was recorded without a file."""
 
     def run(self, argv: tuple[str, ...], *, times: float = 1.0) -> Exit | None:
-        """The command's exit; None where its program is not installed, which is noted.
+        """Run a profiler: the command's exit; None where its program is not installed, which is noted.
 
         Profilers talk to the program over sockets of this machine, so it keeps the network.
         """
@@ -75,7 +75,7 @@ class Session:
 
 
 def record(session: Session, vendor: Vendor) -> Exit | None:
-    """Fill `session.paths`, `session.recordings` and `session.notes`. Raises ProgramMissing for the program itself.
+    """Run the best profiler: fill `session.paths`, `session.recordings` and `session.notes`. Raises ProgramMissing for the program itself.
 
     The program runs alone first. Where it fails, nothing is recorded of it, and its exit is what is returned.
     """
@@ -117,7 +117,7 @@ def instruments(session: Session, vendor: Vendor) -> None:
 
 
 def _nvidia(session: Session) -> None:
-    """Three tries: all metrics after a warm-up, from the first launch, and without the metrics some chips lack."""
+    """Three tries of ncu: all metrics after a warm-up, from the first launch, and without the metrics some chips lack."""
     for number, (skip, extra) in enumerate(((SKIP if session.kernel else 0, True), (0, True), (0, False)), start=1):
         out = session.out / f"ncu_{number}.csv"
         session.progress(f"ncu: counters, try {number}")
@@ -198,7 +198,7 @@ def _target(session: Session, timed: tuple[Recording, ...]) -> KernelCalls | Non
 
 
 def _count(session: Session, arch: str | None, kernel: str) -> None:
-    """Small passes; one that fails is tried again as two halves, until single counters are left out by name."""
+    """Counters by small passes of the profiler; one that fails is tried again as two halves, until single ones are left out by name."""
     passes, dropped = plan(arch, _known_counters(session))
     left_out = list(dropped)
     waiting = list(passes)
@@ -352,7 +352,7 @@ def ncu(program: Sequence[str], out: Path, *, kernel: str | None, skip: int, ext
 
 
 def launches(program: Sequence[str], out: Path) -> tuple[str, ...]:
-    """One nsys run that traces CUDA alone: samples of the processor would only slow it."""
+    """The nsys command that traces CUDA alone: samples of the processor would only slow it."""
     return (
         "nsys", "profile", "--trace", "cuda", "--sample", "none", "--cpuctxsw", "none", "--force-overwrite", "true",
         "--output", str(out), *program,
@@ -360,7 +360,7 @@ def launches(program: Sequence[str], out: Path) -> tuple[str, ...]:
 
 
 def export(report: Path, out: Path) -> tuple[str, ...]:
-    """The report as the database that is read here."""
+    """The nsys command that makes its report a database, as it is read here."""
     return ("nsys", "export", "--type", "sqlite", "--force-overwrite", "true", "--output", str(out), str(report))
 
 
@@ -402,7 +402,7 @@ def tracing(program: Sequence[str], out: Path, *, kernel: str, call: int) -> tup
 def plan(
     arch: str | None, available: frozenset[str] | None = None
 ) -> tuple[tuple[tuple[str, ...], ...], tuple[str, ...]]:
-    """Passes for an architecture, and the counters left out because the installed tool does not list them.
+    """A profiler's passes for an architecture, and the counters left out because the installed tool does not list them.
 
     `available`: what the tool lists; None where it could not be asked, and nothing is left out.
     """
@@ -416,7 +416,7 @@ def plan(
 
 
 def fitting(counters: Iterable[str]) -> tuple[tuple[str, ...], ...]:
-    """Cut a list so that no piece asks more of a hardware block than it has slots, in the given order."""
+    """Counters of a profiler's pass cut so that no piece asks more of a hardware block than it has slots, in the given order."""
     pieces: list[list[str]] = [[]]
     used: Counter[str] = Counter()
     for name in counters:
@@ -430,7 +430,7 @@ def fitting(counters: Iterable[str]) -> tuple[tuple[str, ...], ...]:
 
 
 def halves(counters: Sequence[str]) -> tuple[tuple[str, ...], ...]:
-    """A pass that the hardware refused, as two smaller ones; nothing where it was a single counter."""
+    """A profiler's pass that the hardware refused, as two smaller ones; nothing where it was a single counter."""
     if len(counters) < 2:
         return ()
     middle = len(counters) // 2
@@ -450,7 +450,7 @@ SLOWER = 3
 
 
 def is_python(program: Sequence[str], cwd: Path) -> bool:
-    """Whether the command starts Python: by the interpreter's name, a script's ending, or a script's first line."""
+    """Whether the program to profile is Python: by the interpreter's name, a script's ending, or a script's first line."""
     executable = program[0]
     names = (PurePosixPath(word).name for word in program[:3])  # `env python3 x.py` and `timeout 5 python3 x.py`
     if any(name.startswith("python") or name.endswith(".py") for name in names) or itself(tuple(program)) != program:
@@ -464,14 +464,14 @@ def is_python(program: Sequence[str], cwd: Path) -> bool:
 
 
 def recorded_by(program: Sequence[str], out: Path, env: Mapping[str, str]) -> tuple[str, ...]:
-    """The same command with our start-up module before the program's own modules; traces go to `out`."""
+    """The command to profile with our start-up module before the program's own modules; traces go to `out`."""
     with as_file(files("ridgeline.sandbox") / "harness" / START) as start:
         path = ":".join((str(start), *filter(None, (env.get(PATH),))))
     return ("env", f"{FOLDER}={out}", f"{PATH}={path}", *itself(tuple(program)))
 
 
 def traces(out: Path) -> tuple[tuple[Path, ...], tuple[str, ...]]:
-    """Traces with work of a GPU, and why there are none or why one was left out."""
+    """torch's profiler traces with work of a GPU, and why there are none or why one was left out."""
     readable, why = [], []
     for path in sorted(out.glob("trace-*.json")):
         try:

@@ -125,7 +125,7 @@ class CompilerFindings(Value):
 
 
 def look(contract: Contract, tree: Path, machine: Machine) -> CompilerFindings:
-    """What the code of the kernel says, from the first of the contract's kernel files that compiles here.
+    """What the code of the profiled kernel says, from the first of the contract's kernel files that compiles here.
 
     A Triton kernel is compiled as the `isa.toml` beside its file says that it is launched.
     """
@@ -154,7 +154,7 @@ def _files(contract: Contract, tree: Path) -> list[Path]:
 
 
 def _read_sources(contract: Contract, tree: Path) -> dict[str, str]:
-    """The kernel's own files, by name."""
+    """The profiled kernel's own files, by name."""
     return {
         path.name: path.read_text(encoding="utf-8", errors="replace")
         for path in list_files(tree)
@@ -195,7 +195,7 @@ def _list_kernels(file: str, text: str) -> Iterator[str]:
 
 
 def _inspect(path: Path, contract: Contract, tree: Path, target: Target) -> Report | str:
-    """One file's report, or why it gives none. Of a kernel that a candidate renamed or split, the first that compiles."""
+    """One profiled file's report of code, or why it gives none. Of a kernel that a candidate renamed or split, the first that compiles."""
     kernel = contract.profile.kernel if contract.profile else None
     try:
         request = _ask_compiler(path, kernel)
@@ -230,7 +230,7 @@ def _ask_compiler(path: Path, kernel: str | None) -> CompileRequest | None:
 
 
 def _python(contract: Contract, tree: Path) -> str:
-    """The project's own interpreter, where its commands name one: it has the compiler that the project uses.
+    """The profiled project's own interpreter, where its commands name one: it has the compiler that the project uses.
 
     A relative path begins in the checkout, where the commands run; compilers run in a folder of their own.
     """
@@ -360,7 +360,7 @@ def _first_line(
 
 
 def _matrix(kernel: KernelProfile | None) -> str:
-    """The matrix pipe's name at the vendor."""
+    """A profiled card's name for the matrix pipe, by vendor."""
     return "mfma_util" if kernel is not None and kernel.vendor == "amd" else "tensor_pipe_active"
 
 
@@ -535,7 +535,7 @@ class GpuProfiler:
         return self._artifacts.put("profile.json", document.model_dump_json(indent=1).encode())
 
     def _record(self, commit: str, tree: Path, machine: Machine) -> RecordedProfile:
-        """Everything that needs the card, in one go under the gate. Raises `FileTampering`."""
+        """Everything of profiling that needs the card, in one go under the gate. Raises `FileTampering`."""
         contract = self._commands.contract
         assert contract.profile is not None
         assert machine.kind != "cpu"
@@ -576,7 +576,7 @@ class GpuProfiler:
         return evidence.model_copy(update={"kernel": kernel, "notes": (*evidence.notes, *notes)})
 
     def _peak(self, machine: Machine) -> Named | None:
-        """The card's bandwidth as the roofline has it, for tools that count bytes and know no peak."""
+        """The profiled card's bandwidth as the roofline has it, for tools that count bytes and know no peak."""
         ceilings = self._device.ceilings(self._commands.contract.dtype) if machine.kind == "amd" else None
         if ceilings is None or ceilings.copy_gbps is None:
             return None
@@ -627,7 +627,7 @@ def _attribute_counters(numbers: Sequence[Named], *, rung: Rung, source: str) ->
 
 
 def _rung(kernel: KernelProfile | None, report: Report | None) -> str:
-    """The best instrument that saw anything."""
+    """The best profiling instrument that saw anything."""
     if kernel is not None:
         stands = {number.rung for number in kernel.numbers}
         if TORCH_RUNG in stands and stands.isdisjoint(("counters", "trace")):
@@ -637,7 +637,7 @@ def _rung(kernel: KernelProfile | None, report: Report | None) -> str:
 
 
 def _light(kernel: KernelProfile | None) -> KernelProfile | None:
-    """What the ledger keeps of it."""
+    """What the ledger keeps of a profiler's recording."""
     if kernel is None:
         return None
     return kernel.model_copy(update={"hotspots": (), "warnings": kernel.warnings[:WARNINGS]})
@@ -708,7 +708,7 @@ def _written_files(path: Path) -> Iterator[Path]:
 
 
 def _read_written(file: Path) -> bytes:
-    """The content, without the name of the machine that torch writes at the top."""
+    """What a profiler wrote, without the name of the machine that torch writes at the top."""
     data = file.read_bytes()
     return HOST.sub(rb'\1""', data[:HEAD]) + data[HEAD:] if file.suffix == ".json" else data
 
