@@ -117,7 +117,7 @@ SYSTEM = "system.v2.md"
 DEEP_SYSTEM, DEEP_TOOLS = "deep_system.v1.md", "deep_tools.v1.toml"
 """The rules of a deep round, and its tools that change and run the tree."""
 PROMPTS: dict[str, tuple[str, ...]] = {
-    "propose": ("propose.v7.md", "terms.v4.md", "context.v3.md"),
+    "propose": ("propose.v8.md", "terms.v4.md", "context.v3.md"),
     "baseline": ("baseline.v2.md", "context.v3.md", "edits.v4.md"),
     "draft": ("draft.v5.md", "context.v3.md", "edits.v4.md"),
     "drafts": ("drafts.v1.md", "context.v3.md", "edits.v4.md"),

@@ -9,6 +9,7 @@ import shlex
 import shutil
 import tempfile
 import tomllib
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from difflib import unified_diff
@@ -742,7 +743,9 @@ def levers(cards: Sequence[Card], briefing: Briefing, scope: Scope | None = None
     telling = frozenset(word for word in ours if sum(word in words for words in card_words) <= COMMON * len(fitting))
     worth = {card.id: _worth(card, briefing, telling, scope) for card in fitting}
     untried = [card for card in fitting if not _is_settled(card, briefing)]
-    fit = {card.id: _fit_of(card, briefing, scope) for card in untried}
+    named = Counter(word for card in fitting for word in card.id.split("-"))
+    rare = frozenset(word for word in split_words(_describe_op(briefing)) if named[word] == 1)
+    fit = {card.id: _fit_of(card, briefing, scope, rare) for card in untried}
     return tuple(sorted(untried, key=lambda card: (-fit[card.id], -worth[card.id])))
 
 
@@ -752,20 +755,23 @@ def is_covered(cards: Sequence[Card], briefing: Briefing) -> bool:
     return any("any" not in card.ops or _words(card) & ours for card in cards)
 
 
-def _fit_of(card: Card, briefing: Briefing, scope: Scope | None) -> int:
+def _fit_of(card: Card, briefing: Briefing, scope: Scope | None, rare: frozenset[str]) -> int:
     """Words of the operator that a card is expressly for, where it treats what was measured and finds its place; else 0.
 
     Too few blocks are filled up by splitting the work: that treats waiting and launches, not what a block holds, and
-    of such cards those come first that foretell a larger grid.
+    of such cards those come first that foretell a larger grid. `rare`: words of the operator that one card alone is
+    named by, as `gqa`; that one is for it whatever was measured.
     """
     is_thin = "under_filled" in briefing.bottleneck_evidence
     treated = {"latency", "launch"} if is_thin else {briefing.bottleneck} - {"unknown"}
-    if "any" in card.ops or not treated & set(card.bottlenecks):
+    is_named = bool(rare & set(card.ops) & set(card.id.split("-")))
+    if "any" in card.ops or not (is_named or treated & set(card.bottlenecks)):
         return 0
     if _readiness(card, briefing, scope) < 1:
         return 0
     spoken_words = sum(op in briefing.target.target_op for op in card.ops)
-    return spoken_words + MANY_WORDS * (is_thin and bool(GRIDS & {card.prediction.counter, *card.counters[:1]}))
+    fills = is_thin and bool(GRIDS & {card.prediction.counter, *card.counters[:1]})
+    return spoken_words + MANY_WORDS * (2 * fills + is_named)
 
 
 GRIDS, MANY_WORDS = frozenset({"launch__grid_size", "waves_per_multiprocessor"}), 100

@@ -154,6 +154,14 @@ def test_a_decode_with_too_few_blocks_is_shown_how_the_work_is_split():
     assert not [card.id for card in levers(CARDS, triton_brief("x")) if "triton" not in card.langs]
 
 
+@pytest.mark.parametrize("bottleneck", ["resource", "latency", "memory", "compute", "unknown"])
+def test_the_one_lever_that_is_named_by_the_operator_is_shown_whatever_was_measured(bottleneck):
+    evidence = "64 blocks on 132 SMs -> under_filled/grid, high confidence -> split the work"
+    told = {"bottleneck": bottleneck, "bottleneck_evidence": evidence if bottleneck == "resource" else ""}
+    assert "attn-gqa-pack-heads" in ids(triton_brief("gqa_decode_attention", **told))[:2]
+    assert ids(triton_brief("attention_decode", **told))[:1] != ["attn-gqa-pack-heads"] or bottleneck == "memory"
+
+
 def test_too_few_blocks_are_filled_up_before_anything_else_is_tried():
     evidence = "32 blocks on 132 SMs -> under_filled/grid, high confidence -> split the work"
     found = ids(triton_brief("gemm_bf16", bottleneck="resource", bottleneck_evidence=evidence))
