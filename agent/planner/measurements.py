@@ -37,7 +37,8 @@ def profile_of(briefing: Briefing, *, predicts: bool = True) -> str:
         return "\n".join([*lines, f"no profile of the best version, so `prediction.counter` is {NO_COUNTER}"])
     command = briefing.contract.profile.command if briefing.contract.profile else ()
     of = f", of one command: {' '.join(command)}" if command else ""
-    lines.append(f"instrument: {briefing.profile.rung}{of}")
+    kernel = f", of the kernel {briefing.profile.kernel.display}" if briefing.profile.kernel else ""
+    lines.append(f"instrument: {briefing.profile.rung}{kernel}{of}")
     lines += _list_counters(briefing.profile)
     lines += [f"`prediction.counter` takes one name of these, {NO_COUNTER}"] if predicts else []
     lines += [f"note: {clip_line(note, 300)}" for note in briefing.profile.notes if not note.endswith(REASONLESS)]

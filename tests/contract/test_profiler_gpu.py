@@ -111,6 +111,7 @@ def test_counters_trace_compiler_and_roofline_stand_side_by_side(room, tools):
     numbers = {said.name: said.rung for said in seen.kernel.numbers}
     assert numbers["regs.spilled"] == "isa"
     assert numbers["regs.arch"] == "trace"
+    assert not any("alone" in note for note in seen.notes), "there was no other kernel"
 
 
 def test_another_kernel_than_the_named_one_is_not_taken_for_it(room, tools):
@@ -141,6 +142,8 @@ def test_kernels_that_took_the_named_ones_place_are_looked_at(room, tools):
     assert seen.kernel is not None
     assert seen.kernel.kernel == "split_kernel"
     assert any("looked for merge_kernel, split_kernel" in note for note in seen.notes), seen.notes
+    (others,) = (note for note in seen.notes if note.startswith("counters are of split_kernel alone; "))
+    assert others.endswith("vectorized_elementwise_kernel<4> (50 us in all), merge_kernel (1 us in all)")
 
 
 @pytest.mark.parametrize(

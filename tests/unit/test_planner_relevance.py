@@ -14,6 +14,7 @@ from ridgeline.agent.planner.tools import alien, of_other_dtype, relevant
 from ridgeline.graph.briefing import ShapeNow
 from ridgeline.graph.contract import Profile, Scoring, Work
 from ridgeline.graph.evidence import Origin
+from ridgeline.graph.kernel_profile import KernelProfile, LaunchShape
 from ridgeline.graph.values import Prediction
 from ridgeline.knowledge.search import Hit
 from tests.builders import make_contract, make_hypothesis, make_machine, make_profiled, make_target
@@ -138,6 +139,15 @@ def test_a_profile_says_what_it_is_of_and_begins_with_what_limits_a_patch():
     assert lines[:3] == ["bottleneck: memory", "because: a 1 -> b -> c", "because: d -> e -> f"]
     assert lines[3].endswith("of one command: bench --profile big")
     assert lines[4:6] == ["registers = 128", "dram_pct = 40, device memory alone"]
+
+
+def test_a_profile_names_the_kernel_that_its_counters_are_of():
+    kernel = KernelProfile(
+        vendor="nvidia", arch="sm_90", kernel="decode_merge(float*)", display="decode_merge", key="0", category="compute",
+        launched=LaunchShape(calls=9), calls=9,
+    )  # fmt: skip
+    profile = make_profiled({"dram_pct": 40.0}).model_copy(update={"kernel": kernel})
+    assert ", of the kernel decode_merge" in profile_of(told(profile=profile))
 
 
 def test_a_line_for_each_chain_whatever_semicolons_it_has():

@@ -605,6 +605,7 @@ def _summarize_session(session: GuardedSession, vendor: Vendor, peak: Named | No
         names = list(dict.fromkeys(kernel.display for recording in recordings for kernel in recording.kernels))[:NAMES]
         session.notes.append(f"profile.kernel {session.kernel} was not recorded; recorded were {', '.join(names)}")
         return RecordedProfile(notes=tuple(session.notes))
+    session.notes += _describe_others(recordings, profiles[0])
     target_kernels = (
         kernel
         for recording in recordings
@@ -618,6 +619,22 @@ def _summarize_session(session: GuardedSession, vendor: Vendor, peak: Named | No
         if NATIVE.fullmatch(metric.name)
     }
     return RecordedProfile(kernel=profiles[0], native=_name_counter(metrics), notes=tuple(session.notes))
+
+
+def _describe_others(recordings: Sequence[Recording], chosen: KernelProfile) -> list[str]:
+    """That the counters are of one kernel of several, and how long the others took; nothing where there is no other."""
+    others: dict[str, float | None] = {}
+    for kernel in (kernel for recording in recordings for kernel in recording.kernels):
+        if own_name(kernel.name) != own_name(chosen.kernel):
+            others[kernel.display] = others.get(kernel.display) or kernel.total_ns
+    if not others:
+        return []
+    order = sorted(others, key=lambda name: -(others[name] or 0.0))
+    named = [
+        f"{name} ({total_ns / 1000:.4g} us in all)" if (total_ns := others[name]) else name for name in order[:NAMES]
+    ]
+    more = f" and {len(order) - NAMES} more" if len(order) > NAMES else ""
+    return [f"counters are of {chosen.display} alone; the same command also ran {', '.join(named)}{more}"]
 
 
 def _attribute_counters(numbers: Sequence[Named], *, rung: Rung, source: str) -> list[SourcedCounter]:
