@@ -115,11 +115,7 @@ def unwrap(value: Any) -> Any:
 def read_launch(module: ModuleType, request: dict[str, Any]) -> dict[str, Any]:
     """A launch as the request spells it: types of what is passed, values of what is constant."""
     kernel = choose_kernel(module, request["kernel"])
-    constants = {name: constant(module, value) for name, value in request["constants"].items()}
-    if strange := [name for name in constants if name not in kernel.arg_names]:
-        raise Refused(
-            "--constants", f"{kernel.fn.__name__} has no parameter {strange[0]!r}; it has {parameter_list(kernel)}"
-        )
+    constants = read_constants(module, kernel, request)
     defaults = {p.name: p.default for p in kernel.params if p.is_constexpr and p.has_default}
     constants = {**defaults, **constants}
     free = [name for name in kernel.arg_names if name not in constants]
@@ -137,6 +133,16 @@ def read_launch(module: ModuleType, request: dict[str, Any]) -> dict[str, Any]:
         if mark == "1":
             constants[name] = 1
     return launch_of(kernel, types, marks, constants, request["options"])
+
+
+def read_constants(module: ModuleType, kernel: Any, request: dict[str, Any]) -> dict[str, Any]:
+    """Values of `--constants` by the parameter that each is for."""
+    constants = {name: constant(module, value) for name, value in request["constants"].items()}
+    if strange := [name for name in constants if name not in kernel.arg_names]:
+        raise Refused(
+            "--constants", f"{kernel.fn.__name__} has no parameter {strange[0]!r}; it has {parameter_list(kernel)}"
+        )
+    return constants
 
 
 def imitate_call(module: ModuleType, request: dict[str, Any]) -> dict[str, Any]:
@@ -162,8 +168,9 @@ def imitate_call(module: ModuleType, request: dict[str, Any]) -> dict[str, Any]:
     if requested is None and len(kinds) > 1:
         several = list(dict.fromkeys(launch[0].fn.__name__ for launch in launches))
         raise Refused("--kernel", f"{name} launches several kernels ({', '.join(several)}); name one", several)
-    launch = as_launched(kernel, args, kwargs, request["options"])
-    launch["notes"] = notes
+    replaced = read_constants(module, kernel, request)
+    launch = as_launched(kernel, args, kwargs | replaced, request["options"])
+    launch["notes"] = notes + [f"--constants in place of what the call passes: {', '.join(replaced)}"] * bool(replaced)
     return launch
 
 

@@ -104,6 +104,16 @@ def test_the_launch_is_that_of_the_file(tmp_path):
     assert "BLOCK_N=128" in one.report.notes[0]
 
 
+def test_constants_stand_in_place_of_those_that_the_call_passes():
+    path = TASKS / "matmul_triton" / "kernel.py"
+    wanted = CompileRequest(file=path, call=MATMUL, constants=(("BLOCK_N", "128"),))
+    (one,) = inspect(wanted, [target_of("gfx950")]).inspections
+    assert "BLOCK_M=64, BLOCK_N=128, BLOCK_K=32" in one.report.notes[0]
+    assert "--constants in place of what the call passes: BLOCK_N" in one.report.notes
+    with pytest.raises(NotCompiled, match="matmul_kernel has no parameter 'BLOCK_X'"):
+        inspect(wanted.model_copy(update={"constants": (("BLOCK_X", "128"),)}), [target_of("gfx950")])
+
+
 def test_spills_are_those_of_the_metadata(tmp_path):
     wanted = CompileRequest(
         file=TASKS / "matmul_triton" / "kernel.py",
