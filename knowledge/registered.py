@@ -3,7 +3,7 @@
 import math
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ridgeline.knowledge.documents import Problem
 from ridgeline.knowledge.library import Library
@@ -16,7 +16,7 @@ PRINTED = 1e-4
 _LINE = re.compile(
     r"[-*\s]*(?P<metric>[^:|`]+): (?P<number>\d[\d.,]*(?:e[+-]?\d+)?)(?: (?P<unit>[^<|]+?))? <- (?P<place>.+?)`?\s*"
 )
-_PLACE = re.compile(r"(?P<path>[^:]+\.md):L?(?P<line>\d+)(?: \(unverified\))?")
+_PLACE = re.compile(r"(?P<path>[^:]+\.md):L?(?P<line>\d+)(?: \(unverified\))?(?: / (?P<dies>\d+) dies)?")
 _HERE = re.compile(r"(?:measured here|reported by this machine's system): .+")
 _UNKNOWN = re.compile(r"[-*\s]*(?P<metric>[^:|]+): UNKNOWN\b(?P<rest>.*)")
 
@@ -88,7 +88,7 @@ def find_misplacement(entry: RegisteredLine, library: Library, measured: Sequenc
         return _problem(entry, f"{path} has no line {line}", _mend(entry.metric))
     spec = _spec_at(library, path, line)
     if spec is not None:
-        return _against(entry, spec)
+        return _against(replace(entry, number=entry.number * int(match["dies"] or 1)), spec)
     if entry.quantity is not None and any(entry.quantity.equals(quantity) for quantity in quantities(text)):
         return None
     return _problem(

@@ -42,6 +42,9 @@ UNITS = {
 }
 """Unit of each metric that has a fixed one; peaks have that of their data type, counts none or their own word. Links are
 those to other GPUs, all together; host is PCIe. Both count both directions, as vendors print them."""
+DIES = "gcd_count"
+"""How many devices a module is; its other numbers are those of all its dies."""
+OF_EACH_DIE = ("boost_clock", "wave_size")
 _SPEC = re.compile(r"(?P<metric>[a-z][a-z0-9_]*): (?P<rest>.+)")
 _NUMBER = re.compile(r"(?P<value>\d+(?:[ ,]\d{3})*(?:\.\d+)?)(?: (?P<unit>[A-Za-z/%][\w/%.-]*(?: [\w/%.-]+)*))?")
 _UNKNOWN = re.compile(r"UNKNOWN(?: \([^()]+\))?")
@@ -66,6 +69,8 @@ class Spec:
     """Why there is no value, and what there is instead."""
     standing: str = ""
     """What speaks against the number: ONE_SOURCE, or UNVERIFIED where every source of it says so of itself."""
+    dies: int = 1
+    """How many equal parts of the line's number this is one of."""
 
     @property
     def text(self) -> str:
@@ -76,8 +81,9 @@ class Spec:
 
     @property
     def place(self) -> str:
-        """Where a hardware number stands: `path:L<line>`, and the word of a source that calls itself unverified."""
-        return f"{self.source_path}:L{self.source_line}{f' ({UNVERIFIED})' if self.standing == UNVERIFIED else ''}"
+        """Where a hardware number stands: `path:L<line>`, whether its source calls itself unverified, of how many dies it is a part."""
+        word = f" ({UNVERIFIED})" if self.standing == UNVERIFIED else ""
+        return f"{self.source_path}:L{self.source_line}{word}{f' / {self.dies} dies' if self.dies > 1 else ''}"
 
 
 class Products:
@@ -118,6 +124,16 @@ class Products:
         if shared is not None and shared.written:
             return replace(shared, product=name_of(document))
         return product_spec or _unknown(name_of(document), name, note=self._metrics(document))
+
+    def device_spec(self, product: str, metric: str) -> Spec:
+        """One hardware number of the device that a kernel runs on: of a module whose dies are devices (MI250X), the part of one."""
+        spec, dies = self.spec(product, metric), self.spec(product, DIES).value
+        document = self.find(product)
+        of_module = document is not None and document.kind == "product" and spec.source_path == document.path
+        if dies is None or spec.value is None or not of_module or spec.metric in OF_EACH_DIE:
+            return spec
+        value = spec.value / dies
+        return replace(spec, value=value, written=f"{value:g}", dies=int(dies))
 
     def all(self, product: str) -> tuple[Spec, ...]:
         """Every hardware number of a product in the order of its lines, then those of its architecture."""

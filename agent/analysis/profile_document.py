@@ -259,6 +259,8 @@ STEPPING = re.compile(r"_A\d+$")
 def _bandwidths(recordings: Sequence[Recording], gpu: str | None) -> dict[str, Named]:
     """The stated memory bandwidth in GB/s of each profiled device, by its name; of `gpu` where the recording says none.
 
+    Of a module of two dies it is that of one: each is a device of its own in a recording.
+
     Raises `UserError` for a `gpu` that the knowledge base does not know.
     """
     from ridgeline.agent.analysis.roofline import products
@@ -273,7 +275,7 @@ def _bandwidths(recordings: Sequence[Recording], gpu: str | None) -> dict[str, N
     for device in devices:
         names = (device, STEPPING.sub("", device), gpu or "")
         product = next((name for name in names if name and library.find(name) is not None), None)
-        spec = library.spec(product, "hbm_bandwidth") if product is not None else None
+        spec = library.device_spec(product, "hbm_bandwidth") if product is not None else None
         if spec is not None and spec.value is not None and spec.unit in GBPS:
             by_device[device] = Named(name=spec.place, value=spec.value * GBPS[spec.unit])
     return by_device

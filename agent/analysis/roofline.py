@@ -217,14 +217,15 @@ def products(wikis: tuple[Path, ...] = ()) -> "Products":
 def documented_specs(library: "Products", product: str, dtype: str, *, units: Units = "matrix") -> tuple[Spec, ...]:
     """A GPU's documented peak of `dtype` on `units`, bandwidth, and sizes that matter; UNKNOWN where no line gives one.
 
-    The peak is the dense one: rates with structured sparsity are never taken for it.
+    The peak is the dense one: rates with structured sparsity are never taken for it. Of a module of several dies they
+    are those of the one that a kernel runs on.
     """
     peak = next(
-        (spec for name in peaks(dtype, units) if (spec := library.spec(product, name)).value is not None),
+        (spec for name in peaks(dtype, units) if (spec := library.device_spec(product, name)).value is not None),
         library.spec(product, f"{_plain(dtype)}_dense"),
     )
-    sizes = (spec for name in OTHERS if (spec := library.spec(product, name)).value is not None)
-    return tuple(map(to_spec, (peak, library.spec(product, "hbm_bandwidth"), *sizes)))
+    sizes = (spec for name in OTHERS if (spec := library.device_spec(product, name)).value is not None)
+    return tuple(map(to_spec, (peak, library.device_spec(product, "hbm_bandwidth"), *sizes)))
 
 
 def of_machine(machine: Machine, contract: Contract, wikis: tuple[Path, ...] = ()) -> tuple[Spec, ...]:

@@ -283,6 +283,8 @@ def _latency(case: Case) -> BoundMatch:
         missing = "memory" if memory is None else "compute"
         has_rate = memory is None and case.number("mem.gbps") is not None
         why = "the product's bandwidth is not known" if has_rate else "no counter of it was recorded"
+        if memory is None and not has_rate and case.number("mem.bytes") is not None:
+            why = "the bytes are there, a usable time is not"
         case.note(f"share of the {missing} peak unknown: {why}")
         return "mixed", subclass
     if memory[1] < case.limits.high and compute[1] < case.limits.high:
@@ -307,6 +309,13 @@ RULES: tuple[Callable[[Case], BoundMatch], ...] = (
 """In this order; the first that answers is the class, and the last always answers."""
 
 
+def _missing_of_memory(case: Case) -> str:
+    """Which part of a share of the memory's peak is not there: the peak, the time or the bytes."""
+    if case.number("mem.gbps") is not None:
+        return "peak_unknown"
+    return "memory_unknown" if case.number("mem.bytes") is None else "time_unknown"
+
+
 def _flags(case: Case, bound: Bound) -> tuple[str, ...]:
     """Names of what else is noteworthy, such as spills or low occupancy."""
     limits, profile = case.limits, case.profile
@@ -322,8 +331,7 @@ def _flags(case: Case, bound: Bound) -> tuple[str, ...]:
         ("uncoalesced", _is_uncoalesced(case)),
         ("name_variant_mix", (case.number("launch.variants") or 1) > 1),
         ("few_calls", profile.grade in ("trace", "events") and profile.calls < limits.min_calls),
-        ("memory_unknown", bound == "mixed" and case.largest(MEMORY) is None and case.number("mem.gbps") is None),
-        ("peak_unknown", bound == "mixed" and case.largest(MEMORY) is None and case.number("mem.gbps") is not None),
+        (_missing_of_memory(case), bound == "mixed" and case.largest(MEMORY) is None),
         ("compute_unknown", bound == "mixed" and case.largest(COMPUTE) is None),
         (
             "suspicious_bytes",
@@ -410,6 +418,7 @@ BY_FLAG = {
     "name_variant_mix": "one name, several launches: look at one shape alone",
     "few_calls": "record more calls, three at least",
     "memory_unknown": "record the bytes: waits on memory look the same whether it is full or only far away",
+    "time_unknown": "the bytes are there, a usable time is not: take the files as the tool wrote them, or record a trace too",
     "peak_unknown": "bytes and time are there, the product's bandwidth is not: name the product with --gpu",
     "compute_unknown": "record how busy the matrix and vector pipes are",
 }

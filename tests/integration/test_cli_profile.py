@@ -438,6 +438,15 @@ COPY_BYTES |= {"GRBM_GUI_ACTIVE": 336_000}
 COPIES = ((0, 20_000), (20_000, 40_000), (40_000, 60_000))
 
 
+def test_bytes_without_a_usable_time_ask_for_the_time(cli, tmp_path):
+    """A spreadsheet wrote both ends of a dispatch as 1.62068E+14."""
+    folder = make_workload(tmp_path / "rounded", counters=(COPY_BYTES,) * 3, times=(("1.62E+14",) * 2,) * 3)
+    (judged,) = cli("profile", "parse", folder, "--json").json["profiles"]
+    assert judged["bound"]["flags"] == ["time_unknown"]
+    assert any("the bytes are there" in text for text in judged["bound"]["evidence"])
+    assert not any("record the bytes" in text for text in judged["bound"]["next"])
+
+
 def test_bytes_and_time_of_rocprof_compute_meet_the_peak_of_the_product(cli, tmp_path):
     """MI300X_A1 is rocprof-compute's name for the MI300X; a bare MI350 may be one of two."""
     for model, options, share in (("MI300X_A1", (), 5300), ("MI350", (), None), ("MI350", ("--gpu", "MI350X"), 8000)):
@@ -454,5 +463,10 @@ def test_bytes_and_time_of_rocprof_compute_meet_the_peak_of_the_product(cli, tmp
         else:
             assert numbers["mem.pct_of_peak"] == pytest.approx(numbers["mem.gbps"] / share)
             assert judged["bound"]["bound"] == "latency_bound"
+    die = {"gpu_model": "MI200", "hbm_bw": "1638.4", "num_hbm_channels": ""}
+    folder = make_workload(tmp_path / "die", counters=(COPY_BYTES,) * 3, times=COPIES, sysinfo={**SYSINFO, **die})
+    (judged,) = cli("profile", "parse", folder, "--gpu", "MI250X", "--json").json["profiles"]
+    (share,) = (number for number in judged["profile"]["numbers"] if number["name"] == "mem.pct_of_peak")
+    assert share["value"] == pytest.approx(2 * 64 * 65536 / 20_000 / 1638.4)  # one of the product's two dies ran
     refused = cli("profile", "parse", folder, "--gpu", "MI3500X")
     assert (refused.code, "--gpu: no document is about MI3500X; did you mean" in refused.complaint) == (2, True)

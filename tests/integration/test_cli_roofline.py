@@ -113,6 +113,12 @@ def test_tiles_lower_the_ceiling_and_data_in_a_cache_is_told(cli):
     assert "100 tiles on 132 units (normal): 1 waves" in text
 
 
+def test_the_ceilings_of_a_module_of_two_dies_are_those_of_the_one_that_a_kernel_runs_on(cli):
+    done = cli("roofline", "--op", "gemm", "--shape", "4096,4096,4096", "--dtype", "fp16", "--gpu", "MI250X")
+    assert "fp16_dense: 191.5 TFLOPS <- knowledge/hardware/mi250x.md:L16 / 2 dies" in done.out.splitlines()
+    assert "target     >= 172.3 TFLOPS (90 % of the ceiling)" in done.out.splitlines()
+
+
 @pytest.mark.parametrize(
     ("op", "shape", "said"),
     [

@@ -210,3 +210,15 @@ def test_an_h100_has_one_source_only_where_a_measurement_or_a_rate_stands_alone(
         "bf16_achieved", "fp8_achieved", "int32_vector",
     }  # fmt: skip
     assert (h100["link_bandwidth"].value, h100["host_bandwidth"].value) == (900, 128)
+
+
+def test_a_kernel_on_a_module_of_two_dies_has_the_numbers_of_one():
+    products = Products(SHIPPED)
+    whole, half = products.spec("MI250X", "hbm_bandwidth"), products.device_spec("MI250X", "hbm_bandwidth")
+    assert (whole.value, half.value, half.text) == (3.2, 1.6, f"hbm_bandwidth: 1.6 TB/s <- {whole.place} / 2 dies")
+    for metric in ("boost_clock", "lds_capacity"):  # of each die, and of the architecture
+        assert products.device_spec("MI250X", metric) == products.spec("MI250X", metric)
+    assert products.device_spec("MI300X", "hbm_bandwidth") == products.spec("MI300X", "hbm_bandwidth")
+    right, wrong = (list_registered(text, "campaign") for text in (half.text, whole.text + " / 2 dies"))
+    assert find_misplacement(next(right), SHIPPED, ()) is None
+    assert "says 3.2 TB/s" in find_misplacement(next(wrong), SHIPPED, ()).what

@@ -55,6 +55,14 @@ def test_the_device_comes_from_sysinfo(tmp_path):
     }  # fmt: skip
 
 
+def test_the_bandwidth_of_an_older_sysinfo_is_that_of_the_die_that_ran(tmp_path):
+    """rocprof-compute 2 tells GB/s in place of channels: 1638 of a die of an MI250X, whose two have 3277."""
+    older = {name: value for name, value in SYSINFO.items() if name != "num_hbm_channels"} | {"hbm_bw": "1638.4"}
+    recording = rocprof_compute.read_recording(make_workload(tmp_path / "a", sysinfo=older))
+    assert {one.name: one.value for one in recording.facts}["memory_gbps"] == 1638.4
+    assert not any("num_hbm_channels" in warning for warning in recording.warnings)
+
+
 def test_what_sysinfo_does_not_know_stays_unknown(tmp_path):
     wrong = rocprof_compute.read_recording(
         make_workload(tmp_path / "a", sysinfo={**SYSINFO, "max_sclk": "0", "max_mclk": ""})

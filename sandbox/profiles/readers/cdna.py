@@ -29,7 +29,8 @@ def numbers(
     Args:
         metrics: counters per call, by the tool's names.
         arch: gfx90a, gfx942, gfx950, ...; numbers whose formula depends on it are left out when it is None.
-        facts: constants of the device: units, simds_per_unit, l2_domains, clock_mhz, memory_clock_mhz, memory_channels.
+        facts: constants of the device: units, simds_per_unit, l2_domains, clock_mhz, memory_clock_mhz,
+            memory_channels, memory_gbps.
         duration_ns: of one call in a run without counters; rates are left out when it is None.
     """
     counted = _KernelCounters(
@@ -148,6 +149,8 @@ def _rates(counted: _KernelCounters) -> Iterator[ProfileNumber]:
         if clock and channels:
             peak = clock / 1000 * BYTES_PER_CLOCK * channels
             yield _say("mem.pct_of_peak", rate / peak, f"mem.gbps / {peak:.0f} GB/s (memory clock * 32 * channels)")
+        elif peak_gbps := counted.facts.get("memory_gbps"):
+            yield _say("mem.pct_of_peak", rate / peak_gbps, f"mem.gbps / {peak_gbps:g} GB/s (hbm_bw of the recording)")
     flop = _flop(counted)
     if flop and both:
         yield _say("comp.intensity", flop / both, "MFMA FLOP / (read + written bytes)")

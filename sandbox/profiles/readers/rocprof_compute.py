@@ -283,7 +283,10 @@ def describe_system(fields: Mapping[str, str], path: Path) -> System:
     waves, simds = _positive(fields.get("max_waves_per_cu")), facts.get("simds_per_unit")
     if waves and simds:
         facts["max_waves_per_simd"] = waves / simds
-    unknown = [column for name, column in FACTS.items() if name not in facts]
+    if "memory_channels" not in facts and (gbps := _positive(fields.get("hbm_bw"))):
+        facts["memory_gbps"] = gbps  # up to version 2, in place of the channels; of the die that ran, not of the board
+    told = {*facts, *(("memory_channels",) if "memory_gbps" in facts else ())}
+    unknown = [column for name, column in FACTS.items() if name not in told]
     return System(
         arch=arch if arch.startswith("gfx") else None,
         device=fields.get("gpu_model") or None,
