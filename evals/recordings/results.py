@@ -192,7 +192,13 @@ def _row_of_campaign(path: Path, file: Rivals) -> ResultRow:
     claim = claim_speedup(result)
     headroom = compute_best_headroom(history)
     roofs = {} if isinstance(headroom, str) else _floors(history)
-    shapes = file.shapes or tuple(_shapes_of(history, result))
+    shapes, notes = file.shapes or tuple(_shapes_of(history, result)), [*file.notes]
+    if result.final is not None and any("start" not in shape.times_us for shape in shapes):
+        starts = {shape.label: {"start": shape.original_us} for shape in result.final.shapes}
+        shapes = tuple(
+            shape.model_copy(update={"times_us": {**starts.get(shape.label, {}), **shape.times_us}}) for shape in shapes
+        )
+        notes.append("start: as the campaign's own final test timed it, in pairs with its best version")
     shapes = tuple(
         shape.model_copy(update={"floor_us": roofs[shape.label].floor_us})
         if shape.floor_us is None and shape.label in roofs
@@ -203,7 +209,6 @@ def _row_of_campaign(path: Path, file: Rivals) -> ResultRow:
         mean_all([shape.floor_us for shape in shapes]),
         mean_all([shape.times_us.get("ours") for shape in shapes]),
     )
-    notes = [*file.notes]
     if result.final is None:
         notes.append(f"no speedup is claimed: {result.no_claim}")
     if isinstance(headroom, str):

@@ -74,6 +74,19 @@ def test_a_comparison_stands_beside_its_campaign_and_a_ratio_without_a_bound_is_
     assert "26.87x, at least 25.14x | no bound | 1.07x, at least 1.06x |" in render_page((row,))
 
 
+def test_a_start_that_was_not_timed_again_is_that_of_the_campaigns_final_test(tmp_path):
+    document = {"schema_version": 1, "campaign": "matmul_c_mailbox"}
+    (tmp_path / "campaigns").mkdir()
+    (tmp_path / "campaigns/matmul_c_mailbox").symlink_to(CAMPAIGNS / "matmul_c_mailbox")
+    (alone,) = read_rows(tmp_path / "campaigns", dropped_in(tmp_path, "beside", document))
+    shapes = [{"label": shape.label, "times_us": {"ours": 12.0, "eager": 30.0}} for shape in alone.shapes]
+    (row,) = read_rows(tmp_path / "campaigns", dropped_in(tmp_path, "beside", document | {"shapes": shapes}))
+    assert row.time_us("start") == alone.time_us("start")
+    assert row.time_us("ours") == pytest.approx(12.0)
+    assert any(note.startswith("start: as the campaign's own final test") for note in row.notes)
+    assert "26.87x, at least 25.14x" in render_page((row,))
+
+
 @pytest.mark.parametrize(
     ("change", "said"),
     [
