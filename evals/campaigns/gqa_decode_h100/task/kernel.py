@@ -6,9 +6,7 @@ import triton.language as tl
 
 
 @triton.jit
-def decode_kernel(
-    out_ptr, q_ptr, k_ptr, v_ptr, n_heads, n_kv_heads, length, scale, D: tl.constexpr, BLOCK_L: tl.constexpr
-):
+def decode_kernel(out_ptr, q_ptr, k_ptr, v_ptr, n_heads, n_kv_heads, length, scale, D: tl.constexpr, BLOCK_L: tl.constexpr):
     batch, head = tl.program_id(0).to(tl.int64), tl.program_id(1)
     kv_head = head // (n_heads // n_kv_heads)
     dims = tl.arange(0, D)

@@ -22,4 +22,6 @@ def mean_kernel(out_ptr, x_ptr, R, C, BLOCK_R: tl.constexpr, BLOCK_C: tl.constex
 def run(x: torch.Tensor, out: torch.Tensor) -> None:
     """out = the mean of x over axis 1 for a contiguous fp32 array of finite values."""
     b, r, c = x.shape
-    mean_kernel[lambda meta: (triton.cdiv(c, meta["BLOCK_C"]), b)](out, x, r, c, BLOCK_R=32, BLOCK_C=128, num_warps=4)
+    mean_kernel[lambda meta: (triton.cdiv(c, meta["BLOCK_C"]), b)](
+        out, x, r, c, BLOCK_R=32, BLOCK_C=128, num_warps=4
+    )
