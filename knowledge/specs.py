@@ -35,6 +35,8 @@ UNITS = {
     "lds_capacity": "KiB",
     "smem_capacity": "KiB",
     "wave_size": "lanes",
+    "l1_bandwidth": "bytes/clk/SM",
+    "shuffle_rate": "lanes/clk/SM",
     "boost_clock": "MHz",
     "tdp": "W",
     "link_bandwidth": "GB/s",

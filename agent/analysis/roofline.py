@@ -201,9 +201,19 @@ if TYPE_CHECKING:
     from ridgeline.knowledge.specs import Products
     from ridgeline.knowledge.specs import Spec as Known
 
-OTHERS = ("sm_count", "cu_count", "l2_capacity", "mall_capacity", "smem_capacity", "lds_capacity", "int32_vector")
+OTHERS = (
+    "sm_count",
+    "cu_count",
+    "l2_capacity",
+    "mall_capacity",
+    "smem_capacity",
+    "lds_capacity",
+    "int32_vector",
+    "l1_bandwidth",
+    "shuffle_rate",
+)
 """Registered beside peak and bandwidth where a document gives them; nobody is asked for the ones it does not. The rate of integers
-bounds kernels that select, compare or compute addresses."""
+bounds kernels that select, compare or compute addresses, those of L1 and shuffles what stays on the chip."""
 
 
 def products(wikis: tuple[Path, ...] = ()) -> "Products":

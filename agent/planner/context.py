@@ -73,6 +73,9 @@ ARITHMETIC = {
 }
 SPEC = 80
 """Characters of a hardware number with its source."""
+ON_CHIP_RATES = frozenset({"l1_bandwidth", "shuffle_rate"})
+ON_CHIP = re.compile(r"/(?:l1|shared|scalar_or_shared)\b|bank_conflict|shuffle")
+"""In the evidence of a bottleneck for which these rates are the ceiling: L1, shared memory, exchange between lanes."""
 
 
 class Context:
@@ -239,6 +242,8 @@ class Context:
         machine, dtype = self._briefing.machine, self._briefing.target.dtype
         cached = bool(_caches(machine.l1d_bytes, machine.l2_bytes, machine.l3_bytes))
         specs = [spec for spec in self._briefing.specs if not (cached and _of_cache(spec))]
+        if not ON_CHIP.search(" ".join((self._briefing.bottleneck_evidence, *self._briefing.diagnosis))):
+            specs = [spec for spec in specs if spec.metric not in ON_CHIP_RATES]
         return [clip_line(spec.text, SPEC) for spec in specs if not of_other_dtype(spec.metric, dtype)]
 
     def _shapes(self, tokens: int) -> str:

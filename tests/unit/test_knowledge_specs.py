@@ -207,8 +207,10 @@ def test_what_was_measured_stands_beside_the_peak_and_below_it():
 def test_an_h100_has_one_source_only_where_a_measurement_or_a_rate_stands_alone():
     h100 = {spec.metric: spec for spec in Products(SHIPPED).all("H100 SXM")}
     assert {metric for metric, spec in h100.items() if spec.standing == "one source"} == {
-        "bf16_achieved", "fp8_achieved", "int32_vector",
+        "bf16_achieved", "fp8_achieved", "int32_vector", "l1_bandwidth", "shuffle_rate",
     }  # fmt: skip
+    assert (h100["l1_bandwidth"].value, h100["l1_bandwidth"].unit) == (128, "bytes/clk/SM")
+    assert (h100["shuffle_rate"].value, h100["shuffle_rate"].unit) == (32, "lanes/clk/SM")
     assert (h100["link_bandwidth"].value, h100["host_bandwidth"].value) == (900, 128)
 
 

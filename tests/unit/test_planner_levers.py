@@ -13,6 +13,7 @@ from ridgeline.agent.planner.tools import (
     levers,
     list_other_levers,
 )
+from ridgeline.graph.record import Spec
 from ridgeline.graph.values import FileEdit
 from ridgeline.knowledge.cards import load
 from tests.builders import make_hypothesis, make_machine, make_round, make_target
@@ -193,3 +194,23 @@ def test_an_operator_without_a_card_is_said_not_to_be_covered():
         context = Context(now, budget=24_000, count=len, books=books, reader=BriefedReader(now))
         text = context.planning(without_tools=True)["knowledge"]
         assert ("not covered: no lever here is about" in text) is not covered
+
+
+@pytest.mark.parametrize(
+    ("evidence", "shown"),
+    [
+        ("sol.memory 0.9 -> memory_bound/l1, high confidence -> wider accesses", True),
+        ("lds_wait 0.4 -> latency_bound/shared, medium confidence -> padding", True),
+        ("dram 0.8 -> memory_bound/hbm, high confidence -> fewer bytes", False),
+    ],
+)
+def test_rates_of_l1_and_shuffles_are_shown_where_they_are_the_ceiling(evidence, shown):
+    specs = tuple(
+        Spec(metric=metric, value=value, unit=unit, source="knowledge/hardware/sm_90/overview.md:L17")
+        for metric, value, unit in (("l1_bandwidth", 128.0, "bytes/clk/SM"), ("shuffle_rate", 32.0, "lanes/clk/SM"))
+    )
+    now = triton_brief("topk_f32", bottleneck_evidence=evidence).model_copy(update={"specs": specs})
+    context = Context(now, budget=24_000, count=len, books=ShippedBooks(), reader=BriefedReader(now))
+    page = context.planning(without_tools=True)["target"]
+    assert ("shuffle_rate: 32 lanes/clk/SM <- knowledge/hardware/sm_90/overview.md:L17" in page) == shown
+    assert ("l1_bandwidth: 128 bytes/clk/SM" in page) == shown

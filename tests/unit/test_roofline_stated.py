@@ -51,6 +51,7 @@ def test_the_integer_rate_is_registered_where_a_document_gives_it_and_is_no_peak
     assert peak_of(tuple(found.values())).metric == "fp32_vector"
     assert "int32_vector" not in on("AMD Instinct MI300X", "gfx942", "amd")
     assert not of_other_dtype("int32_vector", "fp32"), "a page of a top-k in fp32 shows it"
+    assert (found["l1_bandwidth"].value, found["shuffle_rate"].value) == (128, 32)
 
 
 def test_a_processor_is_measured_not_looked_up():
