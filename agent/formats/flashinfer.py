@@ -252,6 +252,12 @@ def _returns_mapping(reference: str) -> bool:
 LANGUAGES = {"triton": "triton", "python": "python"}
 LANGUAGES_OF_SOL = {"triton": "triton", "python": "pytorch", "cutedsl": "cute_dsl"}
 ENTRY_FILE = "main.py"
+USES_TRITON = re.compile(r"^\s*(import|from)\s+triton\b", re.MULTILINE)
+STATUSES = {"load": "COMPILE_ERROR", "timeout": "TIMEOUT"} | dict.fromkeys(
+    ("crash", "memory", "protocol"), "RUNTIME_ERROR"
+)
+"""Of a candidate that gave no answer, by what the judge says of its process."""
+LOST = re.compile(rf"(?:^|: )({'|'.join(STATUSES)}): ")
 
 
 class Measurement(Value):
@@ -288,13 +294,12 @@ def write_solution(origin: Origin, task: Task, source: str, *, name: str, author
             f"{task.name}: language: {task.language} has no entry that the field's runner calls without a binding; "
             f"write one in {' or '.join(languages)}"
         )
-    spec: dict[str, Any] = (
-        {"languages": [languages[task.language]]} if is_sol else {"language": languages[task.language]}
-    )
+    written_in = "python" if task.language == "triton" and not USES_TRITON.search(source) else task.language
+    spec: dict[str, Any] = {"languages": [languages[written_in]]} if is_sol else {"language": languages[written_in]}
     spec |= {
         "target_hardware": ["LOCAL"] if is_sol else ["cuda"],
         "entry_point": f"{ENTRY_FILE}::run",
-        "dependencies": ["torch", *(["triton"] if task.language == "triton" else [])],
+        "dependencies": ["torch", *(["triton"] if written_in == "triton" else [])],
         "destination_passing_style": False,
     }
     return {
@@ -333,19 +338,26 @@ def write_traces(origin: Origin, report: Report) -> Iterator[dict[str, Any]]:
     """flashinfer-bench's traces, one for each workload of a timed size: passed where the judge found the candidate right.
 
     The judge keeps no largest error, so `correctness` has the field's default of 0 and says in `extra` what was asked.
+    A candidate that gave no answer has none, as the field's schema wants it; of one that is undecided there is no trace.
     """
+    if report.correct.answer == "unverified":
+        return
+    lost = LOST.search(report.correct.evidence[0]) if report.correct.evidence else None
+    wrong = STATUSES[lost[1]] if lost else "INCORRECT_NUMERICAL"
+    status = "PASSED" if report.correct.answer == "yes" else wrong
     for sizes in origin.sizes:
         measurement = report.times.get(sizes.label)
         if report.correct.answer == "yes" and measurement is None:
             continue
         for workload in sizes.workloads:
             evaluation: dict[str, Any] = {
-                "status": "PASSED" if report.correct.answer == "yes" else "INCORRECT_NUMERICAL",
+                "status": status,
                 "environment": {"hardware": report.hardware, "libs": report.libraries},
                 "timestamp": report.timestamp,
                 "log": "\n".join(report.correct.evidence),
-                "correctness": {"extra": {"judge": "ridgeline", "correct": report.correct.answer}},
             }
+            if status in ("PASSED", "INCORRECT_NUMERICAL"):
+                evaluation["correctness"] = {"extra": {"judge": "ridgeline", "correct": report.correct.answer}}
             if report.correct.answer == "yes" and measurement is not None:
                 evaluation["performance"] = {
                     "latency_ms": measurement.time_ms,

@@ -150,13 +150,13 @@ def test_definitions_that_cannot_be_judged(change, loads, said):
 
 def test_a_solution_calls_the_candidate_as_the_definition_is_called():
     solution = flashinfer.write_solution(origin(), task(), "def run(x, pad):\n    return x\n", name="s", author="me")
-    assert solution["spec"]["languages"] == ["triton"], "an expression of axes is of SOL-ExecBench"
+    assert solution["spec"]["languages"] == ["pytorch"], "an expression of axes is of SOL-ExecBench"
     names: dict[str, object] = {}
     exec(solution["sources"][0]["content"], names)
     assert names["run"]("X", "PAD", 0.5) == "X"
     plain = {**DEFINITION, "axes": {**DEFINITION["axes"], "wide": {"type": "var"}}}
     spec = flashinfer.write_solution(origin(original=json.dumps(plain)), task(), "", name="s", author="me")["spec"]
-    assert (spec["language"], spec["destination_passing_style"]) == ("triton", False)
+    assert (spec["language"], spec["destination_passing_style"]) == ("python", False)
     with pytest.raises(FormatError, match="language: cuda has no entry"):
         flashinfer.write_solution(
             origin(), task(language="cuda", convention="out", source=["k.cu"]), "", name="s", author=""
@@ -180,6 +180,49 @@ def test_traces_of_what_was_judged():
     (trace,) = flashinfer.write_traces(origin(sizes=sizes), wrong)
     assert trace["evaluation"]["status"] == "INCORRECT_NUMERICAL"
     assert "performance" not in trace["evaluation"]
+
+
+@pytest.mark.parametrize(
+    ("answer", "evidence", "status"),
+    [
+        ("no", "load: it does not compile: kernel.py:3", "COMPILE_ERROR"),
+        ("no", "rows3, normal: crash: it ended with code 1", "RUNTIME_ERROR"),
+        ("no", "rows3, wide: timeout: no answer in 60 s", "TIMEOUT"),
+        ("no", "rows3, wide: y: relative_l2: relative L2 error 0.3", "INCORRECT_NUMERICAL"),
+        ("unverified", "not asked", None),
+    ],
+)
+def test_a_trace_says_what_became_of_a_candidate(answer, evidence, status):
+    """The rule of the field's schema: only what was compared has `correctness`, only what passed has `performance`."""
+    sizes = (Sizes(label="rows3", numbers={"rows": 3}, workloads=(json.dumps(workload(3)),)),)
+    report = flashinfer.Report(
+        solution="s",
+        correct=QuestionAnswer(answer=answer, evidence=(evidence,)),
+        hardware="NVIDIA_H100",
+        timestamp="2026-01-01T00:00:00Z",
+        times={"rows3": flashinfer.Measurement(time_ms=0.5, base_ms=1.0)},
+    )
+    traces = [trace["evaluation"] for trace in flashinfer.write_traces(origin(sizes=sizes), report)]
+    assert [trace["status"] for trace in traces] == ([status] if status else [])
+    for trace in traces:
+        assert ("correctness" in trace, "performance" in trace) == (status == "INCORRECT_NUMERICAL", False)
+
+
+@pytest.mark.parametrize(
+    ("source", "of_sol", "plain", "dependencies"),
+    [
+        ("import torch\n", ["pytorch"], "python", ["torch"]),
+        ("import torch\nimport triton.language as tl\n", ["triton"], "triton", ["torch", "triton"]),
+    ],
+)
+def test_a_solution_says_what_it_is_written_in(source, of_sol, plain, dependencies):
+    bare = {**DEFINITION, "op_type": "scale", "axes": {"rows": {"type": "var"}, "more": {"type": "var"}}}
+    specs = [
+        flashinfer.write_solution(origin(original=json.dumps(form)), task(), source, name="s", author="me")["spec"]
+        for form in (DEFINITION, bare)
+    ]
+    assert [spec["dependencies"] for spec in specs] == [dependencies] * 2
+    assert (specs[0]["languages"], specs[1]["language"]) == (of_sol, plain)
 
 
 def write_gpumode(folder: Path) -> Path:
