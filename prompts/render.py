@@ -47,8 +47,3 @@ SHIPPED = Templates()
 def render(name: str, **variables: Any) -> str:
     """Text of `templates/<name>.j2`, for example `summary.v1.md`."""
     return SHIPPED.render(name, **variables)
-
-
-def identity(name: str) -> str:
-    """`name@sha256` with the first 12 digits: what the ledger cites."""
-    return SHIPPED.identity(name)

@@ -7,16 +7,13 @@ the environment are no part of a question or an answer, so they cannot be in the
 
 import json
 import os
-from collections.abc import Iterator, Sequence
-from difflib import SequenceMatcher, unified_diff
+from collections.abc import Iterator
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from ridgeline.agent.campaign.tape import TapeMiss
 from ridgeline.agent.errors import UserError
-from ridgeline.agent.providers.base import Ask, BudgetSpent, Message, Model, NotAsked, Reply, StopAsked, Tool
-from ridgeline.graph.briefing import STOPPED
+from ridgeline.agent.providers.base import Ask, Message, Model, NotAsked, Reply, StopAsked, Tool
 from ridgeline.graph.limits import Limits
 from ridgeline.graph.values import SCHEMA, Cost, Value
 from ridgeline.sandbox.store.durable import append_whole
@@ -154,35 +151,6 @@ class TapedModel:
         return reply
 
 
-class RecordedModel:
-    """Plays a tape: the same questions get the same answers, and any other is an error that shows the difference."""
-
-    def __init__(self, recording: Path, *, name: str = "tape", tools: bool = True, longest: int = LONGEST) -> None:
-        """`recording`: a campaign's folder. `name`, `tools` and `longest` as the recorded model had them."""
-        self._longest = longest
-        self._tape = ModelTape(recording / FILE, repaired=False)
-        self.name = name
-        self.tools = tools
-        self.answers_cost = Cost()
-        """Recorded cost of every answer given in this process."""
-
-    def count(self, text: str) -> int:
-        return estimate_tokens(text)
-
-    def ask(self, ask: Ask) -> Reply:
-        """The model's recorded answer. Raises TapeMiss for a question that is not on the tape."""
-        ask = ask.shorten(self._longest)
-        reply = self._tape.find_answer(ask)
-        if reply is not None:
-            self.answers_cost = self.answers_cost + reply.cost
-            return reply
-        why = self._tape.find_refusal(ask)
-        if why is not None:
-            stop = why.startswith(STOPPED)
-            raise StopAsked(why.removeprefix(STOPPED)) if stop else BudgetSpent(why)
-        raise TapeMiss(f"model tape: {ask.purpose!r} was never asked\n{difference(ask, self._tape.asks)}")
-
-
 def estimate_tokens(text: str) -> int:
     """Tokens, about: four bytes make one in English, three in code. Needs nothing installed."""
     return -(-2 * len(text.encode("utf-8", "replace")) // 7)
@@ -214,59 +182,3 @@ def _line(path: Path, number: int, raw: bytes) -> dict[str, Any]:
             " of Ridgeline that wrote it"
         )
     return dict(document)
-
-
-# How a question differs from the nearest one that was recorded: what changed in a prompt, in a few lines.
-
-LINES = 60
-WIDTH = 200
-COMPARED = 20_000
-"""Characters of two questions that are compared to find the nearest."""
-
-
-def difference(ask: Ask, recorded: Sequence[Ask]) -> str:
-    """A unified diff of a question to a model against the nearest recorded one, bounded; says so when nothing was recorded."""
-    nearest_ask = nearest(ask, recorded)
-    if nearest_ask is None:
-        return "the tape holds no question at all"
-    lines = list(
-        unified_diff(
-            _lines(nearest_ask),
-            _lines(ask),
-            fromfile=f"recorded {nearest_ask.purpose}",
-            tofile=f"asked {ask.purpose}",
-            lineterm="",
-            n=1,
-        )
-    )
-    excerpt = [line if len(line) <= WIDTH else f"{line[:WIDTH]} ..." for line in lines[:LINES]]
-    if len(lines) > LINES:
-        excerpt.append(f"... {len(lines) - LINES} more lines differ")
-    return "\n".join(excerpt) or "they read the same, but differ in how they are written"
-
-
-def nearest(ask: Ask, recorded: Sequence[Ask]) -> Ask | None:
-    """The recorded question to a model that is most alike, of the same purpose where there is one; None when nothing was recorded."""
-    same = [candidate for candidate in recorded if candidate.purpose == ask.purpose]
-    text = _text(ask)[-COMPARED:]
-    matcher = SequenceMatcher(None, b=text, autojunk=True)
-
-    def likeness(candidate: Ask) -> float:
-        matcher.set_seq1(_text(candidate)[-COMPARED:])
-        return matcher.quick_ratio()
-
-    return max(same or recorded, key=likeness, default=None)
-
-
-def _text(ask: Ask) -> str:
-    return "\n".join(_lines(ask))
-
-
-def _lines(ask: Ask) -> list[str]:
-    """A question to a model as lines, for a diff."""
-    lines = [f"at most {ask.max_output_tokens} tokens", f"tools {', '.join(tool.name for tool in ask.tools) or 'none'}"]
-    for message in ask.messages:
-        lines += [f"[{message.role}]", *message.text.splitlines()]
-        lines += [f"call {call.name} {call.arguments}" for call in message.calls]
-    lines += [f"tool {tool.model_dump_json()}" for tool in ask.tools]
-    return [*lines, f"schema {ask.answer_schema}"]

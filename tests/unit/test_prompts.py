@@ -8,7 +8,7 @@ from pathlib import Path
 import jinja2
 import pytest
 
-from ridgeline.prompts.render import SHIPPED, TEMPLATES, identity, render
+from ridgeline.prompts.render import SHIPPED, TEMPLATES, render
 from tests.prompt_golden import FOLDER, prompts
 
 ROOT = Path(__file__).parents[2]
@@ -53,6 +53,6 @@ def test_a_missing_variable_is_an_error(name):
 
 
 def test_what_the_ledger_cites_names_version_and_content():
-    assert re.fullmatch(r"propose\.v1\.md@[0-9a-f]{12}", identity("propose.v1.md"))
+    assert re.fullmatch(r"propose\.v1\.md@[0-9a-f]{12}", SHIPPED.identity("propose.v1.md"))
     source, _, _ = SHIPPED.environment.loader.get_source(SHIPPED.environment, "propose.v1.md.j2")
-    assert identity("propose.v1.md").endswith(sha256(source.encode()).hexdigest()[:12])
+    assert SHIPPED.identity("propose.v1.md").endswith(sha256(source.encode()).hexdigest()[:12])

@@ -1,7 +1,7 @@
 """What a file or a folder of profiler output is, by its content, and all recordings in it: `read_recordings`."""
 
 import shlex
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
@@ -201,8 +201,3 @@ def _take_file(path: Path, walk: _Walk, readers: set[str]) -> None:
         return
     if reader is not None:
         walk.take(path, reader)
-
-
-def formats(recordings: Sequence[Recording]) -> Iterator[str]:
-    """The formats of these recordings, each once, in order."""
-    yield from dict.fromkeys(recording.format for recording in recordings)
