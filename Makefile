@@ -14,7 +14,7 @@ define install
 || $(BIN)/python -m pip install --disable-pip-version-check -c constraints.txt $(1)
 endef
 
-.PHONY: help install dev demo test test-all check docs features results bench adversarial soak fuzz smoke-llm wheels clean
+.PHONY: help install dev demo test test-all check docs features results house bench adversarial soak fuzz smoke-llm wheels clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -52,6 +52,9 @@ features: $(VENV)/.dev ## every feature of the design documents with the tests t
 
 results: $(VENV)/.dev ## docs/results.md and its picture, from recorded campaigns and comparisons
 	@$(BIN)/ridgeline results -o docs/results.md
+
+house: $(VENV)/.dev ## lines and modules of each room
+	@$(BIN)/python -m tests.house
 
 bench: $(VENV)/.dev ## what Ridgeline itself costs, against stated bounds
 	@$(BIN)/python -m tests.bench $(BENCH)

@@ -216,7 +216,7 @@ def inner(trial: Stage) -> Stage | None:
 
 
 def replace_draft(trial: Stage, drafted: Drafted) -> Stage:
-    """The same trial around another account of its draft: asking once more cost something, whatever came of it."""
+    """A trial around another account of its draft: asking once more cost something, whatever came of it."""
     if isinstance(trial, Drafted):
         return drafted
     wrapped = inner(trial)
@@ -234,7 +234,7 @@ def find(trial: Stage | None, kind: type[T]) -> T | None:
 
 
 def find_proposal(trial: Stage) -> Proposed:
-    """Every trial began as one."""
+    """The proposal that a trial began as: every trial began as one."""
     proposal = find(trial, Proposed)
     assert proposal is not None
     return proposal

@@ -63,7 +63,7 @@ class Section:
 
     @property
     def id(self) -> str:
-        """`path#heading`."""
+        """A knowledge section's name: `path#heading`."""
         return f"{self.path}#{self.heading}"
 
     def items(self) -> Iterator[Item]:

@@ -136,7 +136,7 @@ Port = TypeVar("Port", Builder, Checker)
 
 
 def prepare_port(port: Port, side_by_side: SideBySide) -> Port:
-    """The same builder or checker, which gives what was prepared."""
+    """A campaign's builder or checker which gives what was prepared side by side."""
     return PreparedPort(port, side_by_side)
 
 

@@ -106,7 +106,7 @@ def require_whole(campaign: Path) -> None:
 
 
 def require_complete(campaign: Path, *, ledger_alone: bool = False) -> None:
-    """As `require_whole`; and raises UserError where the ledger lacks what it had, which the next resume mends by itself.
+    """Raises UserError where a campaign's files are not whole, or the ledger lacks what it had, which the next resume mends.
 
     `ledger_alone`: for a reader of nothing else.
     A process that is at work writes lines, and writes lost ones again: nothing is lacking then.

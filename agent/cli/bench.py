@@ -62,7 +62,7 @@ Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on sta
 
 
 def register(app: typer.Typer) -> None:
-    """Add the command."""
+    """Adds `bench` and `bisect` to the command line."""
     app.command()(bench)
     app.command()(bisect)
 

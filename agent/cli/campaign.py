@@ -122,7 +122,7 @@ Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on sta
 
 
 def register(app: typer.Typer) -> None:
-    """Add the commands."""
+    """Adds `run`, `resume`, `stop` and `fsck` to the command line."""
     app.command()(run)
     app.command()(resume)
     app.command()(stop)

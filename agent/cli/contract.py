@@ -64,7 +64,7 @@ Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on sta
 
 
 def register(app: typer.Typer) -> None:
-    """Add the commands."""
+    """Adds `init`, `check`, `graph` and `schema` to the command line."""
     app.command()(init)
     app.command()(check)
     app.command()(graph)

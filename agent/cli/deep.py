@@ -26,7 +26,7 @@ LONGEST_PLAN = 2000
 
 
 def register(parent: typer.Typer) -> None:
-    """Add the group."""
+    """Adds `deep` and its commands to the command line."""
     parent.add_typer(app, name="deep")
 
 

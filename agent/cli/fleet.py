@@ -26,7 +26,7 @@ Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on sta
 
 
 def register(app: typer.Typer) -> None:
-    """Add the group."""
+    """Adds `fleet` and its commands to the command line."""
     group = typer.Typer(help="Many campaigns on many machines, by Ray.", no_args_is_help=True)
     group.command(name="run")(run)
     group.command(name="table")(table)

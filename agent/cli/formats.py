@@ -26,7 +26,7 @@ Hardware = Annotated[str, typer.Option(help="With --judgement: the card, as the 
 
 
 def register(app: typer.Typer) -> None:
-    """Add the command."""
+    """Adds `export` to the command line."""
     app.command()(export)
 
 

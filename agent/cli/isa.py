@@ -39,7 +39,7 @@ GATED = "against: a gate would count this against the kernel; only a measurement
 
 
 def register(app: typer.Typer) -> None:
-    """Add the command."""
+    """Adds `isa` to the command line."""
     app.command()(isa)
 
 

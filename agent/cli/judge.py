@@ -34,7 +34,7 @@ Without = Annotated[list[str] | None, typer.Option(help="Switch a defence off, t
 
 
 def register(app: typer.Typer) -> None:
-    """Add the group."""
+    """Adds `judge` and its commands to the command line."""
     group = typer.Typer(
         help="Judge a task's candidate: correct? faster? its own work? Its code runs apart, on values nobody has seen.",
         no_args_is_help=True,

@@ -39,7 +39,7 @@ Json = Annotated[
 
 
 def register(parent: typer.Typer) -> None:
-    """Add the group."""
+    """Adds `knowledge` and its commands to the command line."""
     parent.add_typer(app, name="knowledge")
 
 

@@ -13,7 +13,7 @@ MACHINE = 5
 
 
 def register(app: typer.Typer) -> None:
-    """Add the commands."""
+    """Adds `doctor` and `gate` to the command line."""
     app.command()(doctor)
     app.command()(gate)
 

@@ -29,7 +29,7 @@ Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on sta
 
 
 def register(parent: typer.Typer) -> None:
-    """Add the group."""
+    """Adds `memory` and its commands to the command line."""
     parent.add_typer(app, name="memory")
 
 
@@ -104,7 +104,7 @@ def unmask(version: Versions, where: Where = None) -> None:
 
 @app.command()
 def summary(where: Where = None, as_json: Json = False) -> None:
-    """A table of all versions."""
+    """A table of all versions of a memory folder."""
     folder = _folder(where)
     rows = [row(name, load(folder, name)) for name in versions(folder)]
     if as_json:

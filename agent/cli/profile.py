@@ -45,7 +45,7 @@ MOVED = ("NUMBER", "A", "B", "B / A")
 
 
 def register(parent: typer.Typer) -> None:
-    """Add the group."""
+    """Adds `profile` and its commands to the command line."""
     parent.add_typer(app, name="profile")
 
 

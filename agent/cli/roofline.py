@@ -39,7 +39,7 @@ STANDS = ("SHAPE", "FLOP/BYTE", "BOUND", "FLOOR us", "ORIGINAL us", "OF CEILING"
 
 
 def register(app: typer.Typer) -> None:
-    """Add the command."""
+    """Adds `roofline` to the command line."""
     app.command()(roofline)
 
 

@@ -39,7 +39,7 @@ Resume = Annotated[
 
 
 def register(app: typer.Typer) -> None:
-    """Add the commands."""
+    """Adds `serve`, `mcp` and `device-host` to the command line."""
     app.command()(serve)
     app.command()(mcp)
     app.command(name="device-host", hidden=True)(device_host)

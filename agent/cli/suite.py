@@ -44,7 +44,7 @@ Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on sta
 
 
 def register(app: typer.Typer) -> None:
-    """Add the group."""
+    """Adds `suite` and its commands to the command line."""
     group = typer.Typer(
         help="Many problems on one budget, one table: agents or answers side by side.", no_args_is_help=True
     )

@@ -31,7 +31,7 @@ Every = Annotated[float, typer.Option(help="Seconds between two looks.", min=0.1
 
 
 def register(app: typer.Typer) -> None:
-    """Add the commands."""
+    """Adds `status`, `watch` and `report` to the command line."""
     app.command()(status)
     app.command()(watch)
     app.command()(report)

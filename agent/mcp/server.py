@@ -369,7 +369,7 @@ class Commands:
         return self._jobs.start(["stop", str(folder)], cwd=folder)
 
     def serve_bench(self, arguments: CompareVersions) -> JsonObject:
-        """Is B faster than A? Interleaved pairs, a known error rate, and an honest undecided."""
+        """Compare B with A: is it faster? Interleaved pairs, a known error rate, and an honest undecided."""
         folder = self._folder(arguments.folder, "folder")
         if arguments.kind == "folder":
             names = [f"dir:{self._folder(name, field)}" for field, name in (("a", arguments.a), ("b", arguments.b))]

@@ -210,7 +210,7 @@ class Toolbox:
     """The tools of one round. No tool takes a command, writes, or reaches a round that is masked."""
 
     def __init__(self, briefing: Briefing, *, reader: Reader, books: Books, tokens: int, count: Count) -> None:
-        """`tokens`: of one answer."""
+        """`tokens`: of one answer of a model's tool."""
         self._briefing = briefing
         self._reader = reader
         self._books = books
@@ -688,7 +688,7 @@ class Texts:
 
     @property
     def paths(self) -> tuple[str, ...]:
-        """Sources first."""
+        """Paths of the best version that a citation may name, sources first."""
         return tuple(dict.fromkeys((*self._sources, *self._reader.paths(self._commit))))
 
     def length(self, path: str) -> int | None:

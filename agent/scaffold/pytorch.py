@@ -145,7 +145,7 @@ def _origin(plan: Plan, problem: Problem) -> Origin:
 
 
 def _task(plan: Plan) -> str:
-    """Text of task.yaml."""
+    """Text of the made task's task.yaml."""
     lines = [
         f"# Made from {plan.file} by `ridgeline init`. Try it: `ridgeline judge test task.yaml`.",
         "task: 1",

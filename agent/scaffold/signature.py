@@ -169,7 +169,7 @@ class Signature(Value):
 
     @property
     def slug(self) -> str:
-        """A name for files."""
+        """A name for the scaffolded function's files."""
         return (
             re.sub(r"\W+", "_", self.name.rpartition("::")[2].partition("<")[0].rpartition(".")[2]).strip("_").lower()
         )

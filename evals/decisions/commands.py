@@ -61,7 +61,7 @@ KINDS = ("propose", "draft", "repair")
 
 
 def register(app: typer.Typer) -> None:
-    """Add the command."""
+    """Adds `eval` to the command line."""
     app.command("eval")(evaluate)
 
 

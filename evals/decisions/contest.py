@@ -335,7 +335,7 @@ class Answers:
 
     @property
     def models(self) -> tuple[str, ...]:
-        """Names of all who answered."""
+        """Names of all contestants who answered."""
         return tuple(dict.fromkeys(answer.model for answer in self._by_key.values()))
 
     @property
@@ -468,7 +468,7 @@ def gather_points(
 
 
 def repeat_points(points: Sequence[DecisionPoint], times: int) -> tuple[DecisionPoint, ...]:
-    """The same points so many times over, each under a recording of its own: for measuring what scoring takes."""
+    """The same decision points so many times over, each under a recording of its own: for measuring what scoring takes."""
     return tuple(_rename_recording(point, number) if number else point for number in range(times) for point in points)
 
 

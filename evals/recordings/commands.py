@@ -163,7 +163,7 @@ def export_recording(
 
 
 def schema(which: Which = "contract") -> None:
-    """JSON Schema of a file that Ridgeline reads or writes."""
+    """JSON Schema of a file that Ridgeline reads or writes, a recording among them."""
     from ridgeline.agent import console
     from ridgeline.agent.cli import contract
     from ridgeline.evals.recordings.recording import schema as recording

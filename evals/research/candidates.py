@@ -69,7 +69,7 @@ class Problem(Value):
 
     @property
     def round_tokens(self) -> float:
-        """Of a plain round."""
+        """Tokens of a plain round of the studied problem."""
         return self.propose_tokens + self.draft_tokens + self.lesson_tokens
 
 

@@ -145,7 +145,7 @@ def ask_about_change(options: Sequence[Judged], history: History, *, before: Pro
 
 
 def _find_applied(trial: Judged) -> Applied | None:
-    """As it would be committed; None where the edits could not be applied."""
+    """For an approval's page, the change as it would be committed; None where the edits could not be applied."""
     return trial.formatted.applied if trial.formatted else find(trial, Applied)
 
 

@@ -60,7 +60,7 @@ def product_line(so_far: Product) -> str:
 
 
 def best_in_short(result: Result) -> str:
-    """The same for a live line: `best so far 4.15x, at least 3.98x`."""
+    """The result for a live line: `best so far 4.15x, at least 3.98x`."""
     if result.final is not None:
         return f"best {times(result.final.speedup, 2)}, at least {times(result.final.lower, 2)}"
     so_far = result.product
@@ -87,7 +87,7 @@ def first_screen(result: Result, *, opening: str = "") -> list[tuple[str, list[s
 
 
 def first_screen_markdown(result: Result, opening: str = "") -> str:
-    """The same for a page: what comes before everything else."""
+    """The result's first screen for a page: what comes before everything else."""
     parts = []
     for name, lines in first_screen(result, opening=opening):
         safe = [code(text) if name == MERGE else line(text, 2 * LONGEST) for text in lines]

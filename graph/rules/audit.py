@@ -111,7 +111,7 @@ def describe_settlement(finding: Finding, contract: Contract) -> str:
 
 
 def describe_finding(finding: Finding) -> str:
-    """A finding in one line."""
+    """A finding of the audit in one line, for a verdict."""
     return f"{_describe_place(finding)}: {finding.meaning}: `{finding.code}`"
 
 

@@ -53,7 +53,7 @@ def make_verdict(trial: Traced, outcome: Outcome) -> Verdict:
 
 
 def _answer_own_work(trial: Traced) -> Answer:
-    """As the judge answered; without one, only a cache that Rule 11 forbids is known to be no work."""
+    """Whether it is own work, as the judge answered; without one, only a cache that Rule 11 forbids is known to be no work."""
     if answered := trial.timed.verified.test.own_work:
         return answered
     return "no" if find_proposal(trial).hypothesis.bucket in FORBIDDEN_BUCKETS else "unverified"

@@ -67,7 +67,7 @@ def choose_kept(judged: Sequence[Judged]) -> int:
 
 
 def mark_all_outpaced(judged: Sequence[Judged], standing: Standing, limits: Limits) -> tuple[Judged, ...]:
-    """The same, where what others ended the measuring of says so: its pairs alone settle nothing."""
+    """Judged candidates of one question; those are marked whose measuring a faster one ended: their pairs alone settle nothing."""
     if len(judged) == 1:
         return tuple(judged)
     outpaced = _find_outpaced(_estimate_all([option.trial for option in judged], standing, limits), limits)

@@ -217,7 +217,7 @@ def compute_product(history: History) -> Product:
 
 
 def compute_products(history: History) -> tuple[Product, ...]:
-    """As it stood before each round, in order, and as it stands now."""
+    """The product of the kept gains as it stood before each round, in order, and as it stands now."""
     numbers = {closed.round for closed in fold.lineage(history)}
     products = [Product(speedup=1.0, lower=None, level=None, kept=0, tested=0)]
     log_gain, low, doubt = 0.0, 1.0, 0.0

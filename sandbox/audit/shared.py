@@ -161,7 +161,7 @@ def native(path: str) -> bool:
 
 
 def nearest(files: list[tuple[str, Entry]]) -> list[tuple[str, Entry]]:
-    """As many files as are read with a change, the nearest to the contract first."""
+    """As many protected files as the audit reads with a change, the nearest to the contract first."""
     return sorted(files, key=lambda item: (item[0].count("/"), item[0]))[:MOST_FILES]
 
 

@@ -64,7 +64,7 @@ def visible_cards(cards: Sequence[CardSample], environment: Mapping[str, str]) -
 
 
 def _cards_of_list(cards: Sequence[CardSample], value: str) -> list[CardSample]:
-    """As the runtimes read a list: up to the first word that names no card."""
+    """The cards of a variable's list as the runtimes read it: up to the first word that names no card."""
     listed: list[CardSample] = []
     for word in value.split(","):
         name = word.strip()

@@ -57,7 +57,7 @@ def send(stream: BinaryIO, body: bytes | memoryview) -> None:
 
 
 def plain_bytes(array: Array) -> memoryview:
-    """The message of an array."""
+    """The message of an array from the reference's process."""
     return np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
 
 

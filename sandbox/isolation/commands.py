@@ -71,7 +71,7 @@ class CommandPlan:
     network: Network
 
     def pack(self, mode: Mode) -> bytes:
-        """As `isolate.command` reads it."""
+        """A command's plan as bytes, as `isolate.command` reads it."""
         limits = [(resource.RLIMIT_CORE, 0)]
         if mode == "user" and kernel_release() >= COUNTS_ROOMS_USERS:
             limits.append((resource.RLIMIT_NPROC, most_tasks()))

@@ -93,7 +93,7 @@ def _forget() -> None:
 
 
 def discard_tree(folder: Path) -> None:
-    """As `remove_tree`; what cannot be removed stays."""
+    """Remove a tree as `remove_tree` does; what cannot be removed stays."""
     with contextlib.suppress(OSError):
         remove_tree(folder)
 

@@ -26,14 +26,14 @@ class StartedProcess(Protocol):
 
     @property
     def pid(self) -> int:
-        """Its process id."""
+        """The started process's id."""
         ...
 
     returncode: int | None
     """Its exit code, or the negative number of the signal that ended it; None until it was collected."""
 
     def wait(self) -> int:
-        """Collect it: its exit code."""
+        """Collect the started process: its exit code."""
         ...
 
 

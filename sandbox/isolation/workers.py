@@ -190,7 +190,7 @@ class ForkServer:
         return ForkedProcess(descriptors[0], plan.output)
 
     def close(self) -> None:
-        """Let the fork server end."""
+        """Let the process that forks workers end."""
         self._wire.close()
         self._process.kill()
         self._process.wait()

@@ -268,7 +268,7 @@ class CallJudge:
         return faults if excused is None else self._faults(sealed, excused, noise_by_output, exact=exact)
 
     def _excuse_discontinuities(self, sealed: SealedCall, truth: Truth, faults: Sequence[Fault]) -> Truth | None:
-        """The same, with either value right where a rounding of the inputs makes an element jump between two."""
+        """What is right for a call, either value where a rounding of the inputs makes an element jump between two."""
         names = {fault.output for fault in faults if fault.kind in ("relative_l2", "max_norm")}
         got = {name: to_float64(sealed.outputs[name], self.task.dtype_of(name)) for name in names}
         sides = find_discontinuities(

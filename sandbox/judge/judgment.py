@@ -150,7 +150,7 @@ class CandidateJudgment:
         return CorrectnessTests(bench=bench)
 
     def _pairs(self, bench: Any) -> Pairs:
-        """What times this candidate."""
+        """What times this candidate for the judge."""
         return TimedPairs(bench=bench)
 
     def _long_run(self, bench: Any, pairs: Any, *, share: float) -> LongRunAnswers[Any]:

@@ -887,7 +887,7 @@ def _sum_shares(squares: Raw, rows: Raw, allowed: Tolerance, dtype: DType) -> fl
 
 
 def _sum_squares_by_element(left: Raw, right: Raw, dtype: DType, allowed: Tolerance) -> float | None:
-    """The same with every element looked at."""
+    """Sum of squared differences of judged rows with every element looked at."""
     finite = np.isfinite(right)
     if not finite.all():
         if not np.array_equal(np.where(finite, 0.0, right), np.where(np.isfinite(left), 0.0, left), equal_nan=True):

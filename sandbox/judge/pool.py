@@ -71,7 +71,7 @@ class _RowStock:
 
     @cached_property
     def long(self) -> LongRows:
-        """As a card has them."""
+        """The judge's rows of values as a card has them."""
         return _long_rows(self.tensor, self.shape, self._dice(0))
 
     @cached_property

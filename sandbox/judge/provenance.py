@@ -62,7 +62,7 @@ def is_made(
 def _is_made_float(
     values: Floats, right: Floats, fills: list[Floats], inputs: Mapping[str, Floats], rounding: float
 ) -> bool | None:
-    """The same in L2. First what any other array is: far away, when nothing else need be looked at."""
+    """Whether float values are made, by the L2 norm. First what any other array is: far away, when nothing else need be looked at."""
     where = np.isfinite(right)
     with np.errstate(all="ignore"):
         away = float(np.linalg.norm((values - right)[where]))

@@ -101,7 +101,7 @@ class Reference:
         return self._ask(("oracle",), [inputs])[0]["oracle"]
 
     def trusted(self, inputs: Arrays) -> dict[str, NDArray[np.float64]]:
-        """The same computed in the task's own types and rounded to them, as float64. Raises ReferenceFailed."""
+        """The reference's answer computed in the task's own types and rounded to them, as float64. Raises ReferenceFailed."""
         return self._ask(("trusted",), [inputs])[0]["trusted"]
 
     def both(self, many: Sequence[Arrays]) -> list[Answers]:

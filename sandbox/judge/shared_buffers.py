@@ -306,7 +306,7 @@ class SharedBuffersCache:
         return slot, arena, new
 
     def close(self) -> None:
-        """Close all buffers."""
+        """Close all buffers that the judge shares with a worker."""
         for _, arena in self._slots.values():
             arena.close()
         self._slots.clear()
@@ -327,7 +327,7 @@ class CardSharedBuffers(SharedBuffers):
     """An arena that is copied to and from a card; the worker lays the card's memory out alike."""
 
     def layout(self) -> dict[str, object]:
-        """As of `SharedBuffers`, with the guard bands and the places of second copies and messages."""
+        """The layout of `SharedBuffers` for a card's worker, with guard bands and the places of second copies and messages."""
         by_placement = [list(guard_bands(self.rooms, places)) for places in self.offsets]
         return {
             **super().layout(),

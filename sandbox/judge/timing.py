@@ -614,7 +614,7 @@ class _Turns:
         )  # they may differ, and both be right: by their rounding
 
     def _mention(self) -> str:
-        """The last call's name."""
+        """The name of the last judged call."""
         return name_call(self._pool, self.shape).mention
 
     def _agree(self, calls: Mapping[str, SealedCall]) -> bool:

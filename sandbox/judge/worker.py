@@ -251,7 +251,7 @@ class Freezer:
         return tuple(counts)
 
     def close(self) -> None:
-        """Close the descriptors; the process goes on."""
+        """Close the judge's descriptors of its worker; the process goes on."""
         os.close(self.process)
         os.close(self._stat)
 
@@ -325,7 +325,7 @@ class Memory:
             raise WorkerLost("output", "what it returned lies in no memory that can be read")
 
     def close(self) -> None:
-        """Close the descriptor."""
+        """Close the judge's descriptor of a worker's memory."""
         if self._file is not None:
             os.close(self._file)
             self._file = None
@@ -382,7 +382,7 @@ class SharedCore:
         return own_us, max(stop_us - (ended_us[0] - wait_us), min(ended_us[1] - work_us, stop_us))
 
     def close(self) -> None:
-        """Close the descriptor."""
+        """Close the judge's descriptor of a core's counters."""
         os.close(self._waits)
 
     def _read_times(self) -> tuple[float, float]:
@@ -605,7 +605,7 @@ class Worker:
         return CallTime(wall_us=self._wall_us, stop_us=own_stop_us, own_us=own_us)
 
     def explain_loss(self, loss: WorkerLost) -> WorkerLost:
-        """The same loss with what the process said and how it ended. It is ended by this."""
+        """The loss of the judge's worker with what the process said and how it ended. It is ended by this."""
         if loss.reason == "crash" and hasattr(self, "freezer"):
             self.freezer.resume()  # it was told to stop when its channel closed, maybe before it printed why
         code = self._end(END_S if loss.reason in ("crash", "load") else 0.0)

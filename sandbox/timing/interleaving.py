@@ -82,7 +82,7 @@ class Pair(Value):
         return tuple(dict.fromkeys((slot.label, slot.block) for slot in self.slots if slot.time_us is None))
 
     def without(self, dropped: Collection[tuple[str, int]]) -> "Pair":
-        """The same with these blocks marked invalid, all four slots of each."""
+        """A timed pair with these blocks marked invalid, all four slots of each."""
         if not dropped:
             return self
         slots = (replace(slot, time_us=None) if (slot.label, slot.block) in dropped else slot for slot in self.slots)
@@ -231,7 +231,7 @@ class Question:
         return self.best if side == "best" else self.candidate
 
     def seed(self, pair: int, salt: str = "", *, attempt: int = 0) -> int:
-        """The same question is arranged the same way every time; pairs and attempts are not arranged alike."""
+        """The seed of a timed question, the same every time; pairs and attempts are not arranged alike."""
         text = f"{self.best} {self.candidate} {pair} {salt}{f' attempt {attempt}' if attempt else ''}"
         return int.from_bytes(hashlib.sha256(text.encode()).digest()[:4], "big")
 

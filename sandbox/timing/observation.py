@@ -152,7 +152,7 @@ class TreeUse:
         return self._ticks_of.keys()
 
     def ticks(self) -> int:
-        """Ticks so far."""
+        """Processor ticks of what is timed so far."""
         live = _tree()
         self._ticks_of |= {process: ticks for process, (ticks, _) in live.items()}
         ended_ticks = sum(ticks for process, ticks in self._ticks_of.items() if process not in live)

@@ -238,7 +238,7 @@ class ContractTimer:
         bearing: BusyMachineRule = BEARING,
         show_pair: Callable[[str], None] = lambda _: None,
     ) -> None:
-        """`wait_s`: how long to wait for a busy device before `DeviceBusy`, in seconds.
+        """`wait_s`: how long timing waits for a busy device before `DeviceBusy`, in seconds.
 
         `calibrations`: what this machine measured before; default: the user's own cache.
 

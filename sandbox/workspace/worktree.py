@@ -64,12 +64,12 @@ class GitWorkspace:
 
     @property
     def user_root(self) -> Path:
-        """The user's own checkout."""
+        """The user's own git checkout."""
         return self._user.root
 
     @property
     def campaign_dir(self) -> Path:
-        """The campaign's folder."""
+        """The folder of the campaign that the git workspace belongs to."""
         return self._campaign_dir
 
     def repository(self) -> Git:

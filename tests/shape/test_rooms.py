@@ -174,6 +174,18 @@ def test_no_function_is_named_by_a_bare_participle_or_pronoun():
     assert {folder: names for folder, names in gone.items() if names} == {}, "take these out of exceptions.toml"
 
 
+def test_a_functions_first_line_tells_its_room():
+    """A line that stands in two rooms says nothing of either; one that rests on its neighbour cannot be read alone."""
+    rooms: dict[str, set[str]] = defaultdict(set)
+    for module, path in modules().items():
+        room = module.split(".")[1] if module.count(".") < 3 else ".".join(module.split(".")[1:3])
+        for node in ast.walk(ast.parse(text(path))):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and (words := ast.get_docstring(node)):
+                rooms[words.partition("\n")[0]].add(room)
+    assert {line: sorted(where) for line, where in rooms.items() if len(where) > 1} == {}
+    assert [line for line in rooms if line.startswith(("Likewise", "Ditto", "See above"))] == []
+
+
 def test_every_citation_leads_to_a_file():
     lost = [
         f"{path.relative_to(ROOT)}: {cited}"

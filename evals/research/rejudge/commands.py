@@ -23,7 +23,7 @@ Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on sta
 
 
 def register(app: typer.Typer) -> None:
-    """Add the command."""
+    """Adds `rejudge` to the command line."""
     app.command()(rejudge)
 
 

@@ -180,7 +180,7 @@ def _instruction(text: str, source: str) -> Instruction:
 
 
 def kind_of(mnemonic: str, text: str) -> Kind:
-    """What an instruction is for."""
+    """What a machine instruction is for."""
     if mnemonic.startswith(VECTOR):
         return _vector(mnemonic, text)
     return next((kind for prefix, kind in PREFIXES if mnemonic.startswith(prefix)), "other")

@@ -71,7 +71,7 @@ class CpuProfiler:
         device: Device,
         wait_s: float = 3600,
     ) -> None:
-        """`wait_s`: how long to wait for a busy device before `DeviceBusy`, in seconds."""
+        """`wait_s`: how long profiling waits for a busy device before `DeviceBusy`, in seconds."""
         self._commands = commands
         self._builder = builder
         self._artifacts = artifacts

@@ -105,7 +105,7 @@ def dump_assembly(session: Session) -> tuple[Path, ...]:
 
 
 def instruments(session: Session, vendor: Vendor) -> None:
-    """The same without the program's own time: where nothing sees the card, there are only notes that say why."""
+    """Profile without the program's own time: where nothing sees the card, there are only notes that say why."""
     if vendor == "nvidia":
         _nvidia(session)
         if not session.paths and session.only is None:

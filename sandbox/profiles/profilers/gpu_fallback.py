@@ -67,7 +67,7 @@ class GuardedSession(Session):
     spent_s: float = 0.0
 
     def run(self, argv: tuple[str, ...], *, times: float = 1.0) -> Exit | None:
-        """As `Session.run`; a run that the budget has no time for did not end in time. Raises `FileTampering`."""
+        """Run a profiler as `Session.run`; one that the budget has no time for did not end in time. Raises `FileTampering`."""
         left = self.budget_s - self.spent_s
         if left <= 0:
             self._note(f"the {self.budget_s:g} s for profiling one version (timeouts.profile_s) were used up")
