@@ -22,7 +22,7 @@ from pydantic import Field
 
 from ridgeline.graph.values import Cost, FileEdit, Value, is_empty
 
-ToolName = Literal["write_file", "edit_file", "delete_file", "go_back", "build", "test", "time", "profile"]
+ToolName = Literal["write_file", "edit_file", "delete_file", "go_back", "build", "test", "time", "profile", "isa"]
 """Tools that change or run the tree; looking at it is no step."""
 
 

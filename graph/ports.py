@@ -206,6 +206,10 @@ class Judge(Protocol):
 class Profiler(Protocol):
     def profile(self, commit: str, *, purpose: str) -> Profiled | None: ...
 
+    def inspect(self, commit: str, *, purpose: str) -> Profiled | None:
+        """Port: what the compiler made of that commit, without running it; None where the contract profiles nothing."""
+        ...
+
 
 class Searcher(Protocol):
     """The user's own search of the public web."""

@@ -108,6 +108,12 @@ def take_profile(campaign: Campaign = None) -> None:
     _run_tool(["profile"], campaign)
 
 
+@app.command("isa")
+def read_code(campaign: Campaign = None) -> None:
+    """Compile it, then what the compiler made of it: registers, spills, vectors. Nothing of it runs."""
+    _run_tool(["isa"], campaign)
+
+
 @app.command("back")
 def go_back(
     step: Annotated[int, typer.Argument(help="0 is the best version.", min=0)], campaign: Campaign = None

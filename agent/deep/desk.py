@@ -167,6 +167,18 @@ class Desk:
             "profile", f"{len(run.counters)} counters by {run.rung}", "\n".join([*lines, *run.notes]), run=run
         )
 
+    def isa(self) -> str:
+        """A deep round's tool: compile, then what the compiler made of the tree; nothing of it runs."""
+        build = self._build()
+        if not build.ok:
+            return self._tell_build(build, tool="isa")
+        run = self._ports.profiler.inspect(self.commit, purpose=self._purpose())
+        if run is None:
+            return self._note("isa", "the contract has no profile command, so no kernel is named")
+        outcome = f"{len(run.counters)} numbers by {run.rung}" if run.counters else "no compiler's report here"
+        lines = [f"{counter.name} = {counter.value:g}" for counter in run.counters[:COUNTERS]]
+        return self._note("isa", outcome, "\n".join([*lines, *run.notes]), run=run)
+
     # The end of the round.
 
     def hand_in(self, story: str, *, ended: str = "", cost: Cost, prompts: tuple[str, ...] = ()) -> DeepWork:
@@ -300,7 +312,7 @@ class Desk:
     ) -> str:
         """Keep a deep round's step, and say what came of it and what is left."""
         seconds = run.seconds if run else 0.0
-        device_s = 0.0 if run is None else run.gpu_s if self._on_card else seconds
+        device_s = 0.0 if run is None or tool == "isa" else run.gpu_s if self._on_card else seconds
         step = DeepStep(
             tool=tool, outcome=outcome, commit=self.commit, seconds=seconds + self._pending_s, device_s=device_s
         )

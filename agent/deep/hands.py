@@ -2,7 +2,7 @@
 
 The folder `deep/round-N/tree` of the campaign has the text files of the best version. What counts of it are the editable
 files; another file that was changed is put back before the next command. The commands are `ridgeline deep build`, `test`,
-`time`, `profile` and `back`. Where the campaign waits for an answer they open it themselves; where it waits for an agent
+`time`, `profile`, `isa` and `back`. Where the campaign waits for an answer they open it themselves; where it waits for an agent
 that it started, they are sent to it.
 """
 
@@ -42,7 +42,7 @@ from ridgeline.sandbox.workspace.globs import matches
 STORY = 4000
 """Characters of a story that are kept."""
 OPEN_FILE = "round.json"
-RUNS = ("build", "test", "time", "profile")
+RUNS = ("build", "test", "time", "profile", "isa")
 """Commands that run the tree; `back N` changes it."""
 
 

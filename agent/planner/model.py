@@ -114,7 +114,7 @@ class FrugalPlanner:
 # Which templates a planner's questions are made of: those that ship, or others that are tried against them.
 
 SYSTEM = "system.v2.md"
-DEEP_SYSTEM, DEEP_TOOLS = "deep_system.v1.md", "deep_tools.v1.toml"
+DEEP_SYSTEM, DEEP_TOOLS = "deep_system.v1.md", "deep_tools.v2.toml"
 """The rules of a deep round, and its tools that change and run the tree."""
 PROMPTS: dict[str, tuple[str, ...]] = {
     "propose": ("propose.v8.md", "terms.v4.md", "context.v3.md"),

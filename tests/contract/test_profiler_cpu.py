@@ -71,6 +71,14 @@ def test_counters_of_the_kernel_and_what_the_compiler_said(room):
         assert any("inside scale" in note for note in profiled.notes)
 
 
+@pytest.mark.skipif(not all(map(shutil.which, ("gcc", "make"))), reason="needs gcc and make")
+def test_the_compiler_alone_says_which_loops_became_vectors(room):
+    here = room({"main.c": MAIN.replace("return 0;", "return 9;")})
+    seen = here.profiler().inspect(here.base, purpose="round-2 deep step 1")
+    assert (seen.rung, seen.counter("vectorized_loops")) == ("compiler_report", 1)
+    assert seen.counter("kernel_time_us") is None, "nothing ran"
+
+
 @needs_tools
 def test_fewer_instructions_are_seen_as_fewer(room):
     here = room()

@@ -93,6 +93,14 @@ def test_without_a_profiler_the_compiler_and_the_programs_own_time_are_left(room
     assert json.loads(here.artifacts.get(seen.report))["compiler"]["resources"]["vgpr_spills"] == 3
 
 
+def test_the_compiler_alone_is_asked_without_running_the_program(room):
+    here, profiler = room("amd", {"program.sh": "#!/bin/sh\nexit 9\n"})
+    seen = profiler.inspect(here.base, purpose="p")
+    assert (seen.rung, seen.gpu_s, seen.counter("spills"), seen.counter("registers")) == ("isa", 0, 3, 116)
+    assert not [note for note in seen.notes if "kernel_time_us" in note or "failed" in note]
+    assert room("amd", profile=None)[1].inspect(here.base, purpose="p") is None
+
+
 @pytest.mark.feature("F092")
 def test_counters_trace_compiler_and_roofline_stand_side_by_side(room, tools):
     files = {"plain-trace.csv": trace(*CALLS), "plain-counted.csv": counted("tile", **BYTES)}

@@ -66,6 +66,7 @@ def test_a_plan_whose_middle_is_broken_reaches_a_gain_that_is_kept_as_one_change
         run("test"),
         run("time"),
         run("profile"),
+        run("isa"),
         STORY,
     )
     made.drive()
@@ -82,10 +83,12 @@ def test_a_plan_whose_middle_is_broken_reaches_a_gain_that_is_kept_as_one_change
         ("test", "right"),
         ("time", "HINT"),
         ("profile", "1 counters by cachegrind"),
+        ("isa", "1 numbers by compiler_report"),
     ]
+    assert [step.device_s > 0 for step in deep.steps[-2:]] == [True, False], "the compiler needs no device"
     assert (deep.origin, deep.ended) == ("start", "")
-    assert deep.tokens == 900
-    assert closed.cost.tokens >= 900
+    assert deep.tokens == 1000
+    assert closed.cost.tokens >= 1000
     assert find(closed.judged, Drafted).explanation == STORY
     assert made.workspace.sources(closed.commit)[0].text == "speed 150\n"
     assert len(made.workspace.branch_log()) == 1, "one commit for all steps"

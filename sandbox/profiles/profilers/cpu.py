@@ -96,6 +96,27 @@ class CpuProfiler:
             return nothing.model_copy(update={"notes": (native.why,)})
         return self._climb(nothing, tree, native)
 
+    def inspect(self, commit: str, *, purpose: str) -> Profiled | None:
+        """gcc's remarks on `commit`; None when the contract has no profile command. `purpose` only names the question."""
+        if self._commands.contract.profile is None:
+            return None
+        machine = self._device.machine()
+        nothing = Profiled(commit=commit, machine=machine.fingerprint, rung="timing_only", counters=())
+        try:
+            said_by_gcc = read_compiler_report(self._commands, self._builder.ensure_built(commit))
+        except BuildBroken as error:
+            return nothing.model_copy(update={"notes": (str(error),)})
+        if isinstance(said_by_gcc, Unavailable):
+            return nothing.model_copy(update={"notes": (said_by_gcc.why,)})
+        return nothing.model_copy(
+            update={
+                "rung": "compiler_report",
+                "counters": said_by_gcc.counters,
+                "notes": said_by_gcc.notes,
+                "seconds": said_by_gcc.seconds,
+            }
+        )
+
     def _climb(self, nothing: Profiled, tree: Tree, native: CounterReading) -> Profiled:
         """The first profiling rung that sees something, with the compiler's counters beside it."""
         passed_over: list[str] = []

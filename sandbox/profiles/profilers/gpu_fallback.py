@@ -502,6 +502,21 @@ class GpuProfiler:
         )
         return self._build_profile(nothing, evidence, compiled.report)
 
+    def inspect(self, commit: str, *, purpose: str) -> Profiled | None:
+        """The compiler's report on `commit`, with no card; None without a profile command. `purpose` only names the question."""
+        if self._commands.contract.profile is None:
+            return None
+        machine = self._device.machine()
+        nothing = Profiled(commit=commit, machine=machine.fingerprint, rung="timing_only", counters=())
+        try:
+            tree = self._builder.ensure_built(commit)
+            compiled = look(self._commands.contract, tree, machine)
+        except (BuildBroken, FileTampering) as error:
+            return nothing.model_copy(update={"notes": (str(error),)})
+        evidence = RecordedProfile(notes=compiled.why, seconds=compiled.seconds)
+        profiled = self._build_profile(nothing, evidence, compiled.report)
+        return profiled.model_copy(update={"notes": tuple(note for note in profiled.notes if note != UNTIMED[:NOTE])})
+
     def _build_profile(self, nothing: Profiled, evidence: RecordedProfile, report: Report | None) -> Profiled:
         rung = _rung(evidence.kernel, report)
         own_times = _attribute_counters(evidence.own_times, rung="events", source="printed by the profile command")
