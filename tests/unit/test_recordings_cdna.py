@@ -109,6 +109,13 @@ def test_shares_of_waves_and_conflicts():
     assert "shm.conflict_rate" not in _told({"SQ_LDS_BANK_CONFLICT": 0, "SQ_LDS_IDX_ACTIVE": 0})
 
 
+def test_a_share_above_one_says_that_its_passes_disagree():
+    """Of vcopy on an MI300X in rocprof-compute's own tests: one pass waited three times as long as the others."""
+    told = _told({"SQ_WAVE_CYCLES": 32_033_051, "SQ_WAIT_ANY": 50_184_019, "SQ_WAIT_INST_ANY": 13_285_747}, facts={})
+    assert "passes, which disagree" in told["issue.waiting"].corrected
+    assert told["issue.ready_not_issued"].corrected == ""
+
+
 def test_matrix_work_and_intensity():
     values = {"SQ_INSTS_VALU_MFMA_MOPS_F16": 1000.0, "SQ_INSTS_VALU_MFMA_MOPS_BF16": 1000.0}
     values |= {"TCC_EA0_WRREQ_sum": 10, "TCC_EA0_WRREQ_64B_sum": 10, "FETCH_SIZE": 0.375}

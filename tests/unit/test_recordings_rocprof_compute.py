@@ -5,6 +5,7 @@ import json
 import pytest
 
 from ridgeline.sandbox.profiles.readers import att, pc_sampling, rocprof_compute
+from ridgeline.sandbox.profiles.readers.detect import read_recordings
 from ridgeline.sandbox.profiles.readers.files import RecordingError
 from ridgeline.sandbox.profiles.readers.rocprof_compute import dispatches, duration
 from tests.att_folders import sample
@@ -153,6 +154,14 @@ def test_a_damaged_table_names_the_line(tmp_path, edit, match):
     path.write_text(edit(path.read_text(encoding="utf-8")), encoding="utf-8")
     with pytest.raises(RecordingError, match=match):
         rocprof_compute.read_recording(path)
+
+
+def test_a_folder_whose_passes_were_not_joined_says_so(tmp_path):
+    """As a filter that fits no dispatch leaves it."""
+    folder = make_workload(tmp_path / "a")
+    (folder / "pmc_perf.csv").rename(folder / "pmc_perf_0.csv")
+    with pytest.raises(RecordingError, match=r"pmc_perf\.csv: its passes were not joined"):
+        read_recordings(folder)
 
 
 def test_a_cut_sysinfo_and_a_folder_without_counters_are_errors(tmp_path):

@@ -82,7 +82,13 @@ class _KernelCounters:
         return elapsed[0] * units, f"({elapsed[1]}) * {units:g} CU", elapsed[2]
 
 
+SHARES = ("issue.waiting", "issue.ready_not_issued", "issue.active_of_waves", "issue.lds_wait", "occ.achieved")
+"""Of waves' time: two counters, which the tool may have counted in two runs of the kernel."""
+
+
 def _say(name: str, value: float, formula: str, corrected: str = "") -> ProfileNumber:
+    if name in SHARES and value > 1:
+        corrected = "a share above 1: its two counters are of different passes, which disagree"
     return ProfileNumber(name=name, value=value, source=f"counters: {formula}", rung="counters", corrected=corrected)
 
 

@@ -140,13 +140,15 @@ def read_launch(row: Mapping[str, str]) -> LaunchShape:
 
 
 TABLE = "pmc_perf.csv"
+PASS = "pmc_perf_0.csv"
+"""The first pass; all of them become the table where the tool comes to its end."""
 VARIANTS = 16
 
 
 def sniff(path: Path) -> bool:
     """Whether `path` is a workload folder, a table of one, or an analysis database. Reads one line or the schema."""
     if path.is_dir():
-        return (path / TABLE).is_file() and sniff(path / TABLE)
+        return sniff(path / TABLE) if (path / TABLE).is_file() else (path / PASS).is_file()
     if path.is_file() and _is_database(path):
         return is_database(path)
     return set(KEYS) <= set(files.columns(path))
@@ -162,7 +164,10 @@ def read_recording(path: Path) -> Recording:
         return read_database(path)
     folder, table = (path, path / TABLE) if path.is_dir() else (path.parent, path)
     if not table.is_file():
-        raise RecordingError(path, f"holds no {TABLE}: no counters were collected")
+        why = "its passes were not joined: no dispatch fits the filter it was profiled with, or the run was ended"
+        raise RecordingError(
+            path, f"holds no {TABLE}: {why if (folder / PASS).is_file() else 'no counters were collected'}"
+        )
     kernels = _kernels(table)
     about = system(folder / "sysinfo.csv")
     listed = _list(kernels, about.arch)
