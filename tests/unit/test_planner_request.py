@@ -18,7 +18,7 @@ from ridgeline.graph.rules import history as fold
 from ridgeline.graph.rules.score import aggregate
 from ridgeline.graph.trial import Drafted, find, find_proposal
 from ridgeline.graph.values import FileEdit
-from ridgeline.prompts.render import TEMPLATES, identity
+from ridgeline.prompts.render import SHIPPED, TEMPLATES
 from ridgeline.sandbox.store.ledger import JsonlLedger, seal_line
 from tests.builders import make_judged, make_machine, make_target
 from tests.catalog_briefs import brief, naive
@@ -229,4 +229,4 @@ def test_every_prompt_that_the_recorded_ledger_cites_is_still_here():
     assert {name for name, _ in cited} >= {"propose.v1.md", "draft.v1.md", "context.v1.md"}
     for name, digest in cited:
         assert (TEMPLATES / f"{name}.j2").is_file()
-        assert identity(name) == f"{name}@{digest}"
+        assert SHIPPED.identity(name) == f"{name}@{digest}"

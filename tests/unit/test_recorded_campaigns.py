@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ridgeline.prompts.render import TEMPLATES, identity
+from ridgeline.prompts.render import SHIPPED, TEMPLATES
 from ridgeline.sandbox.store.ledger import JsonlLedger, verify
 
 FOLDER = Path(__file__).parents[2] / "evals" / "campaigns"
@@ -42,7 +42,7 @@ def test_every_prompt_that_it_cites_is_still_here(name):
     assert cited
     for prompt, digest in cited:
         assert (TEMPLATES / f"{prompt}.j2").is_file(), prompt
-        assert identity(prompt).endswith(f"@{digest}"), prompt
+        assert SHIPPED.identity(prompt).endswith(f"@{digest}"), prompt
 
 
 @pytest.mark.parametrize("name", CAMPAIGNS)
