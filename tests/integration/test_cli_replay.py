@@ -33,7 +33,7 @@ def test_every_recording_replays_equal_without_model_machine_or_repository(cli, 
     assert found["first_difference"] is None
     assert found["changed"] == []
     assert found["unused"] == 0
-    assert found["rounds"] >= 2
+    assert found["rounds"] >= (1 if name == "mean_dim1_h100" else 2)
     assert found["open"] == bool(found["stopped"]), "a concluded campaign is played to its end"
 
 
@@ -120,7 +120,7 @@ def test_the_schema_describes_every_card_and_line(cli):
         card = Card.model_validate_json((FOLDER / name / "recording.json").read_bytes())
         assert card.name == name
         assert set(found["card"]["required"]) <= set(card.model_dump())
-        assert {one.path for one in card.files} == {*found["lines"], "request.json"}
+        assert {one.path for one in card.files if not one.path.startswith("task/")} == {*found["lines"], "request.json"}
         for file in found["lines"]:
             shape = found["lines"][file]
             allowed = [set(one["properties"]) for one in shape.get("anyOf", [shape])]
@@ -144,6 +144,9 @@ def test_rejudging_by_the_recorded_rule_decides_what_was_recorded(cli):
     told = {
         name: {d["round"]: d["answer"] == "kept" for d in found["decisions"] if d["recording"] == name} for name in kept
     }
+    raced = {"gqa_decode_h100": {2, 3, 4}, "maxpool3d_h100": {2, 3, 4}}
+    assert "maxpool3d_h100: rounds 2, 3, 4 are left out: a race of several candidates" in done.err
+    kept = {name: [each for each in rounds if each[0] not in raced.get(name, ())] for name, rounds in kept.items()}
     for name, rounds in kept.items():
         assert [told[name].get(number, False) for number, _ in rounds] == [accepted for _, accepted in rounds]
     unmeasured = {"attention_c_mailbox": [4, 5], "layernorm_c_mailbox": [4]}

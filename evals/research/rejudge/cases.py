@@ -120,6 +120,10 @@ def reconcile(worths: Mapping[int, Worth], accepted: Sequence[int], final: Worth
     return corrected
 
 
+RACED = frozenset({"replaced", "outpaced"})
+"""Verdicts that another candidate of the same question brought about."""
+
+
 class Case(Value):
     """One candidate that was measured against the best version of its time."""
 
@@ -148,10 +152,11 @@ def cases(path: Path) -> tuple[Case, ...]:
     lines, store = folder.lines(), ArtifactStore(folder.path)
     history = fold.fold_ledger(lines)
     assert history is not None
+    raced = find_raced(history)
     rounds = [
         case_of_round
         for closed in history.rounds
-        if (case_of_round := _round(folder.name, lines, closed, store)) is not None
+        if closed.round not in raced and (case_of_round := _round(folder.name, lines, closed, store)) is not None
     ]
     final = history.concluded.final if history.concluded else None
     spread = fold.noise(history)
@@ -162,6 +167,27 @@ def cases(path: Path) -> tuple[Case, ...]:
     )
     corrected_cases = [case.model_copy(update={"truth": worths[case.round]}) for case in rounds]
     return (*corrected_cases, *(_identical(history, corrected_cases[0], store) if corrected_cases else ()))
+
+
+def list_raced(path: Path) -> list[int]:
+    """Rounds of a recording that cannot be rejudged, since several candidates raced in them."""
+    history = fold.fold_ledger(Folder(path).lines())
+    assert history is not None
+    return sorted(find_raced(history))
+
+
+def find_raced(history: History) -> frozenset[int]:
+    """Rounds of candidates that were timed beside each other until one was ahead: no rule for one candidate decides them."""
+    bases = {closed.round: _find_base(closed) for closed in history.rounds}
+    decided_by_race = {bases[closed.round] for closed in history.rounds if closed.judged.verdict.reason in RACED}
+    return frozenset(number for number, base in bases.items() if base and base in decided_by_race)
+
+
+def _find_base(closed: RoundClosed) -> str:
+    """For rejudging: the version that a round's candidate was compared with; nothing where it was not."""
+    timed = find(closed.judged, Timed)
+    compared = [item.best for item in timed.evidence if isinstance(item, Comparison)] if timed else []
+    return compared[0] if compared else ""
 
 
 def _round(name: str, lines: Sequence[Line], closed: RoundClosed, store: ArtifactStore) -> Case | None:

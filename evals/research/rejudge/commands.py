@@ -39,11 +39,14 @@ def rejudge(
 ) -> None:
     """What other rules would have kept of recorded candidates, what they would have claimed, and what was true."""
     from ridgeline.agent import console
-    from ridgeline.evals.research.rejudge.cases import cases
+    from ridgeline.evals.research.rejudge.cases import cases, list_raced
     from ridgeline.evals.research.rejudge.table import HEAD, rows, tally
     from ridgeline.evals.research.rejudge.table import markdown as page
 
     all_cases = [case for path in recordings for case in cases(path)]
+    for path in recordings:
+        if raced := list_raced(path):
+            console.note(f"{path.name}: rounds {', '.join(map(str, raced))} are left out: a race of several candidates")
     tallies = [tally(entry, all_cases) for entry in _chosen(rule or [], preset, assignments or [])]
     if plot:
         from ridgeline.evals.research.rejudge.table import draw
