@@ -83,6 +83,6 @@ def demo(
 
 
 def _name_task(task: str) -> str:
-    """For a folder's name: of the recording, where the task lies in one."""
+    """A shipped task's name for a folder: of the recording, where the task lies in one."""
     place = Path(task).resolve()
     return task if not place.is_dir() else place.parent.name if place.name == "task" else place.name

@@ -407,7 +407,7 @@ class _CReading:
         return self.types.get(word, word)
 
     def kind_of(self, spelled: str) -> str:
-        """How elements of a type are stored; empty where its name says nothing."""
+        """How elements of a C type of the scaffolded function are stored; empty where its name says nothing."""
         words = [self._spell(word) for word in spelled.split() if word not in QUALIFIERS]
         joined = " ".join(words).replace(" :: ", "::").removeprefix("std::")
         short = joined if joined in KINDS else re.sub(r"\b(?:int|signed) ?(?!\w)", "", joined).strip() or joined

@@ -309,7 +309,7 @@ def _shares(cause: Cause, shapes: Sequence[PlacedShape]) -> str:
 
 
 def _names(shapes: Sequence[PlacedShape]) -> str:
-    """Labels of the first few shapes, and how many more there are."""
+    """For a bottleneck's evidence: labels of the first few shapes, and how many more there are."""
     more = f" and {len(shapes) - MOST_NAMED} more" if len(shapes) > MOST_NAMED else ""
     return f"{', '.join(shape.label for shape in shapes[:MOST_NAMED])}{more}"
 

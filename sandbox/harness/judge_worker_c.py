@@ -18,7 +18,7 @@ class Library:
         self._order: Sequence[str] = spec["order"]
 
     def wrap(self, memory: Any, dtype: str, shape: Sequence[int], offset: int) -> ctypes.c_void_p:
-        """A pointer to the array."""
+        """Inside a worker: a pointer to the array."""
         if not isinstance(memory, mmap.mmap):  # bytes on a card
             return ctypes.c_void_p(memory.data_ptr() + offset)
         return ctypes.c_void_p(ctypes.addressof(ctypes.c_char.from_buffer(memory, offset)))

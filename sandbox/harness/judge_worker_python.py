@@ -131,7 +131,7 @@ class Module:
 
     @property
     def strided(self) -> bool:
-        """Whether a result need not be contiguous."""
+        """Inside a worker: whether a result need not be contiguous."""
         return bool(self._framework.strided)
 
     @strided.setter

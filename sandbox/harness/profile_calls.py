@@ -38,7 +38,7 @@ class NumpyArrays:
         self._rng = self._numpy.random.default_rng()
 
     def draw(self, array: dict[str, Any]) -> Any:
-        """Ordinary values of an input, or an output full of zeros. bfloat16 as its bits."""
+        """In the process that a profiler looks at: ordinary values of an input, or an output full of zeros. bfloat16 as its bits."""
         np, shape = self._numpy, tuple(array["shape"])
         kind = "float32" if array["dtype"] == "bfloat16" else array["dtype"]
         if array["values"] is None:
@@ -64,7 +64,7 @@ class TorchArrays:
         self._device = device
 
     def draw(self, array: dict[str, Any]) -> Any:
-        """Ordinary values of an input, or an output full of zeros."""
+        """In the process that a profiler looks at: ordinary values of an input, or an output full of zeros."""
         torch, shape = self.torch, tuple(array["shape"])
         kind = getattr(torch, array["dtype"])
         if array["values"] is None:
@@ -80,7 +80,7 @@ class TorchArrays:
 
 
 def main(spec: dict[str, Any]) -> None:
-    """Warm up with one call, then time the others."""
+    """The process that a profiler looks at: warm up with one call, then time the others."""
     is_card, is_compiled = spec["device"] == "cuda", bool(spec["library"])
     arrays = TorchArrays(spec["device"]) if spec["framework"] == "torch" or is_card else NumpyArrays()
     if is_compiled:

@@ -1,4 +1,4 @@
-"""Blobs of a campaign, stored once under what they contain."""
+"""Files of a campaign's folder: artifacts, rendered files and tips, the work clock, a person's wishes, stops, records."""
 
 import hashlib
 import json

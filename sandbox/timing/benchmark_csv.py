@@ -91,7 +91,7 @@ def translate(rows: Sequence[Cells], project: ProjectOutput, contract: Contract)
 
 
 def _read_check(row: Cells, project: ProjectOutput, contract: Contract) -> str:
-    """What the row's own column says; where it has none, the contract's rule of correctness."""
+    """The check of a row of the benchmark's CSV: its own column; where it has none, the contract's rule of correctness."""
     if project.check is not None:
         return row[project.check]
     return "PASS" if obeys(contract.correctness, row[contract.correctness.column or ""]) else "FAIL"

@@ -226,7 +226,7 @@ class Git:
             return self.attempt("update-ref", ref, new, old).returncode == 0
 
     def hold(self, ref: str, commit: str) -> None:
-        """Point a full reference name at a commit, wherever it pointed before."""
+        """Point a full git reference name at a commit, wherever it pointed before."""
         with self._names_synced(ref):
             self.run("update-ref", ref, commit)
 

@@ -193,7 +193,7 @@ class GitWorkspace:
         )
 
     def select_core(self, edits: tuple[FileEdit, ...]) -> tuple[FileEdit, ...]:
-        """Edits of `kernel_source` and `flags_file`; what else was editable stays in the workspace."""
+        """Edits of `kernel_source` and `flags_file`; what else was editable stays in the git workspace."""
         flags = (self._contract.flags_file,) if self._contract.flags_file else ()
         return tuple(edit for edit in edits if matches(edit.path, (*self._contract.kernel_source, *flags)))
 

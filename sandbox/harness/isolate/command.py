@@ -69,7 +69,7 @@ def _read_plan(numbers: list[int]) -> Plan:
 
 
 def keep(plan: Plan, judge: int) -> None:
-    """Start the command, wait for its end or bring it about, and end alike. Never returns."""
+    """Start the isolated command, wait for its end or bring it about, and end alike. Never returns."""
     try:
         if os.getpid() != os.getsid(0):
             os.setsid()
