@@ -25,6 +25,9 @@ class Numpy:
         import numpy
 
         self._numpy = numpy
+        self._array = numpy.ndarray
+        self._data_at = _find_pointer(numpy.empty(1))
+        self._pointer_at = ctypes.c_void_p.from_address
         self._scalar: Any = None
         self.strided = False
         """Whether arrays with gaps or in another order of their axes are taken, which the judge reads as they are."""
@@ -48,6 +51,12 @@ class Numpy:
         if not array.flags.c_contiguous and not self.strided:
             return "an array that is not contiguous; return numpy.ascontiguousarray() of it"
         return int(array.ctypes.data)
+
+    def address(self, array: Any) -> int:
+        """Where a plain contiguous array's elements are, as its object has it: asking takes microseconds. 0 for all else."""
+        if type(array) is not self._array or not array.flags.c_contiguous or not self._data_at:
+            return 0
+        return self._pointer_at(id(array) + self._data_at).value or 0
 
     def place(self, array: Any) -> str:
         """Inside a worker: address and, of a NumPy array that is not contiguous, strides in bytes: all in hexadecimals."""
@@ -99,6 +108,10 @@ class Torch:
             return "a tensor with less memory than elements"
         return int(self._data_ptr(tensor))
 
+    def address(self, tensor: Any) -> int:
+        """Where a plain contiguous tensor's elements are; 0 for all else."""
+        return int(self._data_ptr(tensor)) if type(tensor) is self._tensor and self._is_contiguous(tensor) else 0
+
     def place(self, tensor: Any) -> str:
         """Inside a worker: address and, of a tensor that is not contiguous, strides in bytes: all in hexadecimals."""
         address = self._data_ptr(tensor)
@@ -140,6 +153,8 @@ class Module:
 
     def place(self, result: Any) -> bytes:
         """Where the results are, for the judge to read: short work, since its clock runs. Empty for what is no result."""
+        if self._has_single_output and (address := self._framework.address(result)):
+            return (b"%x" % address).ljust(ROOM, b"\0")
         try:
             values = (
                 [result]
@@ -186,6 +201,13 @@ def load(spec: dict[str, Any]) -> Module:
     if os.environ.get("TRITON_INTERPRET") == "1":
         _mend_interpreter()
     return Module(spec, framework)
+
+
+def _find_pointer(array: Any) -> int:
+    """How many bytes into an array's object the address of its elements stands; 0 where it is not found."""
+    address, word = array.__array_interface__["data"][0], ctypes.sizeof(ctypes.c_void_p)
+    offsets = range(2 * word, type(array).__basicsize__ - word + 1, word)
+    return next((at for at in offsets if ctypes.c_void_p.from_address(id(array) + at).value == address), 0)
 
 
 def _mend_interpreter() -> None:

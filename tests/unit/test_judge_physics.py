@@ -2,7 +2,7 @@
 
 import pytest
 
-from ridgeline.sandbox.judge.timing import bytes_floor_us, claim_holds
+from ridgeline.sandbox.judge.timing import MOST_TOO_FAST, bytes_floor_us, claim_holds, is_too_fast
 
 
 @pytest.mark.parametrize(
@@ -18,3 +18,16 @@ def test_the_floor_of_bytes(bytes_min, gbps, floor):
 )
 def test_a_claim_needs_the_judges_clock(wall, claimed, error, holds):
     assert claim_holds(wall_gain_us=wall, claimed_gain_us=claimed, error_us=error) is holds
+
+
+def test_scatter_of_the_clock_is_no_impossible_speed_and_work_left_out_is():
+    floor_us, usual, impossible = 2.0, [3.0] * 40, [0.1] * (MOST_TOO_FAST + 1)
+    assert not is_too_fast([*usual, *impossible], floor_us), "a few readings of many, whatever their place"
+    assert not is_too_fast([*impossible[1:], *usual], floor_us)
+    assert not is_too_fast(impossible[1:], floor_us), "a few alone say nothing"
+    assert is_too_fast(impossible, floor_us)
+    assert is_too_fast([3.0, 0.1] * 20, floor_us), "every other one"
+    calls = list(usual)
+    while not is_too_fast(calls, floor_us):
+        calls.append(0.1)
+    assert len(calls) == 2 * len(usual), "a version that leaves its work out from some call on is refused in the end"
