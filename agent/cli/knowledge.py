@@ -108,6 +108,10 @@ def spec(product: Product, metric: Metric = None, wiki: Wiki = None, as_json: Js
             console.say(row.text)
     for note in dict.fromkeys(row.note for row in specs if row.note):
         console.note(note)
+    parts = [part for row in specs if (part := products.device_spec(product, row.metric)).dies > 1]
+    if parts:
+        listed = ", ".join(f"{part.metric} {part.written} {part.unit}" for part in parts)
+        console.note(f"of all {parts[0].dies} dies of the module; a kernel runs on one of them: {listed}")
     for standing, meaning in STANDINGS.items():
         names = [row.metric for row in specs if row.standing == standing]
         if names:

@@ -159,10 +159,17 @@ def imitate_call(module: ModuleType, request: dict[str, Any]) -> dict[str, Any]:
     function = getattr(module, name, None)
     if not callable(function):
         raise Refused("--call", f"the file has no function {name!r}")
-    function(*(argument(word) for word in request["call"]["arguments"]))
+    arguments = [argument(word) for word in request["call"]["arguments"]]
+    why = ""
+    try:
+        function(*arguments)
+    except (RuntimeError, NotImplementedError) as error:
+        if "meta" not in str(error):
+            raise
+        why = " before it reads values of a tensor, which --call has not; give --signature and --constants instead"
     matches = [launch for launch in launches if requested is None or launch[0] is requested]
     if not matches:
-        raise Refused("--call", f"{name} launches no Triton kernel{' of that name' if requested else ''}")
+        raise Refused("--call", f"{name} launches no Triton kernel{' of that name' if requested else ''}{why}")
     kernel, args, kwargs = matches[0]
     kinds = {id(launch[0]) for launch in launches}
     if requested is None and len(kinds) > 1:
@@ -294,6 +301,8 @@ def constant(module: ModuleType, text: str) -> Any:
 def argument(word: str) -> Any:
     """One argument of an imitated call: `fp16[4096,4096]` is a tensor without memory."""
     matched = TENSOR.fullmatch(word)
+    if len(word) > 1 and word[0] == word[-1] and word[0] in "'\"":
+        return word[1:-1]
     if matched is None:
         return constant(ModuleType("nothing"), word)
     torch = import_module("torch")

@@ -204,3 +204,10 @@ def test_a_router_campaign_with_a_number_that_has_no_source_is_called_invalid(cl
     assert any("5.3 TB/s has no source" in place for place in done.json["unsourced"])
     again = cli("resume", begun.json["dir"])
     assert "invalid    " in again.out
+
+
+def test_numbers_of_a_module_say_what_one_die_has(cli):
+    said = cli("knowledge", "spec", "MI250X", "hbm_bandwidth")
+    assert said.out.startswith("hbm_bandwidth: 3.2 TB/s <- ")
+    assert "of all 2 dies of the module; a kernel runs on one of them: hbm_bandwidth 1.6 TB/s" in said.err
+    assert "dies of the module" not in cli("knowledge", "spec", "MI300X", "hbm_bandwidth").err

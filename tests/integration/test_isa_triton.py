@@ -114,6 +114,23 @@ def test_constants_stand_in_place_of_those_that_the_call_passes():
         inspect(wanted.model_copy(update={"constants": (("BLOCK_X", "128"),)}), [target_of("gfx950")])
 
 
+def test_a_call_may_quote_text_and_says_where_it_needs_values(tmp_path):
+    path = tmp_path / "kernel.py"
+    launcher = (
+        "\ndef run(x, mode, early=False):\n    assert mode == 'llama'\n    if early:\n        x.sum().item()\n"
+        "    add[(1,)](x, x, 64, BLOCK=64)\n    return x.sum().item()\n"
+    )
+    path.write_text(KERNEL + launcher, encoding="utf-8")
+    arguments = ("fp32[64]", "'llama'")
+    (one,) = inspect(
+        CompileRequest(file=path, call=Call(name="run", arguments=arguments)), [target_of("gfx942")]
+    ).inspections
+    assert one.report.kernel == "add"  # launched before the call needs a value
+    early = CompileRequest(file=path, call=Call(name="run", arguments=(*arguments, "true")))
+    with pytest.raises(NotCompiled, match="reads values of a tensor, which --call has not; give --signature"):
+        inspect(early, [target_of("gfx942")])
+
+
 def test_spills_are_those_of_the_metadata(tmp_path):
     wanted = CompileRequest(
         file=TASKS / "matmul_triton" / "kernel.py",
