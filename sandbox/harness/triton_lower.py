@@ -163,7 +163,7 @@ def imitate_call(module: ModuleType, request: dict[str, Any]) -> dict[str, Any]:
     why = ""
     try:
         function(*arguments)
-    except (RuntimeError, NotImplementedError) as error:
+    except RuntimeError as error:
         if "meta" not in str(error):
             raise
         why = " before it reads values of a tensor, which --call has not; give --signature and --constants instead"
