@@ -328,8 +328,15 @@ def _gain(row: ResultRow, who: Who | None) -> str:
         return NOT_MEASURED
     if who not in row.lower:
         return "no bound"
-    name = f" ({NAMES[who]})" if who in TORCH else ""
-    return f"{row.speedup.get(who, theirs / ours):.2f}x, at least {row.lower[who]:.2f}x{name}"
+    return f"{row.speedup.get(who, theirs / ours):.2f}x, at least {row.lower[who]:.2f}x{_name_torch(row, who)}"
+
+
+def _name_torch(row: ResultRow, who: Who) -> str:
+    """Which of PyTorch's versions it is, and which were not timed: the best of one is not the best of three."""
+    if who not in TORCH:
+        return ""
+    others = " and ".join(NAMES[each] for each in TORCH if row.time_us(each) is None)
+    return f" ({NAMES[who]}; {others} not timed)" if others else f" ({NAMES[who]})"
 
 
 def _section(row: ResultRow) -> str:

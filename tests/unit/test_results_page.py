@@ -55,6 +55,13 @@ def test_a_recorded_comparison_becomes_a_row(tmp_path):
     assert "max_autotune" in draw((row,))
 
 
+def test_a_gain_over_torch_names_the_versions_that_were_not_timed(tmp_path):
+    shapes = [{"label": "a", "times_us": {"eager": 2.0, "ours": 1.0}}]
+    document = example() | {"shapes": shapes, "speedup": {"eager": 2.0}, "lower": {"eager": 1.9}}
+    (row,) = read_rows(tmp_path / "none", dropped_in(tmp_path, "matvec", document))
+    assert "2.00x, at least 1.90x (eager; compile and max-autotune not timed)" in render_page((row,))
+
+
 def test_the_legend_names_whom_the_picture_shows_and_nobody_else(tmp_path):
     def legend(row_document: object) -> list[str]:
         (row,) = read_rows(tmp_path / "none", dropped_in(tmp_path, "matvec", row_document))
