@@ -3,11 +3,12 @@
 `python -m ridgeline.evals.research.candidates simulate [RECORDING...]` simulates them from recorded campaigns (default: those that ship).
 `python -m ridgeline.evals.research.candidates compare CAMPAIGN...` reads campaigns of one kernel that were really run so.
 
-Recorded: of each campaign its costs (seconds of build, test, benchmark, pair and the rest of a round; tokens of question, edits and
-lesson), the scatter of its process pairs, what its kernel could still gain at the start, and which share of that each measured round took.
-Simulated: a proposal takes a share that is drawn from all recorded rounds, of what its kernel has left; pairs scatter as recorded; what is
-kept is decided by the rules of a round. Nothing recorded says how alike the candidates of one question are, nor what ranking them is worth,
-so both are assumed: independent or half of them alike, in random order. Each is asked for its edits in a question of its own.
+Recorded: of each campaign its costs (seconds of build, test, benchmark, pair and the rest of a question; tokens of question, edits and
+lesson), the scatter of its process pairs, what its kernel could still gain at the start, and which share of what was left each measured
+candidate took. Of questions with several candidates also how far these lie from the first of them.
+Simulated: a question takes shares that are drawn from all recorded ones, of what its kernel has left; pairs scatter as recorded; what is
+kept is decided by the rules of a round. Candidates beside the first are independent of it, or as far from it as in the recorded questions
+with several. Each is asked for its edits in a question of its own.
 """
 
 import argparse
@@ -60,9 +61,9 @@ class Problem(Value):
     benchmark_s: float
     pair_s: float
     rest_s: float
-    """Seconds of a round's commands beside these: profile, the measurement after formatting."""
+    """Seconds of a question's commands beside these: profile, the measurement after formatting."""
     round_s: float
-    """Mean of its measured rounds."""
+    """A plain round, by these means."""
     propose_tokens: float
     draft_tokens: float
     lesson_tokens: float
@@ -73,37 +74,74 @@ class Problem(Value):
         return self.propose_tokens + self.draft_tokens + self.lesson_tokens
 
 
-def read_problem(folder: Path) -> tuple[Problem | None, tuple[float, ...]]:
-    """The recording's problem, and the share of the remaining headroom that each measured round took or lost.
+class Recorded(Value):
+    """What a recording says of one kernel."""
 
-    None where nothing was measured. What could not be timed because the machine was busy says nothing of a proposal.
-    Raises UserError for a folder that is no recording.
+    problem: Problem
+    questions: tuple[tuple[float, ...], ...]
+    """Of each question, the share of the headroom left that each measured candidate took or lost, the first ranked first."""
+    beside: tuple[str, ...]
+    """Of each question with several candidates, in words: what the first and what the kept one reached, at which cost."""
+
+    @property
+    def distances(self) -> tuple[float, ...]:
+        """Of candidates beside the first of their question, how much their share differs from its."""
+        return tuple(share - shares[0] for shares in self.questions for share in shares[1:])
+
+
+def read_problem(folder: Path) -> Recorded | None:
+    """What a recording says of its kernel; None where nothing was measured.
+
+    What could not be timed because the machine was busy says nothing of a proposal. Raises UserError for a folder that
+    is no recording.
     """
     history = fold_ledger(Folder(folder).lines())
     assert history is not None, "a ledger that was read has a line"
-    gains = [
-        (closed, log1p(closed.judged.verdict.gain))
-        for closed in history.rounds
-        if closed.judged.verdict.gain is not None
-    ]
+    measured: dict[int, list[RoundClosed]] = {}
+    for closed in history.rounds:
+        if closed.judged.verdict.gain is not None:
+            measured.setdefault(closed.beside, []).append(closed)
     calibrated = noise(history)
-    if not gains or calibrated is None or history.baseline is None:
-        return None, ()
-    gain = sum(effect for closed, effect in gains if closed.accepted)
+    if not measured or calibrated is None or history.baseline is None:
+        return None
+    gain = sum(_log_gain(closed) for rounds in measured.values() for closed in rounds if closed.accepted)
     at_start = compute_headroom(history.baseline.quick.rows, history.opened.contract, describe_device(history))
-    headroom = gain - log(END_SHARE) if isinstance(at_start, str) else -log(at_start.share)
-    shares, left = [], headroom
-    for closed, effect in gains:
-        shares.append(effect / left)
-        left -= effect if closed.accepted else 0.0
-    return _read_costs(folder.name, headroom, gain, calibrated, [closed for closed, _ in gains]), tuple(shares)
+    ceiling = 0.0 if isinstance(at_start, str) else -log(at_start.share)
+    headroom = ceiling if ceiling > gain else gain - log(END_SHARE)
+    questions, left = [], headroom
+    for rounds in measured.values():
+        questions.append(tuple(_log_gain(closed) / left for closed in rounds))
+        left -= sum(_log_gain(closed) for closed in rounds if closed.accepted)
+    return Recorded(
+        problem=_read_costs(folder.name, headroom, gain, calibrated, list(measured.values())),
+        questions=tuple(questions),
+        beside=tuple(_describe_question(rounds) for rounds in measured.values() if len(rounds) > 1),
+    )
 
 
-def _read_costs(name: str, headroom: float, gain: float, calibrated: Noise, rounds: Sequence[RoundClosed]) -> Problem:
-    """Means over the measured rounds; of pairs the median, because the first one of a session may take longer."""
-    seconds: dict[str, list[float]] = {"build": [], "test": [], "benchmark": [], "rest": []}
-    pairs: list[float] = []
-    tokens: dict[str, list[float]] = {"propose": [], "draft": [], "lesson": []}
+def _log_gain(closed: RoundClosed) -> float:
+    """Of a measured round, against the best version of its question."""
+    return log1p(closed.judged.verdict.gain or 0.0)
+
+
+def _describe_question(rounds: Sequence[RoundClosed]) -> str:
+    """What several candidates of one question brought beside the first of them, as it was measured."""
+    first, kept = rounds[0], next((closed for closed in rounds if closed.accepted), None)
+    outcome = f"kept {exp(_log_gain(kept)):.3f}x" if kept else "none kept"
+    return (
+        f"round {first.round}: the first alone {exp(_log_gain(first)):.3f}x in {first.cost.command_seconds:.0f} s, of"
+        f" {len(rounds)} {outcome} in {sum(closed.cost.command_seconds for closed in rounds):.0f} s"
+    )
+
+
+def _read_costs(
+    name: str, headroom: float, gain: float, calibrated: Noise, questions: Sequence[Sequence[RoundClosed]]
+) -> Problem:
+    """Means over candidates, and over questions of what is spent once in each; the first pair of a session may take
+    longer, so of pairs the median."""
+    rounds = [closed for question in questions for closed in question]
+    build_s, test_s, benchmark_s, rest_s = 0.0, 0.0, 0.0, 0.0
+    draft_tokens, pairs = 0, []
     for closed in rounds:
         timed, verified = find(closed.judged, Timed), find(closed.judged, Verified)
         built, drafted = find(closed.judged, Built), find(closed.judged, Drafted)
@@ -112,30 +150,30 @@ def _read_costs(name: str, headroom: float, gain: float, calibrated: Noise, roun
         assert drafted, "what is tested was drafted"
         evidence = [run for run in timed.evidence if isinstance(run, Comparison)]
         pairs += [run.seconds / max(1, len(run.shapes[0].pairs)) for run in evidence]
-        build_s = built.build.exit.seconds if built and built.build.exit else 0.0
-        benchmark_s = sum(run.seconds for run in timed.evidence) - sum(run.seconds for run in evidence)
-        seconds["build"].append(build_s)
-        seconds["test"].append(verified.test.seconds)
-        seconds["benchmark"].append(benchmark_s)
-        used = build_s + verified.test.seconds + benchmark_s + sum(run.seconds for run in evidence)
-        seconds["rest"].append(max(0.0, closed.cost.command_seconds - used))
-        tokens["propose"].append(find_proposal(closed.judged).cost.tokens)
-        tokens["draft"].append(drafted.cost.tokens)
-        tokens["lesson"].append(closed.reflection.cost.tokens)
+        own_build_s = built.build.exit.seconds if built and built.build.exit else 0.0
+        run_s = verified.test.seconds + sum(run.seconds for run in timed.evidence)
+        build_s += own_build_s
+        test_s += verified.test.seconds
+        benchmark_s += sum(run.seconds for run in timed.evidence) - sum(run.seconds for run in evidence)
+        rest_s += max(0.0, closed.cost.command_seconds - own_build_s - run_s)
+        draft_tokens += drafted.cost.tokens
+    count, asked = len(rounds), len(questions)
+    pair_s = statistics.median(pairs)
+    each_s = (build_s + test_s + benchmark_s) / count
     return Problem(
         name=name,
         headroom=headroom,
         gain=gain,
         scatter=max(calibrated.scatter, 1e-4),
-        build_s=statistics.fmean(seconds["build"]),
-        test_s=statistics.fmean(seconds["test"]),
-        benchmark_s=statistics.fmean(seconds["benchmark"]),
-        pair_s=statistics.median(pairs),
-        rest_s=statistics.fmean(seconds["rest"]),
-        round_s=statistics.fmean(closed.cost.command_seconds for closed in rounds),
-        propose_tokens=statistics.fmean(tokens["propose"]),
-        draft_tokens=statistics.fmean(tokens["draft"]),
-        lesson_tokens=statistics.fmean(tokens["lesson"]),
+        build_s=build_s / count,
+        test_s=test_s / count,
+        benchmark_s=benchmark_s / count,
+        pair_s=pair_s,
+        rest_s=rest_s / asked,
+        round_s=each_s + len(pairs) / count * pair_s + rest_s / asked,
+        propose_tokens=sum(find_proposal(closed.judged).cost.tokens for closed in rounds) / asked,
+        draft_tokens=draft_tokens / count,
+        lesson_tokens=sum(closed.reflection.cost.tokens for closed in rounds) / asked,
     )
 
 
@@ -198,8 +236,8 @@ class Arm(Value):
 
     name: str
     candidates: int = 1
-    alike: float = 0.0
-    """Probability that a candidate beside the first takes the share of the first one."""
+    as_recorded: bool = False
+    """Candidates beside the first are as far from it as recorded ones, and not independent of it."""
     deep: bool = False
     warm: bool = False
 
@@ -207,9 +245,17 @@ class Arm(Value):
 class Campaign:
     """What one simulated campaign has spent and reached. The baseline and calibrations cost every arm alike and are left out."""
 
-    def __init__(self, problem: Problem, shares: Sequence[float], arm: Arm, rng: random.Random) -> None:
+    def __init__(
+        self,
+        problem: Problem,
+        shares: Sequence[float],
+        arm: Arm,
+        rng: random.Random,
+        distances: Sequence[float] = (0.0,),
+    ) -> None:
         self.problem = problem
         self.shares = shares
+        self.distances = distances
         self.arm = arm
         self.rng = rng
         self.reached = 0.0
@@ -238,11 +284,12 @@ class Campaign:
 
     def _draw(self) -> list[float]:
         """Shares of the candidates of a question: those outpaced in the last one, then new ones."""
-        shares = self.runners_up[: self.arm.candidates - 1]
-        lead = self.rng.choice(self.shares)
-        while len(shares) < self.arm.candidates:
-            shares.append(lead if self.rng.random() < self.arm.alike else self.rng.choice(self.shares))
-        return shares
+        returning = self.runners_up[: self.arm.candidates - 1]
+        shares = [self.rng.choice(self.shares)]
+        while len(returning) + len(shares) < self.arm.candidates:
+            near = shares[0] + self.rng.choice(self.distances)
+            shares.append(near if self.arm.as_recorded else self.rng.choice(self.shares))
+        return returning + shares
 
     def _judge(self, effects: Sequence[float]) -> int | None:
         """The place of what was kept; costs of building, testing, timing and what follows are counted."""
@@ -278,10 +325,10 @@ class Campaign:
 
 ARMS = (
     Arm(name="K = 1 (plain, cold)"),
-    Arm(name="K = 3, candidates independent", candidates=3),
-    Arm(name="K = 5, candidates independent", candidates=5),
-    Arm(name="K = 3, half of them alike", candidates=3, alike=0.5),
-    Arm(name="K = 5, half of them alike", candidates=5, alike=0.5),
+    Arm(name="K = 3, independent", candidates=3),
+    Arm(name="K = 5, independent", candidates=5),
+    Arm(name="K = 3, as alike as recorded", candidates=3, as_recorded=True),
+    Arm(name="K = 5, as alike as recorded", candidates=5, as_recorded=True),
     Arm(name=f"deep rounds of {DEEP_STEPS} steps", deep=True),
     Arm(name="K = 1, warm from the recorded champion", warm=True),
 )
@@ -290,47 +337,38 @@ BUDGETS = (5, 15)
 
 
 def simulate_arms(
-    problems: Sequence[tuple[Problem, Sequence[float]]], *, runs: int, misses: float = 0.0, seed: int = 5
+    recordings: Sequence[Recorded], *, runs: int, misses: float = 0.0, seed: int = 5
 ) -> dict[tuple[str, str, int], list[float]]:
     """For each arm, unit (`device seconds`, `tokens`) and budget: the log of the speedup that it reaches, `runs` times.
 
-    Each time problems and shares are drawn anew with replacement (a bootstrap over both); a value is the mean over the problems. `misses`:
-    part of the proposals that give nothing, beyond those recorded.
+    Each time kernels and shares are drawn anew with replacement (a bootstrap over both); a value is the mean over the
+    kernels. A share is that of a question's first candidate. `misses`: part of the proposals that give nothing, beyond
+    those recorded.
     """
     rng = random.Random(seed)
+    distances = tuple(distance for recording in recordings for distance in recording.distances) or (0.0,)
     logs: dict[tuple[str, str, int], list[float]] = {}
     for _ in range(runs):
-        drawn = rng.choices(problems, k=len(problems))
-        pool = [share for _, shares in drawn for share in shares]
+        drawn = rng.choices(recordings, k=len(recordings))
+        pool = [shares[0] for recording in drawn for shares in recording.questions]
         pool = rng.choices(pool, k=len(pool))
         pool += [0.0] * round(len(pool) * misses / (1 - misses))
         for unit in ("device seconds", "tokens"):
             for rounds in BUDGETS:
-                reached = {arm.name: _run_problems(drawn, pool, arm, unit, rounds, rng) for arm in ARMS}
-                for name, mean in reached.items():
-                    logs.setdefault((name, unit, rounds), []).append(mean)
+                for arm in ARMS:
+                    reached = [
+                        _run_problem(Campaign(recording.problem, pool, arm, rng, distances), unit, rounds)
+                        for recording in drawn
+                    ]
+                    logs.setdefault((arm.name, unit, rounds), []).append(statistics.fmean(reached))
     return logs
 
 
-def _run_problems(
-    problems: Sequence[tuple[Problem, Sequence[float]]],
-    pool: Sequence[float],
-    arm: Arm,
-    unit: str,
-    rounds: int,
-    rng: random.Random,
-) -> float:
-    """Mean over the problems of the log-speedup that the arm reaches; NaN where nothing recorded says what it costs."""
-    if arm.deep and unit == "tokens":
-        return float("nan")
-    reached = []
-    for problem, _ in problems:
-        campaign = Campaign(problem, pool, arm, rng)
-        if unit == "tokens":
-            reached.append(campaign.run(tokens=rounds * problem.round_tokens))
-        else:
-            reached.append(campaign.run(seconds=rounds * problem.round_s))
-    return statistics.fmean(reached)
+def _run_problem(campaign: Campaign, unit: str, rounds: int) -> float:
+    """Log of the speedup that a simulated campaign reaches; NaN where nothing recorded says what its arm costs."""
+    if unit == "device seconds":
+        return campaign.run(seconds=rounds * campaign.problem.round_s)
+    return float("nan") if campaign.arm.deep else campaign.run(tokens=rounds * campaign.problem.round_tokens)
 
 
 def write_table(logs: dict[tuple[str, str, int], list[float]]) -> Iterator[str]:
@@ -462,24 +500,28 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _describe_simulation(recordings: Sequence[Path], *, runs: int, misses: float) -> Iterator[str]:
     """What was read of the recordings, then the table."""
     folders = recordings or [path.parent for path in sorted(SHIPPED.glob(f"*/{CARD}"))]
-    problems: list[tuple[Problem, tuple[float, ...]]] = []
+    recorded: list[Recorded] = []
     for folder in folders:
-        problem, shares = read_problem(folder)
-        if problem is None:
+        recording = read_problem(folder)
+        if recording is None:
             yield f"{folder.name}: nothing was measured, left out"
             continue
-        problems.append((problem, shares))
+        recorded.append(recording)
+        problem = recording.problem
+        shares = "; ".join(", ".join(f"{share:+.2f}" for share in question) for question in recording.questions)
         yield (
             f"{problem.name}: at most {exp(problem.headroom):.2f}x is left at the start, a pair scatters by"
             f" {problem.scatter:.2%}, a round takes {problem.round_s:.1f} s and {problem.round_tokens:.0f} tokens;"
-            f" shares {', '.join(f'{share:+.2f}' for share in shares)}"
+            f" shares by question {shares}"
         )
-    if not problems:
+        yield from (f"{problem.name}: {text}" for text in recording.beside)
+    if not recorded:
         raise UserError("no recording with a measured round; name folders of recorded campaigns")
-    recorded = exp(statistics.fmean(problem.gain for problem, _ in problems))
-    yield f"as recorded they reached {recorded:.2f}x, the geometric mean, in {sum(len(shares) for _, shares in problems)} measured rounds"
+    reached = exp(statistics.fmean(recording.problem.gain for recording in recorded))
+    questions = sum(len(recording.questions) for recording in recorded)
+    yield f"as recorded these {len(recorded)} reached {reached:.2f}x, the geometric mean, in {questions} questions"
     yield ""
-    yield from write_table(simulate_arms(problems, runs=runs, misses=misses))
+    yield from write_table(simulate_arms(recorded, runs=runs, misses=misses))
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ from ridgeline.evals.research.candidates import (
     Arm,
     Campaign,
     Problem,
+    Recorded,
     compare_courses,
     main,
     read_course,
@@ -43,20 +44,40 @@ def run(arm: Arm, shares: list[float], **budget: float) -> float:
     return exp(Campaign(PROBLEM, shares, arm, random.Random(1)).run(**budget))
 
 
-def test_shares_of_a_recording_are_of_what_was_left_before_each_round() -> None:
-    problem, shares = read_problem(CAMPAIGNS / "gemm_gelu_h100")
-    assert problem is not None
+def test_shares_of_a_recording_are_of_what_was_left_before_each_question() -> None:
+    recorded = read_problem(CAMPAIGNS / "gemm_gelu_h100")
+    assert recorded is not None
+    problem, shares = recorded.problem, [question[0] for question in recorded.questions]
     assert isclose(exp(problem.headroom), 3.534, rel_tol=1e-3)  # 28.3 % of the compute ceiling at the start
     assert isclose(problem.gain, log(1.7911 * 1.5487 * 1.0179 * 1.0325), rel_tol=1e-3)
     assert isclose(shares[1], log(1.5487) / (problem.headroom - log(1.7911)), rel_tol=1e-3)
-    assert len(shares) == 5
-    assert isclose(problem.round_s, (69.4 + 71.5 + 61.2 + 76.8 + 49.3) / 5, rel_tol=1e-2)
+    assert (len(shares), recorded.distances, recorded.beside) == (5, (), ())
+    assert problem.round_tokens == (21534 + 15622 + 16762 + 16893 + 17455) / 5
+
+
+def test_candidates_of_one_question_are_held_against_the_same_version() -> None:
+    recorded = read_problem(CAMPAIGNS / "maxpool3d_h100")
+    assert recorded is not None
+    (question,) = recorded.questions
+    assert isclose(exp(question[0] * recorded.problem.headroom), 4.797, rel_tol=1e-3)
+    assert isclose(exp(question[1] * recorded.problem.headroom), 5.057, rel_tol=1e-3)
+    assert exp(recorded.problem.headroom) > 5.06, "a ceiling that was passed is none"
+    assert recorded.problem.round_tokens == 14627 - 2 * recorded.problem.draft_tokens
+    assert recorded.beside == ("round 2: the first alone 4.797x in 32 s, of 3 kept 5.057x in 97 s",)
 
 
 def test_rounds_that_a_busy_machine_left_untimed_say_nothing_of_proposals() -> None:
-    assert read_problem(CAMPAIGNS / "layernorm_c_mailbox") == (None, ())
-    _, shares = read_problem(CAMPAIGNS / "conv3x3_c_mailbox")
-    assert len(shares) == 2  # of four rounds
+    assert read_problem(CAMPAIGNS / "layernorm_c_mailbox") is None
+    recorded = read_problem(CAMPAIGNS / "conv3x3_c_mailbox")
+    assert recorded is not None
+    assert len(recorded.questions) == 2  # of four rounds
+
+
+def test_candidates_as_alike_as_recorded_lie_beside_the_first() -> None:
+    arm = Arm(name="alike", candidates=3, as_recorded=True)
+    campaign = Campaign(PROBLEM, [0.5], arm, random.Random(1), distances=(-0.5,))
+    assert isclose(exp(campaign.run(tokens=170)), 4.0)
+    assert campaign.runners_up == [], "the others took nothing"
 
 
 def test_the_fastest_proven_candidate_is_kept_and_none_without_a_gain() -> None:
@@ -92,7 +113,9 @@ def test_a_deep_round_is_judged_once_and_a_champion_needs_no_question() -> None:
 
 
 def test_a_table_names_what_no_recording_says() -> None:
-    table = list(write_table(simulate_arms([(PROBLEM, [0.5, 0.2])], runs=2)))
+    table = list(
+        write_table(simulate_arms([Recorded(problem=PROBLEM, questions=((0.5, 0.4), (0.2,)), beside=())], runs=2))
+    )
     assert len(table) == 2 + 2 * 7
     assert next(line for line in table if "deep" in line and "| tokens |" in line).count("not recorded") == 2
 
