@@ -4,6 +4,7 @@ The sides of a task are written here: each may make its outputs as it likes, so 
 would not make. The champion is the same in every pair.
 """
 
+import ast
 import statistics
 import tempfile
 import time
@@ -25,7 +26,7 @@ from ridgeline.graph.formula import evaluate
 from ridgeline.graph.judgment import JudgeFailed, TimedCall
 from ridgeline.graph.rules.history import lineage
 from ridgeline.graph.stats.noise import Noise, estimate_noise
-from ridgeline.graph.stats.sequential import estimate_gain
+from ridgeline.graph.stats.sequential import LEAST_PAIRS, estimate_gain
 from ridgeline.graph.task import Task
 from ridgeline.graph.values import Value
 from ridgeline.sandbox.devices.machine import amd_machine, nvidia_machine, read_cpu
@@ -48,6 +49,8 @@ ENTRY, PROGRAM = "ridgeline_entry.py", "ridgeline_program.py"
 """Of a side: what the judge calls, and PyTorch's program."""
 MOST_SIZES = 256
 """PyTorch compiles a function anew for so many sizes before it gives up and runs it eagerly."""
+LONGEST_PROGRAM = 400
+"""Characters of PyTorch's version that are told as they stand."""
 SHORT = {"float32": "fp32", "float16": "fp16", "bfloat16": "bf16", "float64": "fp64"}
 
 
@@ -147,7 +150,7 @@ def measure_baselines(request: BaselineRequest, options: Options, note: Callable
         shapes=run.read_times(),
         speedup={who: gain.speedup for who, gain in run.gains.items()},
         lower={who: gain.speedup_lower for who, gain in run.gains.items() if gain.speedup_lower is not None},
-        notes=(*([_describe_program(program)] if timed_torch else []), *run.notes),
+        notes=(*([describe_program(program)] if timed_torch else []), *run.notes),
     )
 
 
@@ -179,6 +182,8 @@ class _Run:
         options, gain = self._options, None
         while gain is None or len(pairs) < options.most_pairs:
             if time.monotonic() > self._until:
+                if len(pairs) >= LEAST_PAIRS:
+                    break  # what they say stands, with the bound of so few
                 return self._leave_out(who, f"no time was left after {len(pairs)} process pairs")
             calls = self._pair(place)
             if isinstance(calls, JudgeFailed):
@@ -190,6 +195,7 @@ class _Run:
             gain = Gain(estimate=estimate, limits=options.limits, calibration_pairs=options.calibration_pairs)
             if len(pairs) >= options.pairs and gain.decision != "undecided":
                 break
+        assert gain is not None, "at least one pair was taken"
         self.gains[who] = gain
         self._calls[who] = [call for calls in pairs for call in calls if call.side == "a"]
         self._calls["ours"] += [call for calls in pairs for call in calls if call.side == "b"]
@@ -428,7 +434,14 @@ def _write_entry(to: Path, lines: Sequence[str], program: str) -> None:
     (to / PROGRAM).write_text(program, encoding="utf-8")
 
 
-def _describe_program(program: Path) -> str:
+def describe_program(program: Path) -> str:
+    """What PyTorch's version computes, in words that need no file where it is short."""
+    tree = ast.parse(program.read_text(encoding="utf-8"))
+    bodies = [node.body for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == "reference"]
+    if len(bodies) == len([node for node in tree.body if isinstance(node, ast.FunctionDef | ast.ClassDef)]) == 1:
+        text = "; ".join(ast.unparse(line) for line in bodies[0])
+        if "\n" not in text and len(text) <= LONGEST_PROGRAM:
+            return f"PyTorch is timed as `{text}`"
     return f"PyTorch is timed as {program.parent.name}/{program.name} writes it"
 
 

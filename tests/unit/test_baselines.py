@@ -8,7 +8,14 @@ from pathlib import Path
 import pytest
 import yaml
 
-from ridgeline.agent.bench.baselines import BaselineRequest, mean_us, measure_baselines, open_sides, read_names
+from ridgeline.agent.bench.baselines import (
+    BaselineRequest,
+    describe_program,
+    mean_us,
+    measure_baselines,
+    open_sides,
+    read_names,
+)
 from ridgeline.agent.campaign import folders
 from ridgeline.agent.errors import UserError
 from ridgeline.graph.rules.history import lineage
@@ -82,6 +89,13 @@ def test_what_has_no_version_in_pytorch_is_refused_with_its_field(request_of: Ba
     )
 
 
+def test_a_short_program_is_told_as_it_stands_and_a_long_one_by_its_file(request_of: BaselineRequest) -> None:
+    program = request_of.task_file.with_name("reference.py")
+    assert describe_program(program) == "PyTorch is timed as `return torch.softmax(x, dim=1)`"
+    program.write_text("def scale(x):\n    return 2 * x\n\n\ndef reference(x):\n    return scale(x)\n")
+    assert describe_program(program).endswith("/reference.py writes it")
+
+
 def test_eager_pytorch_and_a_rival_are_timed_beside_the_champion(request_of: BaselineRequest) -> None:
     pytest.importorskip("torch")
     rival = request_of.task_file.parent / "rival"
@@ -94,5 +108,5 @@ def test_eager_pytorch_and_a_rival_are_timed_beside_the_champion(request_of: Bas
     assert {*answer.speedup} == {"eager"}, "a rival that is wrong has no time"
     assert mean_us(answer.shapes, "eager")
     assert mean_us(answer.shapes, "rival") is None
-    assert answer.notes[0].endswith("reference.py writes it")
+    assert answer.notes[0] == "PyTorch is timed as `return torch.softmax(x, dim=1)`"
     assert answer.notes[1].startswith("rival is not measured: rival was refused:")
