@@ -279,7 +279,8 @@ def _make_outcome(
                 "not_better", f"{_explain_not_better(estimate)}{also}", faster=answer, gain=gain, shapes=shapes
             )
         case "unpromising":
-            why = f"{gain:+.1%} in {_format_pairs(estimate)}: below the margin of {_format_required(estimate)}, so not confirmed{also}"
+            size, required = _format_beside_margin(gain, estimate)
+            why = f"{size} in {_format_pairs(estimate)}: below the margin of {required}, so not confirmed{also}"
             return reject_outcome("undecided", why, faster=answer, gain=gain, shapes=shapes)
         case "undecided":
             why = f"{gain:+.1%} in {_format_pairs(estimate)} does not settle it (at least {_format_gain(estimate.lower)}){also}"
@@ -315,13 +316,13 @@ def _note_lost_looks(readings: Readings) -> tuple[str, ...]:
 
 
 def _explain_not_better(estimate: Estimate) -> str:
-    required = _format_required(estimate)
     if estimate.upper < 0:
         return f"it is slower, by at least {-math.expm1(estimate.upper):.1%}"
     if estimate.upper < estimate.required:
-        return f"it is at most {math.expm1(estimate.upper):+.1%} faster, below the margin of {required}"
-    gain = f"{math.expm1(estimate.theta):+.1%} in {_format_pairs(estimate)}"
-    return f"{gain} is unlikely to exceed the margin of {required}"
+        most, required = _format_beside_margin(math.expm1(estimate.upper), estimate)
+        return f"it is at most {most} faster, below the margin of {required}"
+    gain, required = _format_beside_margin(math.expm1(estimate.theta), estimate)
+    return f"{gain} in {_format_pairs(estimate)} is unlikely to exceed the margin of {required}"
 
 
 def _answer_faster(estimate: Estimate) -> Answer:
@@ -330,8 +331,11 @@ def _answer_faster(estimate: Estimate) -> Answer:
     return "no" if estimate.upper < estimate.required or estimate.unlikely else "unverified"
 
 
-def _format_required(estimate: Estimate) -> str:
-    return f"{math.expm1(estimate.required):.1%}"
+def _format_beside_margin(gain: float, estimate: Estimate) -> tuple[str, str]:
+    """A gain and the margin, with as many decimals as tell them apart, up to three: `+0.47%` and `0.53%`, not twice 0.5."""
+    required = math.expm1(estimate.required)
+    digits = next((digits for digits in (1, 2, 3) if f"{gain:.{digits}%}" != f"{required:.{digits}%}"), 3)
+    return f"{gain:+.{digits}%}", f"{required:.{digits}%}"
 
 
 def _format_pairs(estimate: Estimate) -> str:
@@ -356,10 +360,12 @@ PRESET_RULES: dict[Preset, PresetRule] = {
 
 | preset       | measures                                                        | keeps                                          |
 |--------------|-----------------------------------------------------------------|------------------------------------------------|
-| `evidence`   | interleaved process pairs of candidate and best, look by look   | a lower bound above the margin, no shape lost  |
+| `evidence`   | interleaved process pairs of candidate and best, look by look   | a lower bound above the margin, no shape lost* |
 | `campaign`   | a quick benchmark, again where near noise, all shapes if needed | a mean gain beyond noise, no core shape lost   |
 | `router`     | one quick benchmark                                             | any gain, no core shape lost                   |
 | `autonomous` | a full benchmark and a profile, again where doubtful            | a gain whose kernel time improved, class by class |
+
+* slower with confidence by more than a core shape may lose, or at all where it is protected.
 """
 
 

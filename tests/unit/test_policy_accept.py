@@ -1,12 +1,14 @@
 """Verdicts of the documents' throughput rules: presets `campaign` and `router`."""
 
+import math
 import statistics
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ridgeline.graph.rules.acceptance import decide_verdict
+from ridgeline.graph.rules.acceptance import _format_beside_margin, decide_verdict
+from ridgeline.graph.stats.sequential import Estimate
 from tests.builders import (
     BASE,
     CANDIDATE,
@@ -228,3 +230,19 @@ def test_the_decision_is_the_mechanical_function(quick, full, again, core):
         assert verdict.reason in ("not_better", "noise")
     else:
         assert ("accepted" if verdict.accepted else verdict.reason) == expected
+
+
+@pytest.mark.parametrize(
+    ("gain", "margin", "texts"),
+    [
+        (0.021, 0.005, ("+2.1%", "0.5%")),
+        (0.0047, 0.0053, ("+0.47%", "0.53%")),
+        (0.00501, 0.00504, ("+0.501%", "0.504%")),
+        (-0.004, 0.005, ("-0.4%", "0.5%")),
+    ],
+)
+def test_a_gain_and_the_margin_are_told_apart(gain, margin, texts):
+    estimate = Estimate(
+        theta=0, lower=0, upper=0, sd=0, pairs=2, required=math.log1p(margin), unlikely=False, shapes=()
+    )
+    assert _format_beside_margin(gain, estimate) == texts
