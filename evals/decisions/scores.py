@@ -11,7 +11,14 @@ from pydantic import ValidationError
 
 from ridgeline.agent.planner.checks import Checks, find_repetition, is_same_direction
 from ridgeline.agent.planner.conversation import Wrong, json_of
-from ridgeline.agent.planner.directions import MOST, Direction, check_directions, make_hypothesis, normalize_citation
+from ridgeline.agent.planner.directions import (
+    MOST,
+    Direction,
+    check_directions,
+    make_hypothesis,
+    normalize_citation,
+    nothing_left,
+)
 from ridgeline.agent.planner.edits import apply_answer
 from ridgeline.agent.planner.tools import resolver
 from ridgeline.evals.decisions.points import Decision
@@ -30,7 +37,7 @@ class Score(Value):
     """One answer. None: the question does not arise."""
 
     parses: bool
-    """Of directions: at least one with every field. Of edits: blocks that can be read and applied."""
+    """Of directions: at least one with every field, or why nothing is left. Of edits: blocks that can be read and applied."""
     applies: bool | None = None
     """Edits that fit the best version's files, and change them."""
     compiles: bool | None = None
@@ -92,7 +99,8 @@ def score(decision: Decision, answer: str, *, tokens: int, line: Line, checks: C
     usable = _usable(answer, len(items), checks, line) if checks else None
     cites = statistics.fmean([_cites(item) for item in items]) if items else None
     if not directions:
-        return Score(parses=False, directions=len(items), usable=usable, cites=cites, tokens=tokens)
+        is_end = bool(nothing_left(answer))
+        return Score(parses=is_end, directions=len(items), usable=usable, cites=cites, tokens=tokens)
     single_changes = [
         direction
         for direction in directions

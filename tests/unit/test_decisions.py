@@ -49,6 +49,7 @@ def test_a_recorded_answer_is_scored():
     [
         ("I would rather not.", "parses", False),
         ('{"directions": []}', "parses", False),
+        ('{"directions": [], "exhausted": "at the ceiling"}', "parses", True),
         (changed(lambda given: [{**one, "bucket": "W2"} for one in given]), "one_change", 0),
         (changed(lambda given: [{**one, "citations": ["kernel.py:100000"]} for one in given]), "resolved", 0),
         (changed(lambda given: [{**one, "citations": ["bench.py:1"]} for one in given]), "resolved", None),
