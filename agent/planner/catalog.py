@@ -56,7 +56,7 @@ class Candidate:
 
     @property
     def texts(self) -> Mapping[str, str]:
-        """What a card's edits make of the sources: the files that change; empty where they find nothing to change."""
+        """What a catalog card's edits make of the sources: the files that change; empty where they find nothing to change."""
         return _apply_to_sources(self.edits, self.sources, self.flags_file, self.target, self.only) or {}
 
 
@@ -69,7 +69,7 @@ class Drop:
 
 
 def texts(briefing: Briefing) -> dict[str, str]:
-    """Texts of the best version's editable files."""
+    """For the catalog: texts of the best version's editable files."""
     return {edit.path: edit.text for edit in briefing.sources if edit.text is not None}
 
 
@@ -136,14 +136,14 @@ def _apply_to_sources(
     target: tuple[str, int] | None,
     only: frozenset[str] | None,
 ) -> Mapping[str, str] | None:
-    """What a card's edits make of the sources: most rounds are rolled back, and then nothing has changed since the last."""
+    """What a catalog card's edits make of the sources: most rounds roll back, and nothing has changed since the last."""
     return apply(edits, dict(sources), flags_file=flags_file, target=dict((target,) if target else ()), only=only)
 
 
 def _step_constants(
     card: Card, briefing: Briefing, sources: Mapping[str, str], scope: Scope | None
 ) -> Iterator[Candidate]:
-    """Each constant of a card one step along its ladder, never back to a value that was left or tried."""
+    """The catalog's sweep: each constant of a card one step along its ladder, never to a value that was left or tried."""
     programs = {path: text for path, text in sources.items() if code(path)}
     whole_texts = tuple((path, text) for path, text in texts(briefing).items() if code(path))
     tried_settings = {
@@ -175,7 +175,7 @@ def _step_constants(
 def _tune_constants(
     card: Card, briefing: Briefing, programs: Mapping[str, str], whole_texts: tuple[tuple[str, str], ...]
 ) -> Iterator[Candidate]:
-    """All constants of a card together, each two rungs up and down its ladder, where sweeps inside a round are on."""
+    """The catalog's sweep inside a round: all constants of a card together, each two rungs up and down its ladder."""
     if briefing.terms is None or not briefing.terms.limits.tuning_points:
         return
     steps = [
@@ -208,13 +208,13 @@ def _tune_constants(
 
 
 def _list_near(ladder: tuple[int, ...], value: int) -> set[int]:
-    """A card's constant and two rungs of its ladder on each side."""
+    """The catalog's sweep: a card's constant and two rungs of its ladder on each side."""
     below, above = [rung for rung in ladder if rung < value], [rung for rung in ladder if rung > value]
     return {value, *below[-2:], *above[:2]}
 
 
 def find_unmet_requirement(needs: Needs, briefing: Briefing, *, sources: Mapping[str, str]) -> str:
-    """Which requirement of a knowledge card this machine or kernel fails, or nothing."""
+    """Which requirement of a card this machine or kernel fails, so that the catalog planner drops it, or nothing."""
     machine = briefing.machine
     if missing := sorted(set(needs.cpu_all) - set(machine.features)):
         return f"needs {', '.join(missing)}, which this machine lacks"
@@ -238,7 +238,7 @@ _BUILD_FLAGS = re.compile(r"^FLAGS[ \t]*=(.*)", re.MULTILINE)
 
 
 def read_build_flags(briefing: Briefing, files: Files | None) -> str:
-    """The compiler's options in the read-only `flags.mk` of a harness that Ridgeline wrote; empty where there is none."""
+    """For the catalog planner: compiler options in the read-only `flags.mk` of a harness that Ridgeline wrote; empty without one."""
     if files is None:
         return ""
     paths = (path for path in files.paths(briefing.base_commit) if path.rpartition("/")[2] == "flags.mk")
@@ -263,7 +263,7 @@ def find_exclusion(excludes: Needs, briefing: Briefing, *, sources: Mapping[str,
 
 
 def explain_relaxed(edits: tuple[Edit, ...], contract: Contract) -> str:
-    """Why a card's edits that change the meaning of arithmetic are out, or nothing."""
+    """Why the catalog planner leaves out a card's edits that change the meaning of arithmetic, or nothing."""
     if contract.relaxed_math == "allowed":
         return ""
     flags = [word for edit in edits if isinstance(edit, Flags) for word in edit.add]
@@ -300,7 +300,7 @@ def find_bar(candidate: Candidate, rounds: tuple[RoundClosed, ...]) -> str:
 
 
 def _matters_to(candidate: Candidate, accepted: RoundClosed) -> bool:
-    """Whether a lever meets other code since: to a compiler option, code under another option is the same code."""
+    """Whether a catalog lever meets other code since: to a compiler option, code under another option is the same code."""
     return candidate.card.category != "compiler" or hypothesis_of(accepted).category != "compiler"
 
 
@@ -310,23 +310,23 @@ def list_tried(briefing: Briefing) -> tuple[RoundClosed, ...]:
 
 
 def hypothesis_of(closed: RoundClosed) -> Hypothesis:
-    """The hypothesis that a closed round was about."""
+    """For the catalog planner: the hypothesis that a closed round was about."""
     return find_proposal(closed.judged).hypothesis
 
 
 def _has_flags(briefing: Briefing, sources: Mapping[str, str]) -> bool:
-    """Whether the contract's flags file is among the sources."""
+    """For the catalog planner: whether the contract's flags file is among the sources."""
     return briefing.contract.flags_file in sources
 
 
 def _flags(briefing: Briefing, sources: Mapping[str, str]) -> str:
-    """The flags file and what pragmas say, for the requirements of cards."""
+    """For the catalog planner: the flags file and what pragmas say, for the requirements of cards."""
     pragmas = [line for text in sources.values() for line in text.splitlines() if line.startswith("#pragma GCC")]
     return "\n".join([sources.get(briefing.contract.flags_file or "", ""), *pragmas])
 
 
 def _in_code(pattern: str, sources: Mapping[str, str]) -> bool:
-    """Whether a card's pattern matches in a source that is code; build files and texts do not count."""
+    """For the catalog planner: whether a card's pattern matches in a source that is code; build files and texts do not count."""
     return any(re.search(pattern, text) for path, text in sources.items() if code(path))
 
 
@@ -345,7 +345,7 @@ class CatalogPlanner:
         self._files = files
 
     def propose(self, briefing: Briefing) -> Proposal:
-        """The best cards that apply to the best version's sources and were not settled before, as many as are tried."""
+        """The catalog's best cards that apply to the best version's sources and were not settled before."""
         order, drops = self.order(briefing, most=max(OFFERED, briefing.candidates))
         dropped = tuple(f"{drop.lever}: {drop.why}" for drop in drops)
         if not order:
@@ -363,7 +363,7 @@ class CatalogPlanner:
         )
 
     def draft(self, briefing: Briefing, proposal: Proposal) -> Draft:
-        """The whole new texts of the files that the lever changes."""
+        """The catalog's edit: the whole new texts of the files that the lever changes."""
         hypothesis = proposal.hypothesis
         candidate = self._find(briefing, hypothesis) if hypothesis else None
         if candidate is None:
@@ -374,7 +374,7 @@ class CatalogPlanner:
         return Draft(edits=edits, explanation=explanation(candidate))
 
     def repair(self, briefing: Briefing, broken: Broken | Built, attempt: int) -> Draft:
-        """The card's next weaker form, made from the best version; a refusal when it has none left."""
+        """The catalog's repair: the card's next weaker form, made from the best version; a refusal when it has none left."""
         hypothesis = find_proposal(broken).hypothesis
         card = self._card(hypothesis.lever)
         if card is None or not 1 <= attempt <= len(card.fallbacks):
@@ -398,11 +398,11 @@ class CatalogPlanner:
     def write_baseline(
         self, briefing: Briefing, about: Hypothesis, edits: tuple[FileEdit, ...], evidence: str
     ) -> Draft:
-        """Refused: cards change kernels and write none."""
+        """Refused by the catalog: cards change kernels and write none."""
         return Draft(edits=(), refusal="the catalog changes kernels that are there, and writes none")
 
     def split(self, briefing: Briefing, judged: Judged) -> Draft:
-        """Refused: a card rewrites the kernel as a whole and cannot dispatch by configuration class."""
+        """Refused by the catalog: a card rewrites the kernel as a whole and cannot dispatch by configuration class."""
         lever = find_proposal(judged).hypothesis.lever
         return Draft(edits=(), refusal=f"{lever} is a card: it has no form specialised for one configuration class")
 
@@ -415,7 +415,7 @@ class CatalogPlanner:
         return reflection(briefing, judged, card=self._card(find_proposal(judged).hypothesis.lever))
 
     def order(self, briefing: Briefing, *, most: int | None = None) -> tuple[list[Candidate], list[Drop]]:
-        """The `most` best levers that change something now (None: all), best first, and those that are out."""
+        """The catalog's `most` best levers that change something now (None: all), best first, and those that are out."""
         levers: list[Candidate] = []
         drops: list[Drop] = []
         scope, tried = find_scope(briefing, self._files), list_tried(briefing)
@@ -441,18 +441,18 @@ class CatalogPlanner:
         return list(islice(working, most)), drops
 
     def _find(self, briefing: Briefing, hypothesis: Hypothesis) -> Candidate | None:
-        """The card's candidate that a hypothesis was made of, if its card still changes the sources."""
+        """The catalog's candidate that a hypothesis was made of, if its card still changes the sources."""
         card = self._card(hypothesis.lever)
         items = candidates(card, briefing, find_scope(briefing, self._files)) if card else ()
         same = (item for item in items if isinstance(item, Candidate) and item.id == hypothesis.id)
         return next((item for item in same if item.texts), None)
 
     def _card(self, lever: str) -> Card | None:
-        """The card with that id; None where this planner has no such card."""
+        """The catalog's card with that id; None where this planner has no such card."""
         return next((card for card in self._cards if card.id == lever), None)
 
     def _explain_exhaustion(self, briefing: Briefing, drops: list[Drop]) -> str:
-        """Why no lever is left, with the numbers of cards, rounds and drops."""
+        """Why the catalog has no lever left, with the numbers of cards, rounds and drops."""
         cards = of_language(self._cards, briefing)
         if not cards:
             return f"no knowledge card is about {briefing.target.target_lang} and {briefing.target.target_op}"
@@ -556,7 +556,7 @@ def categories_of(briefing: Briefing) -> tuple[Category, ...]:
 
 
 def make_hypothesis(candidate: Candidate, briefing: Briefing) -> Hypothesis:
-    """A card's candidate as a falsifiable hypothesis with its evidence."""
+    """The catalog's candidate as a falsifiable hypothesis with its evidence."""
     card = candidate.card
     predicted = card.prediction
     return Hypothesis(
@@ -608,18 +608,18 @@ def _evidence(candidate: Candidate, briefing: Briefing) -> tuple[str, ...]:
 def _locate_edits(
     edits: tuple[Edit, ...], sources: tuple[tuple[str, str], ...], only: frozenset[str] | None
 ) -> tuple[str, int] | None:
-    """Where a card's pattern matches the sources; kept, for each candidate asks in every round."""
+    """For the catalog planner: where a card's pattern matches the sources; remembered, for each candidate asks in every round."""
     return where_first(edits, dict(sources), only)
 
 
 def explanation(candidate: Candidate) -> str:
-    """Why a lever works, for the commit message."""
+    """The catalog planner's answer: why a lever works, for the commit message."""
     because = candidate.card.because
     return f"{candidate.card.title}: {because[:1].upper()}{because[1:]}. {section(candidate.card, 'How')}"
 
 
 def section(card: Card, heading: str) -> str:
-    """One part of a knowledge card's text on one line."""
+    """For the catalog planner's answer: one part of a card's text on one line."""
     match = re.search(rf"^## {heading}\n(.*?)(?=^## |\Z)", card.body, re.M | re.S)
     return " ".join(match.group(1).split()) if match else ""
 
@@ -638,7 +638,7 @@ def directions(ranked: list[Candidate], briefing: Briefing) -> tuple[str, ...]:
 
 
 def _direction(category: str, candidate: Candidate | None, explored: set[Category]) -> str:
-    """One category of a review as a sentence: whether it was tried, and its best lever."""
+    """One category of the catalog's review as a sentence: whether it was tried, and its best lever."""
     state = "tried before" if category in explored else "not tried yet"
     if candidate is None:
         return f"{category} ({state}): {NOTHING_LEFT[category]}."

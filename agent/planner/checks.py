@@ -66,7 +66,7 @@ class Checks(Value):
 
 
 def of_planning(briefing: Briefing, paths: Sequence[str] = (), length: Length | None = None) -> Checks:
-    """Checks of proposed directions; `paths` are the best version's files, sources first, of which texts have a length.
+    """Checks of a planner's answer that proposes directions; `paths`: the best version's files, sources first; `length`: of texts.
 
     Without `paths` the checks are for where every file is at hand.
     """
@@ -91,7 +91,7 @@ def of_edits(texts: Mapping[str, str], contract: Contract, *, candidates: int = 
 
 
 def measured_names(briefing: Briefing) -> tuple[str, ...]:
-    """Names of what was measured that a direction may cite: shapes, their classes, columns of the benchmark, counters, ceilings."""
+    """For checks of a planner's answer: what it may cite as measured: shapes, classes, benchmark columns, counters, ceilings."""
     output, scoring = briefing.contract.benchmark_output, briefing.contract.scoring
     classes = [part for shape in briefing.shapes if shape.config_class != "all" for part in _parts(shape.config_class)]
     latest_shapes = [shape.label for closed in briefing.rounds[-1:] for shape in closed.judged.verdict.shapes]
@@ -112,7 +112,7 @@ def measured_names(briefing: Briefing) -> tuple[str, ...]:
 
 
 def names(text: str, checks: Checks) -> bool:
-    """Whether a direction's text names something that was measured, alone or with more words; roughly written names count."""
+    """Whether a planner's direction names something measured, alone or with more words; roughly written names count."""
     plain_text = _plain(text)
     if any(int(number) in checks.rounds for number in re.findall(r"\bround (\d{1,6})\b", plain_text)):
         return True
@@ -120,14 +120,14 @@ def names(text: str, checks: Checks) -> bool:
 
 
 def list_measurable(checks: Checks) -> str:
-    """What a direction's field `measured` may name, in one bounded line."""
+    """What field `measured` of a planner's answer may name, in one bounded line."""
     more = f", and {len(checks.measured) - LISTED} more" if len(checks.measured) > LISTED else ""
     rounds = f"; `round N`, N from {checks.rounds[0]} to {checks.rounds[-1]}" if checks.rounds else ""
     return f"{', '.join(checks.measured[:LISTED])}{more}{rounds}; other words may stand beside it"
 
 
 def match_class(target_class: str, classes: Sequence[str]) -> str:
-    """A direction's class as the benchmark spells it: `decode` is `regime=decode` where only one class says so."""
+    """The class in a planner's answer as the benchmark spells it: `decode` is `regime=decode` where only one class says so."""
     if target_class in classes:
         return target_class
     words = _plain(target_class)
@@ -136,7 +136,7 @@ def match_class(target_class: str, classes: Sequence[str]) -> str:
 
 
 def explain_unknown_class(target_class: str, checks: Checks) -> str:
-    """Why nothing measured belongs to this class, with the classes that there are; empty for a class or for labels."""
+    """Why nothing measured belongs to the class that a planner's answer names, with those there are; else empty."""
     labels = {name.strip() for name in target_class.split(",")}
     if not checks.labels or target_class in ("global", *checks.classes) or labels <= set(checks.labels):
         return ""
@@ -160,13 +160,13 @@ def summarize_round(closed: RoundClosed) -> EarlierTry:
 
 
 def _parts(config_class: str) -> list[str]:
-    """Columns of a configuration class such as `regime=decode, dtype=bf16`, each with its value."""
+    """For checks of a planner's answer: columns of a class such as `regime=decode, dtype=bf16`, each with its value."""
     pairs = [pair.strip() for pair in config_class.split(",")]
     return [*pairs, *(value for pair in pairs if (value := pair.partition("=")[2]) and not value.isdigit())]
 
 
 def _plain(text: str) -> str:
-    """Names in a direction as they are compared: lower-case letters and digits, everything else a single space."""
+    """Names in a planner's answer as they are compared: lower-case letters and digits, everything else a single space."""
     return re.sub(r"[^a-z0-9]+", " ", text.lower()).strip()
 
 
@@ -188,7 +188,7 @@ _FILLER = frozenset({"a", "an", "and", "as", "by", "for", "from", "in", "into", 
 
 
 def find_repetition(hypothesis: Hypothesis, rounds: Sequence[EarlierTry]) -> str:
-    """Why a direction is not tried (again), or nothing. Knows only the rounds it is given: masked ones count nothing.
+    """Why a planner's direction is not tried (again), or nothing. Knows only the rounds it is given, no masked ones.
 
     What was accepted is in the sources already. What failed may come back once, when its code never ran, or when
     another best version has been accepted since and the failure was about the old one.
@@ -215,7 +215,7 @@ def find_repetition(hypothesis: Hypothesis, rounds: Sequence[EarlierTry]) -> str
 
 
 def is_same_direction(left: Hypothesis, right: Hypothesis) -> bool:
-    """Whether two hypotheses are one direction: the same numbers for the same class, and the same name or words."""
+    """Whether two hypotheses of planners are one direction: the same numbers, the same class, the same name or words."""
     if NO_DIRECTION in (left.lever, right.lever) or left.target_class != right.target_class:
         return False
     if left.change.split() == right.change.split():
@@ -226,16 +226,16 @@ def is_same_direction(left: Hypothesis, right: Hypothesis) -> bool:
 
 
 def _numbers(hypothesis: Hypothesis) -> set[str]:
-    """Numbers in the change of a direction, as written."""
+    """Numbers in the change of a planner's direction, as written."""
     return set(re.findall(r"\d+", hypothesis.change))
 
 
 def _words(hypothesis: Hypothesis) -> frozenset[str]:
-    """Words and numbers in the change of a direction, without filler."""
+    """Words and numbers in the change of a planner's direction, without filler."""
     words = re.findall(r"[a-z]+|\d+", hypothesis.change.lower())
     return frozenset(word for word in words if word not in _FILLER)
 
 
 def _are_alike(left: frozenset[str], right: frozenset[str]) -> bool:
-    """Whether two directions are alike: two sets of words have at least `ALIKE` of all their words in common."""
+    """Whether two directions of planners are alike: their words have at least `ALIKE` of all of them in common."""
     return bool(left | right) and len(left & right) / len(left | right) >= ALIKE

@@ -86,7 +86,7 @@ NO_COUNTER = "`score` or `time`"
 
 
 def _name_instrument(profile: Profiled, name: str) -> str:
-    """Which tool recorded a counter that is not of the profile's main instrument."""
+    """For the prompt: which tool recorded a counter that is not of the profile's main instrument."""
     rung = profile.rung_of(name)
     return "" if rung == profile.rung else f" ({rung})"
 
@@ -206,7 +206,7 @@ def _describe_prediction(checked: PredictionCheck) -> str:
 
 
 def _now(shape: ShapeNow, *, only: bool, peaks: Mapping[str, float] | None, rated: bool) -> str:
-    """`rated`: the metric is a rate already, so none is worked out of the time. `peaks`: None where none governs."""
+    """For the prompt: a shape's numbers now. `rated`: the metric is a rate already. `peaks`: None where none governs."""
     original, best = _value(shape.original, shape.original_us), _value(shape.best, shape.best_us)
     place = "" if shape.config_class == "all" else f" ({shape.config_class})"
     parts = (
@@ -255,7 +255,7 @@ def _share(roof: ShapeRoof | None, us: float | None, peaks: Mapping[str, float])
 
 
 def _mean(values: list[float]) -> float:
-    """Geometric mean of positive values."""
+    """For the prompt: geometric mean of positive values."""
     return exp(fsum(map(log, values)) / len(values))
 
 
@@ -330,7 +330,7 @@ FLAGGED = "suspicious: "
 
 
 def overlaid(briefing: Briefing, edits: tuple[FileEdit, ...]) -> dict[str, str]:
-    """The best version's editable files with a model's edits on them."""
+    """For a model's prompt: the best version's editable files with its edits on them."""
     texts = {edit.path: edit.text for edit in briefing.sources if edit.text is not None}
     for edit in edits:
         if edit.text is None:
@@ -341,7 +341,7 @@ def overlaid(briefing: Briefing, edits: tuple[FileEdit, ...]) -> dict[str, str]:
 
 
 def against_best(briefing: Briefing, texts: Mapping[str, str]) -> tuple[FileEdit, ...]:
-    """Edits that make a model's files out of the best version's: what a commit on top of it needs."""
+    """From a model's answer: edits that make its files out of the best version's: what a commit on top of it needs."""
     best = {edit.path: edit.text for edit in briefing.sources if edit.text is not None}
     changed = [FileEdit(path=path, text=text) for path, text in texts.items() if best.get(path) != text]
     gone = [FileEdit(path=path, text=None) for path in best if path not in texts]

@@ -175,7 +175,7 @@ def schema(which: Which = "contract") -> None:
 
 
 def _private(words: list[str]) -> "Private":
-    """Names of this machine and of who is logged in, and what else was asked to be kept out of a recording."""
+    """To export a recording: names of this machine and of who is logged in, and what else is to be kept out of it."""
     import getpass
     import socket
 

@@ -71,7 +71,7 @@ class RecordedApprovals:
 
 
 def wire_recorded(answering: Mapping[str, Any], workspace: Workspace, recorded: Sequence[Line], ledger: Path) -> Ports:
-    """Ports that only answer: `answering` by name, people and tips from the recorded ledger, a new ledger to write."""
+    """A replay's ports that only answer: `answering` by name, people and tips from the recorded ledger, a new ledger to write."""
     opened = recorded[0].body
     tips = opened.tips if isinstance(opened, Opened) else None
     return Ports(
@@ -93,7 +93,7 @@ class Performance:
 
 
 def perform(request: Request, ports: Ports, ledger: Path) -> Performance:
-    """Replay the campaign from its beginning until it concludes or asks something that nobody answers.
+    """Replay the recorded campaign from its beginning until it concludes or asks something that nobody answers.
 
     `ports.ledger` writes to `ledger`. Raises UserError where an answer leads to numbers that the graph cannot use.
     """
@@ -178,7 +178,7 @@ def ask_workspace(inner: Workspace) -> Answer:
 
 
 def record_answers(answer: Answer, tape: Tape) -> Answer:
-    """A real workspace whose every new question is put on a tape with its answer."""
+    """For exporting a replayable recording: a real workspace whose every new question is put on a tape with its answer."""
 
     def answer_recorded(method: str, arguments: Mapping[str, Any]) -> Any:
         result, name = answer(method, arguments), key(method, arguments)
@@ -190,7 +190,7 @@ def record_answers(answer: Answer, tape: Tape) -> Answer:
 
 
 def play_tape(tape: Tape) -> Answer:
-    """A tape's answers in place of a real workspace; raises TapeMiss for a question that is not on it."""
+    """A replay's tape in place of a real workspace; raises TapeMiss for a question that is not on it."""
 
     def answer(method: str, arguments: Mapping[str, Any]) -> Any:
         name = key(method, arguments)
@@ -296,7 +296,7 @@ class Prompter:
         return PromptedPort(name, lambda method, arguments: self.next(name, method))
 
     def workspace(self, method: str, arguments: Mapping[str, Any]) -> Any:
-        """The workspace, as a function."""
+        """A replay's workspace, as a function."""
         return self.next(PORT, method)
 
 
@@ -333,7 +333,7 @@ PLANNER = "planner"
 
 
 def planner(tape: Path, script: list[Spoken]) -> PromptedPort:
-    """Port `Planner`: its answers of each kind and round, in the order in which they were given, noted in `script`."""
+    """A replay's port `Planner`: its recorded answers of each kind and round, in order, noted in `script`."""
     left: dict[tuple[str, int], list[Any]] = defaultdict(list)
     for line in tape_lines(tape).values():
         if line["port"] == PLANNER and (match := ROUND.match(line["about"])):

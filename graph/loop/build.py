@@ -140,7 +140,7 @@ def list_nodes() -> tuple[tuple[str, Node, str | Router], ...]:
 
 
 def build_loop(checkpointer: Any = None) -> CompiledStateGraph[State, Ports, State, State]:
-    """The compiled loop. Effects come in through the `Ports` given as run-time context."""
+    """The compiled loop of nodes. Effects come in through the `Ports` given as run-time context."""
     loop = StateGraph(State, context_schema=Ports)
     loop.add_conditional_edges(START, where_to_begin)
     for name, node, after in list_nodes():
@@ -274,7 +274,7 @@ def after_line_up(
 
 
 def _is_candidate_ready(state: State) -> bool:
-    """Whether a candidate is built and right, and waits to be timed."""
+    """For the loop's routers: whether a candidate is built and right, and waits to be timed."""
     return state["trial"] is not None and any(isinstance(trial, Verified) for trial in list_contestants(state))
 
 

@@ -44,7 +44,7 @@ from ridgeline.graph.values import Cost
 
 
 def accept(state: State, runtime: Runtime[Ports]) -> Update:
-    """Node: commits the winner with the reason why it works."""
+    """Node at a round's close: commits the winner with the reason why it works."""
     trial, ports = state["trial"], runtime.context
     assert isinstance(trial, Judged)
     assert trial.formatted is not None
@@ -60,7 +60,7 @@ def accept(state: State, runtime: Runtime[Ports]) -> Update:
 
 
 def rollback(state: State, runtime: Runtime[Ports]) -> Update:
-    """Node: records why a candidate was not kept, and stands on the last accepted version again."""
+    """Node at a round's close: records why a candidate was not kept, and stands on the last accepted version again."""
     trial, ports = state["trial"], runtime.context
     assert isinstance(trial, Judged)
     update = _close_round(state, ports, trial, commit=None)
@@ -69,7 +69,7 @@ def rollback(state: State, runtime: Runtime[Ports]) -> Update:
 
 
 def _close_round(state: State, ports: Ports, trial: Judged, *, commit: str | None) -> Update:
-    """One line for the round, or one for each of several candidates and of a person's edits, in one write."""
+    """At a round's close: one ledger line, or one for each of several candidates and of a person's edits, in one write."""
     briefing = make_briefing(state, ports)
     before = read_history(ports, before=f"round-{_open_round_number(state, trial)}")
     options = sorted((trial, *state.get("alternatives", ())), key=lambda judged: find_proposal(judged).round)
@@ -101,14 +101,14 @@ def _close_round(state: State, ports: Ports, trial: Judged, *, commit: str | Non
 
 
 def _open_round_number(state: State, trial: Judged) -> int:
-    """Number of the open round: a person's edits of its change have the numbers after it."""
+    """At a round's close: number of the open round: a person's edits of its change have the numbers after it."""
     return min(find_proposal(option).round for option in (trial, *state.get("alternatives", ())))
 
 
 def _make_closed(
     state: State, ports: Ports, judged: Judged, *, until: str | None, taught: bool, first: bool
 ) -> RoundClosed:
-    """The record of a closed round: a judged change with what it taught and cost.
+    """At a round's close: its record: a judged change with what it taught and cost.
 
     `until`: when the next of them began. `taught`: of candidates tried side by side the planner explains one. `first`:
     it bears the cost of what was done for all of them.
@@ -145,7 +145,7 @@ def _make_closed(
 
 
 def _analysis_cost(state: State, ports: Ports) -> Cost:
-    """What it cost to profile the best version in this round; nothing where an earlier profile was at hand."""
+    """At a round's close: what it cost to profile the best version in it; nothing where an earlier profile was at hand."""
     analysis = read_analysis(state)
     at_hand = fold.best_profile(read_history(ports, before=f"round-{analysis.round}"))
     fresh = analysis.profile if analysis.profile != at_hand else None
@@ -197,13 +197,13 @@ def _hear_steering(ports: Ports) -> None:
 
 
 def _count_later_events(history: History, last_round: int) -> int:
-    """Reviews and restarts of the loop that came after a round."""
+    """At the loop's stop check: reviews and restarts that came after a round."""
     rounds = [event.after_round for event in history.reviews] + [event.after_round for event in history.restarts]
     return rounds.count(last_round)
 
 
 def _read_minutes(history: History, ports: Ports, moment: str) -> float:
-    """Minutes of the campaign that count towards `max_minutes`."""
+    """At the loop's stop check: minutes of the campaign that count towards `max_minutes`."""
     if history.opened.counts_work:
         return ports.clock.worked_s(moment) / 60
     began = history.baseline.opened_at if history.baseline else ports.clock.now("round-1 opened")
@@ -211,7 +211,7 @@ def _read_minutes(history: History, ports: Ports, moment: str) -> float:
 
 
 def _read_end(ports: Ports) -> str:
-    """Why nothing is left, as the round or review says that was closed last: a kill after it loses nothing of it."""
+    """At the loop's stop check: why nothing is left, as the round or review closed last says: a kill after it loses nothing."""
     for line in reversed(ports.ledger.lines()):
         match line.body:
             case Reviewed() as review:
@@ -225,7 +225,7 @@ def _read_end(ports: Ports) -> str:
 
 
 def _find_stop(history: History, ports: Ports, exhausted: str, last_round: int) -> str:
-    """Who ended the loop, and why; empty while no person has. Nothing is asked where that is on record."""
+    """At the loop's stop check: who ended the loop, and why; empty while no person has. Not asked where that is on record."""
     if exhausted.startswith(STOPPED):
         return STOP_REQUESTED
     decisions = (decision for closed in fold.latest_question(history) for decision in closed.decisions)
@@ -271,7 +271,7 @@ def review(state: State, runtime: Runtime[Ports]) -> Update:
 
 
 def _validate_direction_end(ports: Ports, history: History, last_round: int) -> tuple[Benchmark | None, str]:
-    """A direction ends with all shapes, when its best version has only been seen on some of them."""
+    """At the loop's review: a direction ends with all shapes, when its best version was only seen on some of them."""
     if not needs_full_run(history):
         return None, ""
     best = fold.standing(history)
@@ -369,7 +369,7 @@ def full_validation(state: State, runtime: Runtime[Ports]) -> Update:
 
 
 def conclude(state: State, runtime: Runtime[Ports]) -> Update:
-    """Node: closes the ledger and leaves the branch on the best version."""
+    """Node: closes the campaign's ledger and leaves the branch on the best version."""
     ports, final, checks = runtime.context, state["final"], state["checks"]
     assert final is not None
     assert checks is not None

@@ -32,7 +32,7 @@ _folded: dict[str, History] = {}
 
 
 def read_history(ports: Ports, *, before: str | None = None) -> History:
-    """The campaign so far, or up to the event of that key: a node that is re-run after a crash sees what it saw first.
+    """For the loop's nodes: the campaign so far, or up to an event: a node that is re-run after a crash sees what it saw first.
 
     Only called after the ledger was opened.
     """
@@ -96,7 +96,7 @@ def reopen_round(ports: Ports) -> Ports:
 
 
 def make_briefing(state: State, ports: Ports, *, before: str | None = None) -> Briefing:
-    """Everything a planner may use in the open round, or between two rounds, free of masked memory.
+    """For the loop's nodes: everything a planner may use in the open round, or between two rounds, free of masked memory.
 
     Between rounds `before` is the key of the event that is about to be recorded: the analysis of the round that has
     just closed knows nothing of its verdict, so a fresh one is made from the ledger.
@@ -147,7 +147,7 @@ def count_candidates(history: History) -> int:
 
 
 def _without_profile(history: History) -> Analysis:
-    """A campaign that goes on from its ledger alone has no open round yet."""
+    """For the loop's nodes: a campaign that goes on from its ledger alone has no open round yet."""
     baseline = history.baseline
     assert baseline is not None
     last_round = history.rounds[-1] if history.rounds else None
@@ -164,7 +164,7 @@ def _without_profile(history: History) -> Analysis:
 
 
 def describe_shapes(history: History) -> tuple[ShapeNow, ...]:
-    """Every shape of the baseline's quick run, with the best version's last number for it. None before the baseline."""
+    """For a planner's briefing: the shapes of the baseline's quick run, with the best version's last number; None before it."""
     baseline = history.baseline
     if baseline is None:
         return ()
@@ -225,7 +225,7 @@ TREE = "trees/a"
 
 
 def publish(ports: Ports, *, lines: int = 1) -> None:
-    """Renders a closed round's files; a round is closed only when they exist, and they are never read back.
+    """For the loop's nodes: renders a closed round's files; a round is closed only when they exist, and they are never read back.
 
     `lines`: how many the ledger has gained.
     """
@@ -236,13 +236,13 @@ def publish(ports: Ports, *, lines: int = 1) -> None:
 
 
 def restore_files(ports: Ports) -> None:
-    """Render everything once: a crash between a ledger line and its files, or a person, may have left a gap."""
+    """For the loop's nodes: render everything once: a crash between a ledger line and its files may have left a gap."""
     if ports.ledger.lines():
         ports.files.write(render_all(read_history(ports), worktree=TREE))
 
 
 def wait_for_decision(ports: Ports, request: ApprovalRequest) -> Decision:
-    """The decision; without one the campaign stops here, in order, and asks again when it goes on."""
+    """For the loop's nodes: a person's decision; without one the campaign stops here, in order, and asks again later."""
     pending = request.model_copy(update={"asked_at": ports.clock.now(f"{request.key} asked")})
     while (decision := ports.approvals.decision(pending)) is None:
         interrupt({"key": pending.key, "gate": pending.gate, "round": pending.round, "title": pending.title})

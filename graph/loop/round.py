@@ -163,7 +163,7 @@ def propose(state: State, runtime: Runtime[Ports]) -> Update:
 
 
 def _begin_deep(deep: DeepRound, analysis: Analysis, ports: Ports) -> Update:
-    """A deep round is tried alone, and its hypothesis names several steps: no rule about a single change bars it."""
+    """In node `propose`: a deep round is tried alone, and its hypothesis names several steps: no rule about a single change bars it."""
     history = read_history(ports, before=f"round-{analysis.round}")
     hypothesis = make_hypothesis(
         deep, round=analysis.round, scoring=history.contract.scoring, evidence=analysis.evidence
@@ -182,7 +182,7 @@ def _begin_deep(deep: DeepRound, analysis: Analysis, ports: Ports) -> Update:
 
 
 def _write_plan(start: Proposed, analysis: Analysis, history: History, ports: Ports) -> None:
-    """Plan and memory of the open round, before its first edit. `history` is that before the open round."""
+    """In node `propose`: plan and memory of the open round, before its first edit. `history` is that before the open round."""
     bottleneck, evidence = analysis.bottleneck, analysis.evidence
     plan = place_plan(history, start, bottleneck=bottleneck, evidence=evidence, best_known=analysis.best_known)
     memory = open_memory(history, start, profile=analysis.profile, bottleneck=bottleneck, evidence=evidence)
@@ -233,7 +233,7 @@ def line_up(state: State, runtime: Runtime[Ports]) -> Update:
 
 
 def _begin_next_build(contestants: tuple[Stage, ...], ports: Ports) -> Update:
-    """The first candidate that waits to be built; all that wait are built and tested ahead where that can be done.
+    """In node `line_up`: the first candidate that waits to be built; all that wait are built ahead where that can be done.
 
     Not in workspace mode, where a candidate is timed in its minimal project before it is built.
     """
@@ -248,7 +248,7 @@ def _begin_next_build(contestants: tuple[Stage, ...], ports: Ports) -> Update:
 
 
 def _find_twin(trial: Verified, rivals: Sequence[Stage]) -> int | None:
-    """The round whose candidate has the very same code; None where there is none."""
+    """In a round: the round whose candidate has the very same code; None where there is none."""
     tree = trial.built.applied.tree
     same = (rival for rival in rivals if isinstance(rival, Verified) and rival.built.applied.tree == tree)
     return next((find_proposal(rival).round for rival in same), None)
@@ -383,7 +383,7 @@ def go_deep(state: State, runtime: Runtime[Ports]) -> Update:
 
 
 def tune_draft(drafted: Drafted, ports: Ports) -> Drafted | Failed:
-    """The draft at the best point of its sweep; failed where no point can be used."""
+    """In a round of the loop: the draft at the best point of its sweep; failed where no point can be used."""
     history, hypothesis = read_history(ports), drafted.proposed.hypothesis
     best = fold.standing(history)
     texts = {edit.path: edit.text for edit in (*ports.workspace.sources(best.commit), *drafted.edits)}
@@ -455,7 +455,7 @@ def _try_point(
 
 
 def _brief_about(trial: Stage, state: State, ports: Ports) -> Briefing:
-    """The open round's briefing, under the number of this candidate."""
+    """In a round: the open round's briefing, under the number of this candidate."""
     return make_briefing(state, ports).model_copy(update={"round": find_proposal(trial).round})
 
 
@@ -487,7 +487,7 @@ def apply(state: State, runtime: Runtime[Ports]) -> Update:
 def _apply_edits(
     start: Proposed, edits: tuple[FileEdit, ...], origin: Standing | Solution, ports: Ports
 ) -> AppliedEdits | EditRefusal:
-    """Edits on top of the round's origin. What reading found of a parent that was never kept stays found of its child."""
+    """In a round: edits on top of its origin. What reading found of a parent that was never kept stays found of its child."""
     edit = ports.workspace.apply(round=start.round, parent=origin.commit, edits=edits, at=start.opened_at)
     if isinstance(edit, EditRefusal) or isinstance(origin, Standing):
         return edit
@@ -495,7 +495,7 @@ def _apply_edits(
 
 
 def _simulate_caches(edit: AppliedEdits, ports: Ports) -> tuple[CacheSimulation, ...]:
-    """Every weight cache that reading found, over fresh steps: what cannot be simulated is no W1."""
+    """In a round: every weight cache that reading found, over fresh steps: what cannot be simulated is no W1."""
     simulations: list[CacheSimulation] = []
     for finding in list_weight_caches(edit.audit):
         simulation = ports.checker.simulate_cache(edit.commit, finding.key)
@@ -613,7 +613,7 @@ def _judge_build(trial: Applied, build: BuildResult, ports: Ports) -> Built | Fa
 
 
 def find_tampering(ports: Ports, build: BuildResult) -> str:
-    """What a good build changed of the evaluation, beyond what the original's own build does; empty when nothing.
+    """In a round: what a good build changed of the evaluation, beyond what the original's own build does; empty when nothing.
 
     The files were restored, but the test or the benchmark may have been built from what they were meanwhile.
     """
@@ -648,7 +648,7 @@ def verify(state: State, runtime: Runtime[Ports]) -> Update:
 
 
 def _name_test(trial: Applied) -> str:
-    """The purpose of a candidate's test."""
+    """In a round: the purpose of a candidate's test."""
     return f"round-{trial.drafted.proposed.round}"
 
 
@@ -673,7 +673,7 @@ ORIGINAL_AGAIN = ("baseline again 1", "baseline again 2")
 
 
 def run_test(ports: Ports, commit: str, *, purpose: str) -> TestResult:
-    """The test of `commit`; `incorrect`, and so repairable, where it passed by ending early.
+    """In a round: the test of `commit`; `incorrect`, and so repairable, where it passed by ending early.
 
     Where lines are missing the original is run again, since its lines may vary, and then the candidate once.
     """
@@ -705,7 +705,7 @@ def _run_original_again(ports: Ports) -> tuple[TestOutput, ...]:
 
 
 def count_repairs_left(drafted: Drafted, limits: Limits) -> int:
-    """How often the planner may still be asked to mend this draft: never, where a person or an earlier campaign wrote it."""
+    """In a round: how often the planner may be asked to mend this draft: never, where a person or earlier campaign wrote it."""
     return 0 if drafted.proposed.author or drafted.proposed.champion else limits.max_repairs - len(drafted.repairs)
 
 
@@ -733,7 +733,7 @@ def repair(state: State, runtime: Runtime[Ports]) -> Update:
 
 
 def _with_draft(trial: Broken | Built, drafted: Drafted) -> Broken | Built:
-    """The same trial around a draft that remembers the refused repair: asking for it cost something too."""
+    """In a round: the same trial around a draft that remembers the refused repair: asking for it cost something too."""
     if isinstance(trial, Broken):
         return trial.model_copy(update={"built": _build_with_draft(trial.built, drafted)})
     return _build_with_draft(trial, drafted)
@@ -967,7 +967,7 @@ def _roll_back_formatted(formatted: Verdict, before: Verdict) -> Verdict:
 
 
 def try_draft(ports: Ports, drafted: Drafted) -> Verified | Failed:
-    """What a person's edit comes to, by the very nodes that a round takes it through."""
+    """At approval in a round: what a person's edit comes to, by the very nodes that a round takes it through."""
     runtime = Runtime(context=ports)
     trial: object = drafted
     for node in (apply, compile_candidate, verify):

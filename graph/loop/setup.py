@@ -88,7 +88,7 @@ def approve_target(state: State, runtime: Runtime[Ports]) -> Update:
 
 
 def describe_confirmation(decided: tuple[Decision, ...], specs: tuple[Spec, ...] = ()) -> str:
-    """Who confirmed the target, what they changed, and which numbers they go on without."""
+    """Setup of the loop: who confirmed the target, what they changed, and which numbers they go on without."""
     if not decided:
         return "auto-confirmed"
     decision = decided[0]
@@ -127,7 +127,7 @@ def roofline(state: State, runtime: Runtime[Ports]) -> Update:
 
 
 def write_baseline(state: State, runtime: Runtime[Ports]) -> Update:
-    """The planner's first kernel takes PyTorch's place as the original. Raises BrokenBaseline where none is right.
+    """Setup of the loop: the planner's first kernel as the original in PyTorch's place. Raises BrokenBaseline where none is right.
 
     Nothing is committed to the campaign's branch before the test passes.
     """
@@ -204,7 +204,7 @@ def _try_first_kernel(
 
 
 def _brief_first_kernel(setting: Setting, request: Request, ports: Ports) -> Briefing:
-    """What is known before anything was measured: target, machine, documents and the PyTorch."""
+    """Setup of the loop: what is known before anything was measured: target, machine, documents and the PyTorch."""
     base, target = setting.base, setting.target
     assert base is not None
     return Briefing(
@@ -291,7 +291,7 @@ def baseline_test(state: State, runtime: Runtime[Ports]) -> Update:
 
 
 def _require_whole(ports: Ports, opened: Opened) -> None:
-    """Raises BrokenBaseline where the minimal project of workspace mode does not build, or fails the test."""
+    """Setup of the loop: raises BrokenBaseline where workspace mode's minimal project does not build, or fails the test."""
     minimal = opened.minimal
     if minimal is None:
         return

@@ -13,7 +13,7 @@ from ridgeline.graph.trial import Applied, Timed, find
 
 
 def next_calibration(history: History) -> Literal["calibration", "canary"] | None:
-    """What is to be timed before the next round. Only preset `evidence` has a use for it."""
+    """The rule of what is to be timed of identical versions before the next round. Only preset `evidence` has a use for it."""
     limits = history.limits
     if limits.preset != "evidence" or limits.calibration_pairs == 0 or history.baseline is None:
         return None
@@ -36,14 +36,14 @@ def _is_remembered(latest: Calibrated, limits: Limits) -> bool:
 
 
 def make_known_noise(limits: Limits) -> KnownNoise | None:
-    """When a calibration ends before it has all its pairs; None where it never does."""
+    """The rule when a calibration of identical versions ends before it has all its pairs; None where it never does."""
     if not limits.calibration_looks:
         return None
     return KnownNoise(looks=limits.calibration_looks, margin=limits.margin, shape_guard=limits.shape_guard)
 
 
 def find_alarm(canary: Comparison, history: History) -> str:
-    """Why the noise on record is no longer the noise of this machine; empty when it is."""
+    """By the loop's rule: why the calibrated noise on record is no longer the noise of this machine; empty when it is."""
     noise, limits = fold.noise(history), history.limits
     if noise is None or noise.machine != canary.machine:
         return "there is no calibration of this machine"
@@ -57,7 +57,7 @@ def find_alarm(canary: Comparison, history: History) -> str:
 
 
 def _drift(canary: Comparison, history: History) -> float | None:
-    """Mean log-ratio of the best version's time now to the last time it was measured interleaved; None when never."""
+    """For the loop's noise alarm: mean log-ratio of the best version's time now to when it was last interleaved; None when never."""
     before = _levels(history, canary.best)
     now = {shape.label: shape.best_us for shape in canary.shapes}
     shared = [label for label in now if label in before]
@@ -67,7 +67,7 @@ def _drift(canary: Comparison, history: History) -> float | None:
 
 
 def _levels(history: History, commit: str) -> dict[str, float]:
-    """Microseconds by shape of that version, from its calibration or the comparison that had it accepted."""
+    """For the loop's noise alarm: microseconds by shape of a version, from its calibration or the comparison that accepted it."""
     for run in reversed(history.calibrations):
         if run.comparison is not None and run.comparison.best == commit:
             return {shape.label: shape.best_us for shape in run.comparison.shapes}
@@ -82,5 +82,5 @@ def _levels(history: History, commit: str) -> dict[str, float]:
 
 
 def list_alarms(history: History) -> tuple[Calibrated, ...]:
-    """Every time the measurement was found wanting, oldest first."""
+    """From the ledger: every time that the loop found the measurement wanting, oldest first."""
     return tuple(run for run in history.calibrations if run.alarm)

@@ -15,7 +15,7 @@ from ridgeline.graph.trial import Proposed, find_proposal
 
 
 def list_champions(history: History, candidates: int) -> tuple[Proposal, ...]:
-    """Those that the open question tries, best first: all that fit in the first one, deep rounds aside; none later.
+    """The rule which earlier campaigns' champions the loop's first question tries, best first, deep rounds aside; none later.
 
     Of several candidates one stays the planner's.
     """
@@ -29,7 +29,7 @@ def list_champions(history: History, candidates: int) -> tuple[Proposal, ...]:
 def propose_beside(
     champions: Sequence[Proposal], briefing: Briefing, propose: Callable[[Briefing], Proposal]
 ) -> Proposal:
-    """The planner's directions and after them the champions; these alone where there is no more room, or nothing else."""
+    """The rule of a round's question: the planner's directions and after them the champions; these alone without more room."""
     if not champions:
         return propose(briefing)
     room = briefing.candidates - len(champions)
@@ -41,7 +41,7 @@ def propose_beside(
 
 
 def write_champion(start: Proposed, history: History) -> Draft:
-    """The edits of a champion: its files as they are."""
+    """The draft of a round that tries an earlier campaign's champion: its files as they are."""
     champion = _find_champion(start, history)
     why = (
         f"The best version of campaign {champion.campaign} ({champion.commit[:12]}), which measured"
@@ -51,20 +51,20 @@ def write_champion(start: Proposed, history: History) -> Draft:
 
 
 def _find_champion(start: Proposed, history: History) -> Champion:
-    """The record of the champion that a round tries."""
+    """From the ledger: the record of the champion that a round tries."""
     identity = start.hypothesis.id
     return next(champion for champion in history.opened.champions if champion.hypothesis.id == identity)
 
 
 def find_tried(champion: Champion, history: History) -> RoundClosed | None:
-    """The round that tried a champion; None where none has."""
+    """From the ledger: the round that tried an earlier campaign's champion; None where none has."""
     identity = champion.hypothesis.id
     starts = ((closed, find_proposal(closed.judged)) for closed in history.rounds)
     return next((closed for closed, start in starts if start.champion and start.hypothesis.id == identity), None)
 
 
 def multiply_gains(history: History, *, remembered: bool) -> float | None:
-    """Speedup of the kept rounds that came from memory, or of the new ones; None where none of them was kept."""
+    """From the ledger: speedup of the kept rounds that came from memory, or of the new ones; None where none was kept."""
     gains = [
         closed.judged.verdict.gain or 0.0
         for closed in lineage(history)

@@ -13,7 +13,7 @@ _NEEDED_TOGETHER = (
 
 
 def explain_several_changes(hypothesis: Hypothesis) -> str | None:
-    """Why this is not one hypothesis with one change and its evidence; None when it is.
+    """The loop's rule: why a proposal is not one hypothesis with one change and its evidence; None when it is.
 
     Only what its text decides: missing answers, parts joined by `and`, `plus`, `+` or `then` that belong to different
     kinds of change, and several launch parameters that are set. Quoted code, what is said to stay as it is, and words
@@ -37,7 +37,7 @@ def explain_several_changes(hypothesis: Hypothesis) -> str | None:
 
 
 def explain_forbidden(hypothesis: Hypothesis) -> str | None:
-    """Why Rule 11 drops this direction before it is tried; None when it may be tried."""
+    """The loop's rule: why Rule 11 drops this direction before it is tried; None when it may be tried."""
     if hypothesis.bucket in FORBIDDEN_BUCKETS:
         return f"bucket {hypothesis.bucket}: a cache that only a benchmark's repeated tensors can hit"
     if hypothesis.bucket == "W1" and not (hypothesis.real_gain_bound or 0.0) > 0:
@@ -101,7 +101,7 @@ _REST_OF_WORD = re.compile(r"[\w-]*")
 
 
 def find_change_kinds(change: str) -> tuple[str, ...]:
-    """Kinds of change that different parts of the text name, in their order.
+    """For the rule of one change a round: kinds of change that parts of a hypothesis name, in their order.
 
     A part names the first kind that it does. A word in a phrase of place (`inside the tile loop`), in a purpose
     (`so that the pipeline runs on`) or in what the change is said to need names none; an act does wherever it
@@ -165,7 +165,7 @@ _BETWEEN = "/"
 
 
 def prose(text: str) -> str:
-    """A hypothesis's text without the code that it quotes; a parameter's name in quotes is a name, not code."""
+    """For the rule of one change a round: a hypothesis's text without the code that it quotes; a name in quotes is no code."""
 
     def plain(match: re.Match[str]) -> str:
         inside = next((group for group in match.groups() if group is not None), "")
@@ -175,7 +175,7 @@ def prose(text: str) -> str:
 
 
 def moving(text: str) -> str:
-    """A hypothesis's text without what it says stays as it is; lists of parameters are joined by slashes."""
+    """For the rule of one change a round: a hypothesis's text without what it says stays; lists of parameters joined by slashes."""
     joined = _LIST.sub(lambda match: _BETWEEN.join(_PARAMETER.findall(match.group())), text)
     out: list[str] = []
     start = 0
@@ -188,17 +188,17 @@ def moving(text: str) -> str:
 
 
 def _but_kept(clause: str) -> list[str]:
-    """Parts joined by `and`; one that is kept is a gap, for what follows it may be a change of its own."""
+    """For the rule of one change a round: parts joined by `and`; one that stays is a gap: what follows may be another change."""
     return [";" if _STAYS.search(part) else part for part in clause.split(_AND)]
 
 
 def are_coupled(text: str) -> bool:
-    """Whether the text declares one tile with what it needs: warps and stages that follow are no second idea."""
+    """For the rule of one change a round: whether the text declares one tile with what it needs: warps that follow are no second."""
     return _COUPLED.search(text) is not None and _TILE_WORD.search(text) is not None
 
 
 def settings(change: str) -> tuple[str, ...]:
-    """Launch parameters that a hypothesis gives a value, moves by a verb, or names as all that there is to change."""
+    """For the rule of one change a round: launch parameters that a hypothesis sets, moves by a verb, or names as all to change."""
     names: list[str] = []
     for clause in _CLAUSE.split(moving(prose(change))):
         for part in clause.split(_AND):

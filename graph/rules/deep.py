@@ -15,7 +15,7 @@ BUDGET_ENDED = "budget of the deep round ended"
 
 
 def find_deep_wish(history: History) -> DeepRound | None:
-    """Why the round to come is a deep one: a person's wish first, then the planner's, then the start's; else None.
+    """The loop's rule of whether the next round is a deep one, and why: a person's wish, the planner's, the start's; else None.
 
     Every wish is answered once, by what the ledger holds: a round that was closed is not done again.
     """
@@ -34,7 +34,7 @@ def find_deep_wish(history: History) -> DeepRound | None:
 
 
 def make_hypothesis(deep: DeepRound, *, round: int, scoring: Scoring, evidence: str) -> Hypothesis:
-    """What a deep round claims, written down before anything is tried: that the score improves by its plan."""
+    """The rule of what a deep round of the loop claims before anything is tried: that the score improves by its plan."""
     metric = scoring.primary_metric[0]
     return Hypothesis(
         id=f"deep-{round}",
@@ -52,7 +52,7 @@ def make_hypothesis(deep: DeepRound, *, round: int, scoring: Scoring, evidence: 
 
 
 def explain_deep_end(limits: Limits, spent: DeepSpent) -> str:
-    """Which budget of a deep round is used up, with its numbers; empty while all hold."""
+    """The rule that ends a deep round: which of its budgets is used up, with its numbers; empty while all hold."""
     used = (
         (spent.work_s / 60, limits.deep_minutes, "minutes"),
         (spent.tokens, limits.deep_tokens, "tokens"),
@@ -64,7 +64,7 @@ def explain_deep_end(limits: Limits, spent: DeepSpent) -> str:
 
 
 def describe_deep_budget(limits: Limits, spent: DeepSpent) -> str:
-    """What is left of each budget, in a line."""
+    """By the rule of a deep round's end: what is left of each of its budgets, in a line."""
     return (
         f"left: {max(0.0, limits.deep_minutes - spent.work_s / 60):.1f} minutes,"
         f" {max(0, limits.deep_tokens - spent.tokens)} tokens,"

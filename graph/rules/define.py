@@ -44,19 +44,19 @@ class InstructionFields(Value):
 
     @property
     def slug(self) -> str:
-        """`gemm_fp8_blockwise`; empty when no operator or more than one is named."""
+        """From an instruction's operator and precision: `gemm_fp8_blockwise`; empty when no operator or several are named."""
         if len(self.operators) != 1:
             return ""
         return "_".join((*self.operators, *self.precision, *self.variants))
 
     @property
     def precision(self) -> tuple[str, ...]:
-        """The one precision named; nothing when several are, for it is not said which one names the kernel."""
+        """The one precision that an instruction names; nothing when several are: which one names the kernel is not said."""
         return self.precisions if len(self.precisions) == 1 else ()
 
 
 def parse_instruction(text: str) -> InstructionFields:
-    """Read an instruction. Words that are not understood are ignored; contradictions are left to the caller."""
+    """At definition: read an instruction. Words that are not understood are ignored; contradictions are left to the caller."""
     plain = " ".join(re.sub(r"[^a-z0-9_]+", " ", text.lower()).split())
     rounds = _ROUNDS.search(text)
     goal = _GOAL.search(text)
@@ -73,17 +73,17 @@ def parse_instruction(text: str) -> InstructionFields:
 
 
 def read_slug(slug: str) -> InstructionFields:
-    """Words of an operator's slug or an instruction, read alike so that both can be compared."""
+    """At definition: words of an operator's slug or an instruction, read alike so that both can be compared."""
     return parse_instruction(slug.replace("_", " "))
 
 
 def arch_of(device: str) -> str | None:
-    """Architecture of a product or of a known architecture's own name; None when it is neither."""
+    """At definition of the target: architecture of a product or of an architecture's own name; None when it is neither."""
     return device.lower() if device.lower() in KNOWN_ARCHS else ARCHS.get(device.upper())
 
 
 def _products(text: str) -> tuple[str, ...]:
-    """Products and architectures that a text names."""
+    """At definition of the target: products and architectures that a text names."""
     names = [m.upper().replace(" ", "") for m in (*_PRODUCT.findall(text), *_PRODUCT_ANY_CASE.findall(text))]
     # Known products count in any case; unknown ones only when written like one, since "a16" may be anything.
     names += [word.upper() for word in re.findall(r"[A-Za-z0-9]+", text) if word.upper() in ARCHS]
@@ -91,7 +91,7 @@ def _products(text: str) -> tuple[str, ...]:
 
 
 def _find_word(plain: str, words: Mapping[str, str]) -> tuple[str, ...]:
-    """Values of the phrases in the text, by position; a phrase inside a longer one found before is not counted.
+    """At definition: values of phrases in an instruction, by position; a phrase inside a longer one does not count.
 
     A phrase without a value only covers the words inside it: a project's name says nothing of the backend.
     """
@@ -131,7 +131,7 @@ class Question(Value):
 
 
 def make_first_hypothesis(target: Target) -> Hypothesis:
-    """What Stage 1 sets out to do; it claims no gain, for nothing is measured yet."""
+    """At definition: what Stage 1 sets out to do; it claims no gain, for nothing is measured yet."""
     return Hypothesis(
         id="stage-1",
         lever="first-kernel",
@@ -163,7 +163,7 @@ def resolve_target(
     overrides: Mapping[str, str],
     branch_prefix: str = "optimize",
 ) -> Target | Questions:
-    """The contract is the base, the instruction fills in, an override wins.
+    """At definition: the target. The contract is the base, the instruction fills in, an override wins.
 
     `created` is local time, `YYYY-MM-DD HH:MM` or ISO-8601. `branch_prefix` is `kernel-opt` for autonomous runs.
     """
@@ -178,7 +178,7 @@ def resolve_target(
 def state_precision(
     contract: Contract, *, instruction: str = "", overrides: Mapping[str, str] | None = None
 ) -> Contract:
-    """The contract with the precision that its campaign has, where its file leaves it open: ceilings rest on it.
+    """At definition: the contract with its campaign's precision, where its file leaves it open: ceilings rest on it.
 
     An override wins, then stands the contract's `dtype`, then what the instruction says, then the operator's name.
     """
@@ -264,7 +264,7 @@ class _Resolver:
         return default_backend
 
     def _gpu(self, backend: str) -> tuple[str, str]:
-        """(architecture, platform) of the GPU that an instruction or contract names."""
+        """At definition: (architecture, platform) of the GPU that an instruction or contract names."""
         device = self._device(backend)
         if device is None:
             return "unknown", "unknown"
@@ -373,7 +373,7 @@ class _Resolver:
 
 
 def _metric(contract: Contract) -> str:
-    """Forward and backward together are judged by the combined step, or the project's name for it."""
+    """At definition: the target's metric. Forward and backward together: the combined step, or the project's name for it."""
     scoring = contract.scoring
     if not scoring.combined:
         return ", ".join(scoring.primary_metric)
@@ -384,7 +384,7 @@ def _metric(contract: Contract) -> str:
 
 
 def _clash(contract: InstructionFields, instruction: InstructionFields) -> str:
-    """What an instruction says that the contract's name excludes; empty when they agree."""
+    """At definition: what an instruction says that the contract's name excludes; empty when they agree."""
     for mine, theirs in ((contract.operators, instruction.operators), (contract.precisions, instruction.precisions)):
         if mine and theirs and not set(mine) & set(theirs):
             return ", ".join(theirs)
@@ -392,7 +392,7 @@ def _clash(contract: InstructionFields, instruction: InstructionFields) -> str:
 
 
 def _adds(contract: InstructionFields, instruction: InstructionFields) -> bool:
-    """Whether the instruction names all that the contract's name does, and more."""
+    """At definition: whether the instruction names all that the contract's name does, and more."""
     mine = {*contract.operators, *contract.precisions, *contract.variants}
     theirs = {*instruction.operators, *instruction.precision, *instruction.variants}
     return mine < theirs
@@ -583,7 +583,7 @@ VARIANTS: Mapping[str, str] = MappingProxyType(
 
 
 def vendor(arch: str) -> str:
-    """Maker of an architecture: amd, nvidia or cpu."""
+    """At definition of the target: maker of an architecture: amd, nvidia or cpu."""
     if arch.startswith("gfx"):
         return "amd"
     return "nvidia" if arch.startswith("sm_") else "cpu"

@@ -29,7 +29,7 @@ SILENT = (
 
 
 def explain_early_end(originals: Sequence[TestOutput], candidate: TestOutput) -> str | None:
-    """Why a run of a candidate is no pass although it ended with exit code 0, in one line; None when it is one.
+    """The rule on tests that end early: why a candidate's run with exit code 0 is no pass, in one line; None when it is one.
 
     `originals`: passing runs of the unmodified code. Only what all of them printed is required, in any order; a line
     in other words, which deny nothing, stands for one that is missing; in entirely other ones for one that affirms
@@ -51,7 +51,7 @@ def explain_early_end(originals: Sequence[TestOutput], candidate: TestOutput) ->
 
 
 def note_silent_test(original: TestOutput | None) -> str:
-    """What to say of a test by whose output an early end cannot be seen; empty where it can, or nothing is known."""
+    """The rule on tests that end early: what to say of a test whose output cannot show it; empty where it can."""
     return SILENT if original is not None and not original.lines else ""
 
 
@@ -61,7 +61,7 @@ def _find_new_complaint(originals: Sequence[TestOutput], candidate: TestOutput) 
 
 
 def _count_missing_lines(originals: Sequence[TestOutput], candidate: TestOutput) -> dict[str, int]:
-    """Lines that the candidate's run lacks, and how often, in the original's order."""
+    """The rule on tests that end early: lines of the original's that the candidate's run lacks, and how often, in order."""
     there = _count_lines(candidate)
     if any(run.cut for run in (*originals, candidate)):
         printed = [printed.line for printed in originals[0].lines[-RELIABLE:]]
@@ -81,7 +81,7 @@ def _count_missing_lines(originals: Sequence[TestOutput], candidate: TestOutput)
 
 
 def _is_replaced(missing: dict[str, int], order: Sequence[str], spare: Counter[str], candidate: TestOutput) -> bool:
-    """Whether one line alone is missing, another as often said stands for it, and the last line of `order` follows."""
+    """The rule on tests that end early: whether one line alone is missing, another stands for it as often, and the last follows."""
     if len(missing) != 1:
         return False
     line, times = next(iter(missing.items()))
@@ -99,7 +99,7 @@ def _list_lacking_lines(required: Counter[str], there: Counter[str]) -> Iterator
 
 
 def _count_stand_ins(line: str, times: int, spare: Counter[str]) -> int:
-    """How many of `times` missing lines are there in other words; those are used up."""
+    """The rule on tests that end early: how many of `times` missing lines are there in other words; those are used up."""
     count = 0
     for stand_in in tuple(spare):
         if count < times and _is_alike(line, stand_in):
@@ -112,7 +112,7 @@ def _count_stand_ins(line: str, times: int, spare: Counter[str]) -> int:
 
 
 def _is_alike(line: str, stand_in: str) -> bool:
-    """Whether two lines share most of their words and the second denies nothing that the first did not."""
+    """The rule on tests that end early: whether two lines share most words and the second denies nothing that the first did not."""
     ours, theirs = Counter(WORD.findall(line)), Counter(WORD.findall(stand_in))
     if _denies_more(stand_in, line):
         return False

@@ -9,7 +9,7 @@ from ridgeline.graph.trial import Drafted, Judged, Proposed, find, find_proposal
 
 
 def begin_edit(options: Sequence[Judged]) -> EditBegun:
-    """What an edit of the newest of these measured changes begins as."""
+    """At approval of a change: what a person's edit of the newest of these measured changes begins as."""
     newest, about = options[-1], find_proposal(options[0]).hypothesis
     drafted, number = find(newest, Drafted), find_proposal(newest).round
     last_number = max(find_proposal(option).round for option in options)
@@ -26,7 +26,7 @@ def begin_edit(options: Sequence[Judged]) -> EditBegun:
 
 
 def make_edit(begun: EditBegun, decision: Decision) -> Drafted:
-    """The edit as it was given: the person's files, and the waiting change's own where the person gave none."""
+    """At approval of a change: the person's edit: their files, and the waiting change's own where they gave none."""
     about, by, paths = begun.hypothesis, decision.by, {edit.path for edit in decision.edits}
     change = f"{by}'s edit of round {begun.edits_round}{f' ({decision.reason})' if decision.reason else ''}"
     words = {"claim": f"{change}; what it edits claims: {about.claim}", "change": change}
@@ -43,7 +43,7 @@ def make_edit(begun: EditBegun, decision: Decision) -> Drafted:
 
 
 def choose_approved(options: Sequence[Judged], decision: Decision) -> Judged:
-    """The measured change that is kept: the one that was named, else the one with the greatest proven gain.
+    """The rule at approval: the measured change that is kept: the one a person named, else that with the greatest proven gain.
 
     Raises CampaignError where the named one may not be kept, or none.
     """
@@ -56,7 +56,7 @@ def choose_approved(options: Sequence[Judged], decision: Decision) -> Judged:
 
 
 def mark_replaced(measured: Judged, replacement: Judged) -> Judged:
-    """What was proven and not chosen keeps its measured result, and says what was kept in its place."""
+    """The rule at approval: a proven change that was not chosen keeps its measured result, and says what was kept instead."""
     before, by = measured.verdict, find_proposal(replacement)
     chosen = f"an edit of {by.author} (round {by.round})" if by.author else f"round {by.round}, which it edits"
     why = f"replaced by {chosen}"

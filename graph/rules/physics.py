@@ -35,7 +35,7 @@ class CallTime(NamedTuple):
 
 
 def find_impossible_time(readings: Readings, standing: Standing) -> str:
-    """Why a measured time cannot be true; empty where every one can, or where nothing is known to say so."""
+    """The verdict's rule on physics: why a measured time cannot be true; empty where every one can, or nothing is known."""
     floors = compute_floors(readings, standing)
     for label, time_us in candidate_times(readings, standing):
         floor = floors.get(label)
@@ -48,7 +48,7 @@ def find_impossible_time(readings: Readings, standing: Standing) -> str:
 
 
 def find_unexplained_time(readings: Readings, standing: Standing) -> str:
-    """Why the roofline does not vouch for these times; empty where every one lies at or above a floor that holds."""
+    """The verdict's rule on physics: why the roofline does not vouch for these times; empty where all lie above its floor."""
     if standing.contract.work.flops is None and standing.contract.work.bytes is None:
         return "the contract declares no `work:`"
     floors = compute_floors(readings, standing)
@@ -61,7 +61,7 @@ def find_unexplained_time(readings: Readings, standing: Standing) -> str:
 
 
 def candidate_times(readings: Readings, standing: Standing) -> Iterator[CallTime]:
-    """Every time of one call of the candidate that is known to be one."""
+    """For the verdict's rule on physics: every time of one call of the candidate that is known to be one."""
     contract = standing.contract
     column = contract.scoring.time_ms
     for run in readings.candidate if column else ():
@@ -72,7 +72,7 @@ def candidate_times(readings: Readings, standing: Standing) -> Iterator[CallTime
 
 
 def best_times(runs: Sequence[Benchmark], pairs: Sequence[Comparison], contract: Contract) -> Iterator[CallTime]:
-    """Every time of one call, in us, that `runs` of a version and `pairs` with it as the best version know."""
+    """For the verdict's rule on physics: every time (us) of one call that `runs` of a version and `pairs` with it as best know."""
     column = contract.scoring.time_ms
     for run in runs if column else ():
         yield from (timed for row in run.rows if (timed := _call_time(row, column)) is not None)
@@ -82,7 +82,7 @@ def best_times(runs: Sequence[Benchmark], pairs: Sequence[Comparison], contract:
 
 
 def compute_floors(readings: Readings, standing: Standing) -> dict[str, Floor]:
-    """Floors by shape, of those that the original respects: elsewhere these ceilings do not govern.
+    """The roofline's floors by shape, of those that the original respects: elsewhere these ceilings do not govern.
 
     Only the original may lift one. A version that was kept although it lies below its floor is one that nothing
     explains; it must not be what lets the next one through.
@@ -118,13 +118,13 @@ def _original_times(readings: Readings, standing: Standing) -> Iterator[CallTime
 
 
 def _call_time(row: Row, column: str | None) -> CallTime | None:
-    """Time of one call (us) from a column in ms; None where the row lacks it."""
+    """For the verdict's rule on physics: time of one call (us) from a column in ms; None where the row lacks it."""
     value = next((item.value for item in row.metrics if item.name == column), None)
     return CallTime(row.label, 1e3 * value) if value is not None else None
 
 
 def _fastest_ceilings(standing: Standing) -> Ceilings | None:
-    """The fastest that was measured of anything here: a kernel may use another type, and every core it is given."""
+    """For roofline floors: the fastest that was measured of anything: a kernel may use another type, and every core."""
     ceilings, machine = standing.roofline.ceilings if standing.roofline else None, standing.machine
     if ceilings is None or machine is None or ceilings.machine != machine.fingerprint:
         return None
@@ -145,13 +145,13 @@ def _fastest_ceilings(standing: Standing) -> Ceilings | None:
 
 
 def _largest(rates: list[float | None], many: int) -> float | None:
-    """The greatest known rate times `many`; None where none is known."""
+    """For roofline floors: the greatest known rate times `many`; None where none is known."""
     numbers = [rate for rate in rates if rate is not None]
     return many * max(numbers) if numbers else None
 
 
 def _floor(roof: ShapeRoof, ceilings: Ceilings, standing: Standing) -> Floor | None:
-    """Operations always count; bytes only where no cache holds them from one call to the next."""
+    """A shape's roofline floor: operations always count; bytes only where no cache holds them from one call to the next."""
     floors: list[Floor] = []
     if roof.flops and ceilings.flops_gflops:
         rate = ceilings.flops_gflops

@@ -23,7 +23,7 @@ OUT = frozenset({"not_better", "lost", "unpromising"})
 def choose_turn(
     contestants: Sequence[Stage], standing: Standing, limits: Limits
 ) -> tuple[int, BenchmarkWant | CompareWant] | None:
-    """Which of the candidates is measured next, and how; None when all that are left can be judged.
+    """The rule of a round with several candidates: which is measured next, and how; None when all that are left can be judged.
 
     One alone is measured as in any round. Raises MixedEvidence as `choose_measurement` does.
     """
@@ -45,7 +45,7 @@ def choose_turn(
 
 
 def list_promising(contestants: Sequence[Stage], standing: Standing, limits: Limits) -> frozenset[int]:
-    """Places of those that are worth a profile: that may be kept, and the fastest one in any case."""
+    """The rule of a round with several candidates: places of those worth a profile: that may be kept, and the fastest."""
     if len(contestants) == 1:
         return frozenset({0})
     estimates = _estimate_all(contestants, standing, limits)
@@ -55,7 +55,7 @@ def list_promising(contestants: Sequence[Stage], standing: Standing, limits: Lim
 
 
 def choose_kept(judged: Sequence[Judged]) -> int:
-    """The place of the candidate that is kept: of those that may be, the one with the greatest proven gain.
+    """The rule of a round with several candidates: the place of the one that is kept: of those that may be, the greatest gain.
 
     Where none may be kept, the one that was measured fastest stands for the round, or the first.
     """
@@ -67,7 +67,7 @@ def choose_kept(judged: Sequence[Judged]) -> int:
 
 
 def mark_all_outpaced(judged: Sequence[Judged], standing: Standing, limits: Limits) -> tuple[Judged, ...]:
-    """Judged candidates of one question; those are marked whose measuring a faster one ended: their pairs alone settle nothing."""
+    """Rule of a round with several candidates: marks judged ones whose measuring a faster one ended: they settle nothing."""
     if len(judged) == 1:
         return tuple(judged)
     outpaced = _find_outpaced(_estimate_all([option.trial for option in judged], standing, limits), limits)
@@ -80,7 +80,7 @@ def mark_all_outpaced(judged: Sequence[Judged], standing: Standing, limits: Limi
 
 
 def mark_outpaced(measured: Judged, by: Judged) -> Judged:
-    """What another candidate of its round was faster than keeps its measured result, and names the other."""
+    """Rule of a round with several candidates: one that another was faster than keeps its measured result, and names the other."""
     before, start, other = measured.verdict, find_proposal(measured), find_proposal(by).round
     why = f"outpaced by round {other}, which measured {describe_measured(by.verdict)} beside it"
     text = f"Round {start.round}: ROLLED BACK - {start.hypothesis.change} measured {describe_measured(before)}, {why}"
@@ -89,7 +89,7 @@ def mark_outpaced(measured: Judged, by: Judged) -> Judged:
 
 
 def _estimate_all(contestants: Sequence[Stage], standing: Standing, limits: Limits) -> dict[int, Estimate]:
-    """What the pairs so far say of each that has any; those that can never be kept are left out."""
+    """In a round with several candidates: what the pairs so far say of each that has any and may yet be kept."""
     estimates: dict[int, Estimate] = {}
     for place, trial in enumerate(contestants):
         timed = None if isinstance(trial, Failed) else find(trial, Timed)
@@ -102,7 +102,7 @@ def _estimate_all(contestants: Sequence[Stage], standing: Standing, limits: Limi
 
 
 def _find_outpaced(estimates: Mapping[int, Estimate], limits: Limits) -> dict[int, int]:
-    """Place -> the fastest one's, of those that are slower than it for sure enough to stop timing them."""
+    """In a round with several candidates: place -> the fastest one's, of those slower than it for sure enough to stop timing."""
     running = {
         place: estimate for place, estimate in estimates.items() if decide_from_pairs(estimate, limits) not in OUT
     }

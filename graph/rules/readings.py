@@ -33,7 +33,7 @@ class Readings(Value):
 
 
 def sort_readings(trial: Stage, standing: Standing, limits: Limits) -> Readings:
-    """Sorts the evidence of a trial. Raises MixedEvidence for a number that belongs to neither of the two versions."""
+    """For the verdict: the evidence of a trial, sorted. Raises MixedEvidence for a number that belongs to neither version."""
     applied, timed = find(trial, Applied), find(trial, Timed)
     assert applied is not None
     evidence = timed.evidence if timed else ()
@@ -55,7 +55,7 @@ def sort_readings(trial: Stage, standing: Standing, limits: Limits) -> Readings:
 
 
 def _find_failure(evidence: Sequence[Measured], limits: Limits) -> BenchmarkFailed | None:
-    """The first failure that nothing makes up for: any that is no disturbance, or one disturbance too many in a row."""
+    """For the verdict: the first failure of a trial that nothing makes up for: no disturbance, or one too many in a row."""
     row = 0
     for item in evidence:
         row = row + 1 if isinstance(item, BenchmarkFailed) else 0
@@ -65,12 +65,12 @@ def _find_failure(evidence: Sequence[Measured], limits: Limits) -> BenchmarkFail
 
 
 def active_labels(standing: Standing, level: Level) -> tuple[str, ...]:
-    """Labels that a run of this level must have: no subset inside a level."""
+    """For the verdict: labels that a trial's run of this level must have: no subset inside a level."""
     return standing.shapes if level == "quick" else standing.all_shapes
 
 
 def core_labels(standing: Standing, level: Level) -> tuple[str, ...]:
-    """Core shapes at this level: the contract's, else the whole active set of the level."""
+    """For the verdict: core shapes at this level: the contract's, else the whole active set of the level."""
     labels = standing.contract.core_shapes
     return labels or (standing.core_shapes if level == "quick" else standing.all_shapes)
 
@@ -78,7 +78,7 @@ def core_labels(standing: Standing, level: Level) -> tuple[str, ...]:
 def find_lost_shapes(
     shapes: Sequence[ShapeChange], standing: Standing, level: Level, limits: Limits
 ) -> tuple[ShapeChange, ...]:
-    """Core shapes that lost core_shape_regress_limit or more, and protected ones that lost more than noise."""
+    """For the verdict: core shapes that lost core_shape_regress_limit or more, and protected ones that lost more than noise."""
     core, protected = core_labels(standing, level), standing.contract.scoring.protected_shapes
     return tuple(
         shape
@@ -89,7 +89,7 @@ def find_lost_shapes(
 
 
 def explain_losses(shapes: Sequence[ShapeChange], standing: Standing, level: Level, limits: Limits) -> str:
-    """The losing shapes with the threshold that each crossed, for the sentence of a `core_regression`."""
+    """For the verdict: the losing shapes with the threshold that each crossed, for the sentence of a `core_regression`."""
     core, protected = core_labels(standing, level), standing.contract.scoring.protected_shapes
     texts = []
     for shape in shapes:
@@ -103,12 +103,12 @@ def explain_losses(shapes: Sequence[ShapeChange], standing: Standing, level: Lev
 
 
 def reference_run(readings: Readings, standing: Standing, level: Level) -> Benchmark | None:
-    """Numbers of the best version at a level; those taken in this round first. None when there are none yet."""
+    """For the verdict: numbers of the best version at a level; those taken in this round first. None when there are none yet."""
     if level == "quick":
         return standing.quick
     return readings.run("best", "full", 0) or standing.full
 
 
 def find_failing_rows(run: Benchmark) -> tuple[str, ...]:
-    """Shapes whose row says FAIL or ERROR."""
+    """For the verdict: shapes whose row says FAIL or ERROR."""
     return tuple(row.label for row in run.rows if row.check != "PASS")

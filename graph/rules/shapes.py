@@ -60,23 +60,23 @@ def choose_representative(rows: Sequence[Row], contract: Contract) -> tuple[str,
 
 
 def explain_missing_shapes(missing: Sequence[str], labels: Sequence[str]) -> str:
-    """What is wrong with these labels, with those that the benchmark has."""
+    """The loop's rule on chosen shapes: what is wrong with these labels, with those that the benchmark has."""
     more = f" and {len(labels) - LISTED} more" if len(labels) > LISTED else ""
     return f"the benchmark has no shape {', '.join(map(repr, missing))}; it has {', '.join(labels[:LISTED])}{more}"
 
 
 def list_classes(rows: Sequence[Row]) -> tuple[str, ...]:
-    """Configuration classes in order of appearance."""
+    """For the loop's rules: configuration classes of the baseline in order of appearance."""
     return tuple(dict.fromkeys(row.config_class for row in rows))
 
 
 def core_shapes(contract: Contract, active: Sequence[str]) -> tuple[str, ...]:
-    """Shapes under the 5 per cent guard: the contract's, else the whole active set."""
+    """For verdicts: shapes under the 5 per cent guard: the contract's, else the whole active set."""
     return contract.core_shapes or tuple(active)
 
 
 def is_grouped(contract: Contract) -> bool:
-    """Whether the operator is a product of groups of tokens, whose sizes are skewed in training; a group norm is none."""
+    """For the rules on shapes: whether the operator multiplies groups of tokens, skewed in training; a group norm is none."""
     return bool(GROUPED_PRODUCT.search(contract.target_op))
 
 

@@ -20,7 +20,7 @@ FIRST_SCREEN_PAIR = 100_000
 
 
 def choose_point(tuning: Sequence[Parameter], tried: Sequence[Point], most: int) -> Settings | None:
-    """The next point; None where `most` were tried or none is left.
+    """The rule of a round's parameter sweep: the next point; None where `most` were tried or none is left.
 
     All of them where they are no more than `most`. Else the middle first, and then from the best point so far one
     parameter to a value beside it, one after the other: it ends where no neighbour is better.
@@ -41,7 +41,7 @@ def choose_point(tuning: Sequence[Parameter], tried: Sequence[Point], most: int)
 
 
 def _list_neighbours(tuning: Sequence[Parameter], centre: Settings) -> list[Settings]:
-    """One parameter moved to a value beside it: all ups and downs of the first parameter, then of the next."""
+    """In a round's parameter sweep: one parameter moved to a value beside it: all ups and downs of the first, then the next."""
     neighbours: list[Settings] = []
     for place, parameter in enumerate(tuning):
         at = parameter.values.index(centre[place][1])
@@ -53,13 +53,13 @@ def _list_neighbours(tuning: Sequence[Parameter], centre: Settings) -> list[Sett
 
 
 def find_best_point(points: Sequence[Point]) -> Point | None:
-    """The fastest one that can be used; the first of equals. None where none can."""
+    """The rule of a round's parameter sweep: the fastest point that can be used; the first of equals. None where none can."""
     usable = [point for point in points if point.gain is not None]
     return max(usable, key=lambda point: point.gain or 0.0, default=None)
 
 
 def set_point(texts: Mapping[str, str | None], settings: Settings) -> tuple[FileEdit, ...]:
-    """The files in which a parameter stands, with every parameter at its value; a file that is deleted stays so."""
+    """In a round's parameter sweep: the files with every parameter at the point's value; a file that is deleted stays so."""
     edits: list[FileEdit] = []
     for path, text in sorted(texts.items()):
         new = text
@@ -72,7 +72,7 @@ def set_point(texts: Mapping[str, str | None], settings: Settings) -> tuple[File
 
 
 def read_gain(run: Comparison) -> float:
-    """Weighted geometric mean over shapes of the pair's blocks, as a share."""
+    """In a round's parameter sweep: weighted geometric mean over shapes of the pair's blocks, as a share."""
     total = sum(shape.weight for shape in run.shapes)
     means = (shape.weight * _mean([block for pair in shape.pairs for block in pair]) for shape in run.shapes)
     return math.expm1(sum(means) / total)
@@ -83,7 +83,7 @@ def _mean(values: Sequence[float]) -> float:
 
 
 def describe_points(points: Sequence[Point]) -> str:
-    """The sweep in a sentence: how many, how many could not be used, and the best one by the screen."""
+    """A round's parameter sweep in a sentence: how many, how many could not be used, and the best one by the screen."""
     best = find_best_point(points)
     invalid = sum(point.gain is None for point in points)
     if best is None or best.gain is None:
@@ -93,5 +93,5 @@ def describe_points(points: Sequence[Point]) -> str:
 
 
 def describe_settings(settings: Settings) -> str:
-    """A point of a parameter sweep in words, for example `TILE=8, UNROLL=4`."""
+    """A point of a round's parameter sweep in words, for example `TILE=8, UNROLL=4`."""
     return ", ".join(f"{name}={value}" for name, value in settings)

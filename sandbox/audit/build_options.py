@@ -67,7 +67,7 @@ VARIABLE = re.compile(r"\s*(?:export\s+|override\s+)*([A-Za-z_]\w*)\s*[:?+]*=\s*
 
 
 def hits(path: str, text: str) -> Iterator[Hit]:
-    """Of a file that holds nothing but options, of a makefile or script, or of the quoted options of a Python file."""
+    """The audit's findings in compiler options: of an options file, a makefile or script, or a Python file's quoted options."""
     recipe = _recipe(path)
     if PurePosixPath(path).suffix.lower() in {".py", ".pyi", ".pyx"}:
         words = [
@@ -95,12 +95,12 @@ def hits(path: str, text: str) -> Iterator[Hit]:
 
 
 def _simple(path: str) -> bool:
-    """Whether a file is a makefile, whose recipes stand behind a tab."""
+    """The audit of build files: whether one is a makefile, whose recipes stand behind a tab."""
     return PurePosixPath(path).suffix.lower() == ".mk" or "akefile" in PurePosixPath(path).name
 
 
 def _drop_silence(lines: list[tuple[int, str]]) -> list[tuple[int, str]]:
-    """A makefile's lines without the sign that has make not show a command."""
+    """The audit of build files: a makefile's lines without the sign that has make not show a command."""
     goes_on = False
     shown: list[tuple[int, str]] = []
     for number, line in lines:
@@ -110,7 +110,7 @@ def _drop_silence(lines: list[tuple[int, str]]) -> list[tuple[int, str]]:
 
 
 def _expand_variables(lines: list[tuple[int, str]]) -> list[tuple[int, str]]:
-    """The lines with the variables put in whose values are plain words in the same file, wherever they are set."""
+    """The audit of build files: lines with the variables put in whose values are plain words in the same file."""
     values: dict[str, str] = {}
     for _, line in lines:
         if assignment := VARIABLE.fullmatch(line):
@@ -120,12 +120,12 @@ def _expand_variables(lines: list[tuple[int, str]]) -> list[tuple[int, str]]:
 
 
 def _value(match: re.Match[str], plain: dict[str, str]) -> str:
-    """What a build file's variable stands for: its value where it is known and plain."""
+    """The audit of build files: what a variable stands for: its value where it is known and plain."""
     return plain.get(match[1] or match[2] or match[3], match[0])
 
 
 def _recipes(lines: list[tuple[int, str]], makefile: bool) -> Iterator[Hit]:
-    """Lines of a build file that give the compiler other text, other objects or other folders than the rule's sources."""
+    """The audit of build files: lines that give the compiler other text, objects or folders than the rule's sources."""
     goes_on = False
     for number, line in lines:
         recipe = not makefile or goes_on or line.startswith("\t") or bool(re.search(r":.*;", line))
@@ -139,7 +139,7 @@ def _recipes(lines: list[tuple[int, str]], makefile: bool) -> Iterator[Hit]:
 
 
 def _rule(option: str, after: str, *, short: bool, compiling: bool) -> str:
-    """The rule that an option falls under; empty for none. `after`: the word behind it, which may be its value."""
+    """The audit's rule that a compiler option falls under; empty for none. `after`: the word behind it, perhaps its value."""
     if PROGRAM.fullmatch(option):
         return "other-program" if compiling or not option.startswith("-B") else ""
     if option.startswith("@") and OUTSIDE.match(option[1:]):
@@ -160,7 +160,7 @@ def _rule(option: str, after: str, *, short: bool, compiling: bool) -> str:
 
 
 def _rule_of_macro(definition: str) -> str:
-    """The rule for giving that name another meaning; a function's own builtin is no other meaning."""
+    """The audit's rule for giving a name another meaning by an option; a function's own builtin is no other meaning."""
     name, _, value = definition.partition("=")
     name = name.split("(")[0].strip()
     if value.split("(")[0].strip() == f"__builtin_{name}":
@@ -171,7 +171,7 @@ def _rule_of_macro(definition: str) -> str:
 
 
 def _hides_name(definition: str) -> bool:
-    """Whether a macro among compiler options puts names together, or stands for a function of the system."""
+    """The audit of build files: whether a macro among options puts names together, or stands for a function of the system."""
     _, _, value = definition.partition("=")
     return "##" in value or "%:%:" in value or any(rule_of(word) for word in re.findall(r"\w+", value))
 
@@ -191,7 +191,7 @@ def _lines(text: str) -> list[tuple[int, str]]:
 
 
 def _words(line: str) -> list[str]:
-    """The words of a build's command as a compiler gets them: quotes and backslashes inside a word are not part of it."""
+    """The audit of build files: words of a command as a compiler gets them: quotes and backslashes inside are not part of it."""
     try:
         return shlex.split(line)
     except ValueError:  # a quote that another line closes
@@ -199,7 +199,7 @@ def _words(line: str) -> list[str]:
 
 
 def _stages(word: str) -> Iterator[str]:
-    """The options of a build's command in one word: `-Wl,--wrap,main` holds two of the linker's."""
+    """The audit of build files: the options in one word of a command: `-Wl,--wrap,main` holds two of the linker's."""
     word = word.split("=", 1)[1] if re.match(r"[A-Za-z_]\w*[:+?]?=-", word) else word  # CFLAGS=-B...
     if re.match(r"-W[lpa],", word):
         yield from word.split(",")[1:]

@@ -50,7 +50,7 @@ class Clock:
 
 
 def measure(torch: Any, first_dtype: str, clock: Clock) -> dict[str, Any]:
-    """Every ceiling of the GPU there is time for, the copy and data type `first` before the others."""
+    """In the process that measures ceilings: all of the GPU's there is time for, the copy and data type `first` before the others."""
     cuda = torch.cuda
     if not cuda.is_available():
         raise Cannot("torch sees no GPU")
@@ -79,14 +79,14 @@ def measure(torch: Any, first_dtype: str, clock: Clock) -> dict[str, Any]:
 
 
 def arch_of(torch: Any, properties: Any) -> str:
-    """The GPU's architecture as torch names it: gfx942 on ROCm, sm_90 on CUDA."""
+    """In the process that measures ceilings: the GPU's architecture as torch names it: gfx942 on ROCm, sm_90 on CUDA."""
     if getattr(torch.version, "hip", None):
         return str(getattr(properties, "gcnArchName", "")).split(":")[0]
     return f"sm_{properties.major}{properties.minor}"
 
 
 def copies(torch: Any, clock: Clock) -> list[dict[str, float]]:
-    """`Tensor.copy_` between two buffers of each size that fits twice into a quarter of the free memory."""
+    """In the process that measures ceilings: `Tensor.copy_` between buffers of each size that fits twice into a quarter of free memory."""
     free = torch.cuda.mem_get_info()[0]
     rates: list[dict[str, float]] = []
     for mib in COPY_MIB:
@@ -99,7 +99,7 @@ def copies(torch: Any, clock: Clock) -> list[dict[str, float]]:
 
 
 def sized_copies(torch: Any, traffic: list[int], clock: Clock) -> dict[str, Any]:
-    """A copy of each traffic in bytes, half of it read and half written."""
+    """In the process that measures ceilings: a copy of each traffic in bytes, half of it read and half written."""
     if not torch.cuda.is_available():
         raise Cannot("torch sees no GPU")
     rates = []
@@ -116,12 +116,12 @@ def copying(torch: Any, size: int) -> Call:
 
 
 def bytes_on(torch: Any, size: int) -> Any:
-    """A buffer whose pages have been written, so that none of them stands for a shared page of zeros."""
+    """In the process that measures ceilings: a buffer whose pages were written, so that none stands for a shared page of zeros."""
     return torch.empty(size // 4, dtype=torch.float32, device="cuda").fill_(1.5)
 
 
 def one_way(torch: Any, call: Callable[[Any], object], clock: Clock) -> float:
-    """GB/s of a kernel that only reads, or only writes."""
+    """In the process that measures ceilings: GB/s of a kernel that only reads, or only writes."""
     if clock.left <= 0:
         raise Cannot("no time was left")
     buffer = bytes_on(torch, COPY_MIB[1] << 20)
@@ -138,7 +138,7 @@ def writing(buffer: Any) -> object:
 
 
 def matmul(torch: Any, dtype: str, clock: Clock) -> dict[str, Any]:
-    """The best matrix product's rate on this card, in TFLOPS or TOPS, with the spread of its samples."""
+    """In the process that measures ceilings: the best matrix product's rate on the card, TFLOPS or TOPS, with its samples' spread."""
     best: dict[str, Any] | None = None
     for m, n, k in SHAPES:
         if clock.left <= 0:
@@ -153,7 +153,7 @@ def matmul(torch: Any, dtype: str, clock: Clock) -> dict[str, Any]:
 
 
 def product(torch: Any, dtype: str, shape: tuple[int, int, int]) -> Call:
-    """For the GPU's ceiling: a call of the vendor's own library. Random operands: a product of zeros draws less power and runs faster."""
+    """In the process that measures ceilings: a call of the vendor's own library. Random operands: zeros draw less power and run faster."""
     m, n, k = shape
     if dtype in ("fp32", "tf32"):
         torch.set_float32_matmul_precision("highest" if dtype == "fp32" else "high")
@@ -173,7 +173,7 @@ def product(torch: Any, dtype: str, shape: tuple[int, int, int]) -> Call:
 
 
 def fp8_product(torch: Any, shape: tuple[int, int, int]) -> Call:
-    """E4M3 in the variant that the card has, one scale for each operand, result in bf16."""
+    """In the process that measures ceilings: E4M3 in the card's variant, one scale for each operand, result in bf16."""
     m, n, k = shape
     problem = "this torch has no FP8 type"
     for name in ("float8_e4m3fn", "float8_e4m3fnuz"):
@@ -200,7 +200,7 @@ def random(torch: Any, shape: tuple[int, int]) -> Any:
 
 
 def median_ms(torch: Any, call: Call, clock: Clock) -> tuple[float, float]:
-    """Milliseconds of one call for the GPU's ceiling, and (largest - smallest) / median of the samples."""
+    """In the process that measures ceilings: milliseconds of one call, and (largest - smallest) / median of the samples."""
     for _ in range(WARM_UP):
         call()
     once = sample(torch, call, 1)
@@ -225,13 +225,13 @@ def sample(torch: Any, call: Call, repeat: int) -> float:
 
 
 def line(error: BaseException) -> str:
-    """The first line of an error in measuring the GPU, within reason."""
+    """In the process that measures ceilings: the first line of an error, within reason."""
     text = " ".join(str(error).splitlines()[:1]) or type(error).__name__
     return text[:200]
 
 
 def installed_version() -> str | None:
-    """Version of the installed torch, None without one; asked of its metadata, which takes milliseconds."""
+    """In the process that measures ceilings: version of the installed torch, None without one; by metadata, in milliseconds."""
     try:
         return version("torch")
     except PackageNotFoundError:
@@ -239,7 +239,7 @@ def installed_version() -> str | None:
 
 
 def answer(options: argparse.Namespace) -> dict[str, Any]:
-    """The measured ceilings of a card as they are printed."""
+    """In the process that measures ceilings: what it prints of a card."""
     if options.version:
         torch_version = installed_version()
         return {"ok": True, "torch": torch_version} if torch_version else {"ok": False, "why": "torch is not installed"}

@@ -16,7 +16,7 @@ PATHS_IN = "__grp__"
 
 
 def pack(folder: str, most_bytes: int) -> bytes:
-    """All files of a worker's cache folder; nothing where that is more than `most_bytes`."""
+    """Inside a worker: all files of its cache folder; nothing where that is more than `most_bytes`."""
     names: list[tuple[str, int]] = []
     contents: list[bytes] = []
     for place, _, files in os.walk(folder):
@@ -36,7 +36,7 @@ def pack(folder: str, most_bytes: int) -> bytes:
 
 
 def unpack(packed: bytes, folder: str) -> None:
-    """Unpack a worker's cache files into the folder. Raises OSError, or ValueError for bytes that are no packed folder."""
+    """Inside a worker: unpack cache files into the folder. Raises OSError, or ValueError for bytes that are no packed folder."""
     (size,) = LENGTH.unpack_from(packed)
     cursor = LENGTH.size + size
     for name, length in json.loads(packed[LENGTH.size : cursor]):

@@ -82,15 +82,15 @@ class Driver:
         )
 
     def pin(self, at: int, count: int) -> bool:
-        """Let the card reach this memory by itself; False where that cannot be, and copies are only slower."""
+        """Inside a worker: let the card reach this memory by itself; False where that cannot be, and copies are only slower."""
         return int(self._do["pin"](ctypes.c_void_p(at), ctypes.c_size_t(count), ctypes.c_uint(0))) == 0
 
     def unpin(self, at: int) -> None:
-        """Take that back."""
+        """Inside a worker: take back that the card reaches this memory by itself."""
         self._do["unpin"](ctypes.c_void_p(at))
 
     def no_persistence(self) -> None:
-        """Nothing may stay in the last cache by its own wish: the share for that is set to nothing and emptied."""
+        """Inside a worker: nothing may stay in the card's last cache by its own wish: that share is emptied."""
         if self._limit is None or self._limited is None or self._reset is None:
             return
         share = ctypes.c_size_t()

@@ -49,13 +49,13 @@ HEAD, CLAIM, NONCE, TEXT = slice(8, 14), 16, slice(24, 40), 40
 
 
 def packed(frame: Frame) -> bytes:
-    """A frame between judge and worker as bytes; text beyond its place is cut."""
+    """In the file of frames that worker and judge share: a frame as bytes; text beyond its place is cut."""
     text = frame.text.encode()[:TEXT_BYTES]
     return LAYOUT.pack(MAGIC, frame.kind, frame.slot, frame.placement, 0, frame.claim_ns, frame.nonce, text)
 
 
 def unpacked(data: bytes) -> Frame:
-    """The frame between judge and worker that these bytes are. Raises FrameError when they are none."""
+    """In the file of frames that worker and judge share: the frame that these bytes are. Raises FrameError when they are none."""
     if len(data) != SIZE:
         raise FrameError(f"{len(data)} bytes where a frame has {SIZE}")
     magic, kind, slot, placement, spare, claim_ns, nonce, text = LAYOUT.unpack(data)

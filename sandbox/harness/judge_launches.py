@@ -34,12 +34,12 @@ class Launches:
         self.sampled_keys: set[tuple[int, bytes]] = set()
 
     def forget_tensors(self, slot: int) -> None:
-        """The slot is given anew: what lay there is unmapped, and another tensor may get its addresses."""
+        """Inside a traced worker: the slot is given anew: what lay there is unmapped, its addresses another tensor's."""
         self.slot = slot
         self.task_tensors.pop(slot, None)
 
     def hold(self, *, dead: bool) -> None:
-        """Count the launches of Triton's kernels, compiled or interpreted; dead ones launch nothing."""
+        """Inside a traced worker: count launches of Triton's kernels, compiled or interpreted; dead ones launch nothing."""
         interpreter = import_module("triton.runtime.interpreter")
         jit = import_module("triton.runtime.jit")
         self._hold(interpreter.GridExecutor, "__call__", lambda self: getattr(self.fn, "__name__", "kernel"), dead=dead)
@@ -49,7 +49,7 @@ class Launches:
             compiled.__getitem__ = lambda self, grid: lambda *args, **kwargs: None
 
     def _hold(self, owner: Any, method: str, name: Callable[[Any], str], *, dead: bool) -> None:
-        """Put a counting or an idle method in the place of one. A grid that is a function is asked before all else."""
+        """Inside a traced worker: put a counting or an idle method in the place of one. A grid that is a function is asked first."""
         original, log, look = getattr(owner, method), self._log, self._look
         interpreted = method == "__call__"
 
@@ -76,7 +76,7 @@ class Launches:
         setattr(owner, method, count_launch)
 
     def _look(self, kernel: str, values: Iterable[Any]) -> None:
-        """Keep a sample of what each tensor holds, as it lies and sorted: others than the kernel have put it there."""
+        """Inside a traced worker: keep a sample of each tensor, as it lies and sorted: others than the kernel have put it there."""
         torch: Any = sys.modules["torch"]
         if torch.cuda.is_available() and torch.cuda.is_current_stream_capturing():
             return
@@ -103,7 +103,7 @@ class Launches:
 
 
 def _grid(grid: Any, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Inside a worker: a Triton launch's grid; what a function says of it where it is one."""
+    """Inside a traced worker: a Triton launch's grid; what a function says of it where it is one."""
     if not callable(grid):
         return grid
     signature = inspect.signature(function)
@@ -114,7 +114,7 @@ def _grid(grid: Any, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any
 
 
 def _plain(value: Any) -> bool:
-    """Whether a launch's argument has no code of the candidate's: it is a value, a tensor, or a thing of Triton's own."""
+    """Inside a traced worker: whether a launch's argument has no code of the candidate's: a value, a tensor, or Triton's own."""
     kind = type(value)
     if isinstance(value, tuple | list) and kind.__len__ in (tuple.__len__, list.__len__):
         return all(map(_plain, value))

@@ -53,7 +53,7 @@ class Segment:
         self.descriptor, self.tensor, self._handle = descriptor, tensor, handle
 
     def close(self) -> None:
-        """Give this process's end back. The other's stays until it closes it, or ends."""
+        """In a worker or the judge: give this process's end of a segment back. The other's stays until it closes it, or ends."""
         if self._memory is not None:
             self.tensor = None
             self._memory.release(self)
@@ -70,7 +70,7 @@ class HostMemory:
         self._torch = torch
 
     def create(self, size: int) -> Segment:
-        """A new segment of at least so many bytes, all of it taken now. Raises SegmentError."""
+        """For workers, the processor as card: a new segment of at least so many bytes, all taken now. Raises SegmentError."""
         descriptor = os.memfd_create("segment", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
         try:
             os.posix_fallocate(descriptor, 0, size)
@@ -81,13 +81,13 @@ class HostMemory:
         return self.open(descriptor, size)
 
     def open(self, descriptor: int, size: int) -> Segment:
-        """The segment behind a descriptor, which is the segment's from here on."""
+        """Inside a worker, the processor as card: the segment behind a descriptor, which is the segment's from here on."""
         memory = mmap.mmap(descriptor, size)
         tensor = self._torch.frombuffer(memory, dtype=self._torch.uint8)
         return Segment(self, tensor.data_ptr(), size, descriptor, tensor, memory)
 
     def release(self, segment: Segment) -> None:
-        """Close the descriptor; the memory goes with its last user."""
+        """In a worker or the judge: close a segment's descriptor; the memory goes with its last user."""
         os.close(segment.descriptor)
 
 
@@ -109,7 +109,7 @@ class CardMemory:
         self.granularity = granularity.value
 
     def create(self, size: int) -> Segment:
-        """A new segment of at least so many bytes: an allocation of its own. Raises SegmentError."""
+        """For workers on a card: a new segment of at least so many bytes: an allocation of its own. Raises SegmentError."""
         size = -(-size // self.granularity) * self.granularity
         handle = ctypes.c_ulonglong()
         self._call("cuMemCreate", ctypes.byref(handle), _size(size), ctypes.byref(self._properties), _flags())
@@ -123,7 +123,7 @@ class CardMemory:
         return self._map(handle, size, descriptor.value)
 
     def open(self, descriptor: int, size: int) -> Segment:
-        """The segment behind a descriptor, which is the segment's from here on. `size` is what `create` made of it."""
+        """Inside a worker on a card: the segment behind a descriptor, its own from here on. `size`: what `create` made of it."""
         handle = ctypes.c_ulonglong()
         self._call(
             "cuMemImportFromShareableHandle", ctypes.byref(handle), ctypes.c_void_p(descriptor), POSIX_DESCRIPTOR
@@ -131,7 +131,7 @@ class CardMemory:
         return self._map(handle, size, descriptor)
 
     def release(self, segment: Segment) -> None:
-        """Unmap it and give the allocation back."""
+        """In a worker or the judge: unmap a card's segment and give the allocation back."""
         address = ctypes.c_ulonglong(segment.address)
         self._call("cuMemUnmap", address, _size(segment.size))
         self._call("cuMemAddressFree", address, _size(segment.size))
@@ -167,7 +167,7 @@ class IpcMemory:
         self._library = ctypes.CDLL(CUDA)
 
     def create(self, size: int) -> Segment:
-        """A new segment of at least so many bytes. Raises SegmentError."""
+        """For workers on a card with the older interface: a new segment of at least so many bytes. Raises SegmentError."""
         size = -(-size // self.granularity) * self.granularity
         address, handle = ctypes.c_ulonglong(), _IpcHandle()
         _call(self._library, "cuMemAlloc_v2", ctypes.byref(address), _size(size))
@@ -177,13 +177,13 @@ class IpcMemory:
         return self._segment(address.value, size, descriptor, "cuMemFree_v2")
 
     def open(self, descriptor: int, size: int) -> Segment:
-        """The segment whose handle lies behind a descriptor."""
+        """Inside a worker on a card with the older interface: the segment whose handle lies behind a descriptor."""
         handle, address = _IpcHandle.from_buffer_copy(os.pread(descriptor, 64, 0)), ctypes.c_ulonglong()
         _call(self._library, "cuIpcOpenMemHandle_v2", ctypes.byref(address), handle, 1)
         return self._segment(address.value, size, descriptor, "cuIpcCloseMemHandle")
 
     def release(self, segment: Segment) -> None:
-        """Give the allocation back, or this process's view of it."""
+        """In a worker or the judge: give a card's allocation back, or this process's view of it."""
         _call(self._library, segment._handle, ctypes.c_ulonglong(segment.address))
         os.close(segment.descriptor)
 
@@ -202,7 +202,7 @@ SegmentMemory = HostMemory | CardMemory | IpcMemory
 
 
 def open_card_memory(torch: Any, kind: str = "") -> SegmentMemory:
-    """Segments of the card in the way of that name; without one, the first that this driver has. Raises SegmentError."""
+    """For workers: segments of the card in the way of that name; else the first that this driver has. Raises SegmentError."""
     if kind == IpcMemory.kind:
         return IpcMemory(torch)
     try:
@@ -216,7 +216,7 @@ def open_card_memory(torch: Any, kind: str = "") -> SegmentMemory:
 
 
 def _call(library: Any, name: str, *arguments: Any) -> None:
-    """Raises SegmentError where the driver's function fails or is not there."""
+    """For workers' segments of a card: raises SegmentError where the driver's function fails or is not there."""
     try:
         code = int(getattr(library, name)(*arguments))
     except AttributeError as error:

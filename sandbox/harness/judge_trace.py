@@ -58,7 +58,7 @@ class Log:
 
     @contextlib.contextmanager
     def launching(self, compiled: bool) -> Iterator[None]:
-        """Around a launch. An interpreted kernel is the candidate's code like any other."""
+        """Inside a traced worker: around a launch. An interpreted kernel is the candidate's code like any other."""
         self.compiling += compiled
         try:
             yield
@@ -75,7 +75,7 @@ _dead: list[bool] = []
 
 
 def install(mode: str) -> None:
-    """Prepare this process before the candidate is imported. `mode`: trace or knockout."""
+    """Inside a traced worker: prepare this process before the candidate is imported. `mode`: trace or knockout."""
     for name in (__name__, "judge_launches"):
         sys.modules.pop(name, None)  # a candidate shall not see by a name how it is run
     os.environ.setdefault("KINETO_LOG_LEVEL", "99")
@@ -95,7 +95,7 @@ def install(mode: str) -> None:
 
 
 def forget_tensors(slot: int) -> None:
-    """Forgets the traced tensors of a slot: its arrays are made anew."""
+    """Inside a traced worker: forgets the tensors of a slot: its arrays are made anew."""
     _launches.forget_tensors(slot)
 
 
@@ -121,7 +121,7 @@ def adopt(language: Any, mode: str) -> None:
 
 
 def _survive(language: Any) -> None:
-    """In a worker without kernels, what a candidate raises ends nothing: it could be raised to hide what they were given."""
+    """Inside a worker without kernels: what a candidate raises ends nothing: it could be raised to hide what they were given."""
     entry, finishing = language.entry, language.finish
     raised: list[bool] = []
 
@@ -141,7 +141,7 @@ def _survive(language: Any) -> None:
 
 
 def _record_calls(language: Any, torch: Any) -> None:
-    """Have the profiler of PyTorch, below Python and in every thread, note the operators of each call."""
+    """Inside a traced worker: have PyTorch's profiler, below Python and in every thread, note the operators of each call."""
     entry = language.entry
     profile = import_module("torch.autograd.profiler").profile
     settings = torch._C._profiler._ExperimentalConfig(profile_all_threads=True)
@@ -185,7 +185,7 @@ def _elements(shape: Any) -> int:
 
 
 def only_calls(language: Any) -> None:
-    """On a card the harness uses operators of PyTorch between calls: note nothing but what a call itself does."""
+    """Inside a traced worker: note nothing but what a call itself does: on a card the harness uses PyTorch between calls."""
     entry = language.entry
     _log.quiet += 1
 
@@ -215,7 +215,7 @@ def report() -> bytes:
 
 
 def _audit(event: str, arguments: tuple[Any, ...]) -> None:
-    """A hook of `sys.audit`: called for everything that the interpreter does to the outside."""
+    """Inside a traced worker: a hook of `sys.audit`: called for everything that the interpreter does to the outside."""
     if event in EVENTS:
         _log.add(EVENTS[event], str(arguments[0] if arguments else "")[:200])
 
@@ -232,7 +232,7 @@ def _size(value: Any) -> int:
 
 
 def _watch_operators(torch: Any) -> None:
-    """Note the operators of PyTorch in this thread, with their results. The profiler sees those of others."""
+    """Inside a traced worker: note PyTorch's operators in this thread, with results. The profiler sees those of others."""
 
     def dispatch(mode: Any, operator: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         result = operator(*args, **(kwargs or {}))
@@ -247,7 +247,7 @@ def _watch_operators(torch: Any) -> None:
 
 
 def _watch_escapes(torch: Any, watched: Any) -> None:
-    """Note tensors that are taken to where their operators are not PyTorch's; those in NumPy are watched there."""
+    """Inside a traced worker: note tensors taken to where their operators are not PyTorch's; NumPy's are watched there."""
 
     def leaving(method: str) -> Callable[..., Any]:
         plain = getattr(torch.Tensor, method)
@@ -266,7 +266,7 @@ def _watch_escapes(torch: Any, watched: Any) -> None:
 
 
 def _make_watched_array(numpy: Any) -> Any:
-    """A subclass of ndarray that notes which functions of NumPy are called with it."""
+    """Inside a traced worker: a subclass of ndarray that notes which functions of NumPy are called with it."""
     bare = numpy.ndarray
 
     def unwrap(value: Any) -> Any:

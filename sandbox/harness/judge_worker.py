@@ -24,7 +24,7 @@ from typing import Any
 
 
 def _beside(name: str) -> Any:
-    """The module of that name beside this file, whose folder may not be listed here."""
+    """Inside a worker: the module of that name beside this file, whose folder may not be listed here."""
     spec = importlib.util.spec_from_file_location(name, Path(__file__).with_name(f"{name}.py"))
     if spec is None or spec.loader is None:
         raise ImportError(name)
@@ -65,7 +65,7 @@ class Cpu:
     def bind(
         self, slot: int, memory: mmap.mmap, layout: dict[str, Any], wrap: Callable[..., Any]
     ) -> list[dict[str, Any]]:
-        """The arrays by name, for each placement, as the candidate's language has them. A slot may be given anew."""
+        """Inside a worker: arrays by name, for each placement, as the candidate's language has them. A slot may be given anew."""
         self._memories[slot] = memory
         return [
             {
@@ -125,7 +125,7 @@ class Worker:
             send(answer)
 
     def _serve(self, frame: Any) -> None:
-        """Answer one frame that no clock of the judge's runs for, or that was not prepared."""
+        """Inside a worker: answer one frame that no clock of the judge's runs for, or that was not prepared."""
         if frame.kind in (frames.CALL, frames.PING):
             self._wire.send(self._answer_call(frame))
         elif frame.kind == frames.BIND:
@@ -179,7 +179,7 @@ class Worker:
         return bytes(frames.packed(frames.Frame(frames.PROVED, frame.nonce, frame.slot)))
 
     def _bind(self, frame: Any) -> str:
-        """Why there are no arrays, or nothing. A failed call of the candidate's to a card's runtime shows in ours."""
+        """Inside a worker: why there are no arrays, or nothing. A failed call of the candidate's to a card's runtime shows in ours."""
         arena, layout = self._receive_descriptors()
         facts = json.loads(_map(layout)[:])
         if self._trace is not None:
@@ -202,12 +202,12 @@ class Worker:
         return ""
 
     def _prepare(self, kind: int, answer: int, slot: int, placement: int, words: tuple[Any, Any, Any]) -> None:
-        """Have everything at hand for the frame of that kind, slot and placement, but its nonce."""
+        """Inside a worker: have everything at hand for the frame of that kind, slot and placement, but its nonce."""
         head = frames.packed(frames.Frame(kind, slot=slot, placement=placement))[frames.HEAD]
         self._prepared[head] = (*words, bytearray(frames.packed(frames.Frame(answer))))
 
     def _memory(self) -> list[mmap.mmap]:
-        """Shared memory that the judge sends, mapped."""
+        """Inside a worker: shared memory that the judge sends, mapped."""
         return [_map(descriptor) for descriptor in self._receive_descriptors()]
 
     def _receive_descriptors(self) -> list[int]:
@@ -250,7 +250,7 @@ class Worker:
 
 
 def _map(descriptor: int) -> mmap.mmap:
-    """Maps the judge's shared memory behind a descriptor, which is closed."""
+    """Inside a worker: maps the judge's shared memory behind a descriptor, which is closed."""
     memory = mmap.mmap(descriptor, 0)
     os.close(descriptor)
     return memory
@@ -265,7 +265,7 @@ def _leave(target: int, source: int, count: int) -> None:
 
 
 def _hold(words: dict[str, Any]) -> str:
-    """Add a filter of system calls to this process, all its threads. Why that failed, or nothing."""
+    """Inside a worker: add a filter of system calls to this process, all its threads. Why that failed, or nothing."""
     libc = ctypes.CDLL(None, use_errno=True)
     code = ctypes.create_string_buffer(bytes.fromhex(words["code"]))
     filter_head = (words["steps"]).to_bytes(8, "little") + ctypes.addressof(code).to_bytes(8, "little")
@@ -275,7 +275,7 @@ def _hold(words: dict[str, Any]) -> str:
 
 
 def main() -> None:
-    """A worker's start: serve the wire whose descriptor is the first argument."""
+    """Inside a worker: its start: serve the wire whose descriptor is the first argument."""
     with socket.socket(fileno=int(sys.argv[1])) as wire:
         Worker(wire).run()
 

@@ -24,10 +24,10 @@ class Library:
         return ctypes.c_void_p(ctypes.addressof(ctypes.c_char.from_buffer(memory, offset)))
 
     def arguments(self, arrays: dict[str, Any], dims: dict[str, int]) -> tuple[Any, ...]:
-        """Pointers, and dimensions as 64-bit integers."""
+        """Inside a worker: pointers, and dimensions as 64-bit integers, for a candidate in C."""
         return tuple(arrays[name] if name in arrays else ctypes.c_int64(dims[name]) for name in self._order)
 
 
 def load(spec: dict[str, Any]) -> Library:
-    """The library that the judge built. Raises OSError or AttributeError where it has not what was promised."""
+    """Inside a worker: the C library that the judge built. Raises OSError or AttributeError where it has not what was promised."""
     return Library(spec)

@@ -32,7 +32,7 @@ INTS = {1: "uint8", 2: "int16", 4: "int32", 8: "int64"}
 
 
 def laid(torch: Any, values: Any, over: Any, low: int, high: int) -> Any:
-    """Whole numbers over whole numbers of [low, high), as `around` of the judge's rings.py; in a wider type."""
+    """Inside a worker on a card: whole numbers over those of [low, high), as `around` of the judge's rings.py; in a wider type."""
     floats = values.is_floating_point()
     wide = (torch.float64 if values.itemsize == 8 else torch.float32) if floats else torch.int64
     values_wide, over_wide = values.to(wide), over.to(wide)
@@ -66,12 +66,12 @@ class Place:
         self._bands = [self._band_bytes(number) for number in range(len(facts["bands"]))]
 
     def close(self) -> None:
-        """The shared memory will be another's."""
+        """Inside a worker on a card: the shared memory will be another's."""
         if self._pinned:
             self._driver.unpin(self._host)
 
     def words(self) -> Any:
-        """Inside a worker: what the judge asks of this call."""
+        """Inside a worker on a card: what the judge asks of this call."""
         start = self.facts["words"]
         return json.loads(self.memory[start : len(self.memory)].rstrip(b"\0"))
 
@@ -84,7 +84,7 @@ class Place:
             self._poisons[name] = self._ints(rows, name)[: self._counts[name]]
 
     def draw(self, placement: int, request: dict[str, Any]) -> None:
-        """Inputs and outputs from what is kept on the card, at the places that the judge now names."""
+        """Inside a worker on a card: inputs and outputs from what is kept there, at the places that the judge now names."""
         assert self.stock is not None
         self.stock.renew(request["decoy"])
         for name, (start, over_start) in request["inputs"].items():
@@ -108,17 +108,17 @@ class Place:
             self.array(name, placement).copy_(self._poisons[name])
 
     def intact(self, placement: int) -> bool:
-        """Whether the outputs still hold what they were filled with, at some places."""
+        """Inside a worker on a card: whether the outputs still hold what they were filled with, at some places."""
         outputs = [name for name in self._poisons if name not in self.facts["mutated"]]
         return all(self._alike(name, placement) for name in outputs if self._counts[name])
 
     def keep(self, placement: int) -> None:
-        """A copy of what the call left, in stream order: work that was put off is not in it."""
+        """Inside a worker on a card: a copy of what the call left, in stream order: work that was put off is not in it."""
         for name, rows in self._early.items():
             self._driver.copy(rows.data_ptr(), self._at + self._offset(name, placement), self._nbytes(name))
 
     def bring(self, placement: int) -> None:
-        """Everything into the shared memory: what lies here now, and the early copies in the outputs' places."""
+        """Inside a worker on a card: everything into the shared memory: what lies here now, and early copies in the outputs' places."""
         start, end = self.facts["spans"][placement]
         self._driver.copy(self._host + start, self._at + start, end - start)
         for name, rows in self._early.items():
@@ -230,7 +230,7 @@ class Device:
         ]
 
     def stock(self, slot: int, memory: mmap.mmap, layout: dict[str, Any]) -> None:
-        """Keep these values on the card for calls of that size."""
+        """Inside a worker on a card: keep these values on the card for calls of that size."""
         self._places[slot].stock = import_module("judge_card").Stock(self, memory, layout)
 
     def move(self, target: int, source: int, count: int) -> None:
@@ -274,7 +274,7 @@ class Device:
             self._sleep(HELD_CYCLES)
 
     def prove(self, frame: Any) -> None:
-        """What the judge wants to know of the last call at that placement, into the place for words."""
+        """Inside a worker on a card: what the judge wants to know of the last call at that placement, into the place for words."""
         place = self._places[frame.slot]
         request = place.words()
         answer = json.dumps(place.proof(frame.placement, request)).encode() if request["places"] else b"{}"
@@ -284,7 +284,7 @@ class Device:
         place.memory[start : len(place.memory)] = answer.ljust(len(place.memory) - start, b"\0")
 
     def capture(self, frame: Any, entry: Callable[..., Any], arguments: Sequence[Any]) -> str:
-        """Make a graph of one call: `graph` and its nodes by kind, or `eager` and why there is none."""
+        """Inside a worker on a card: make a graph of one call: `graph` and nodes by kind, or `eager` and why there is none."""
         place, torch = self._places[frame.slot], self.torch
         if not place.graphs:  # the next need nothing compiled any more, and would take the call's own arrays once more
             entry(*arguments)

@@ -33,12 +33,12 @@ class Numpy:
         """Whether arrays with gaps or in another order of their axes are taken, which the judge reads as they are."""
 
     def wrap(self, memory: mmap.mmap, dtype: str, shape: Sequence[int], offset: int) -> Any:
-        """The array at that offset; the same object at every call."""
+        """Inside a worker: the NumPy array at that offset; the same object at every call."""
         kind = self._numpy.dtype("uint16" if dtype == "bfloat16" else dtype)
         return self._numpy.frombuffer(memory, kind, math.prod(shape), offset).reshape(shape)
 
     def pointer(self, array: Any, output: Any) -> int | str:
-        """Where a returned array's elements are, or why it is not such an array as `output`.
+        """Inside a worker: where a returned array's elements are, or why it is not such an array as `output`.
 
         A reduction of NumPy gives a scalar, which is as good as an array of one element.
         """
@@ -53,7 +53,7 @@ class Numpy:
         return int(array.ctypes.data)
 
     def address(self, array: Any) -> int:
-        """Where a plain contiguous array's elements are, as its object has it: asking takes microseconds. 0 for all else."""
+        """Inside a worker: where a plain contiguous array's elements are, by its object: asking takes microseconds. 0 for all else."""
         if type(array) is not self._array or not array.flags.c_contiguous or not self._data_at:
             return 0
         return self._pointer_at(id(array) + self._data_at).value or 0
@@ -66,7 +66,7 @@ class Numpy:
         return ":".join(f"{word:x}" for word in (facts["data"][0], *(facts["strides"] or ())))
 
     def at(self, array: Any) -> int:
-        """Where one of our own arrays is."""
+        """Inside a worker: where one of our own arrays is."""
         return int(array.ctypes.data)
 
 
@@ -85,7 +85,7 @@ class Torch:
         """As of `Numpy`."""
 
     def wrap(self, memory: Any, dtype: str, shape: Sequence[int], offset: int) -> Any:
-        """The tensor at that offset; the same object at every call."""
+        """Inside a worker: the tensor at that offset; the same object at every call."""
         kind = getattr(self._torch, dtype)
         count = math.prod(shape)
         if isinstance(memory, self._tensor):  # on a card
@@ -95,7 +95,7 @@ class Torch:
         return self._torch.frombuffer(memory, dtype=kind, count=count, offset=offset).view(tuple(shape))
 
     def pointer(self, tensor: Any, output: Any) -> int | str:
-        """Where a returned tensor's elements are, or why it is not such a tensor as `output`."""
+        """Inside a worker: where a returned tensor's elements are, or why it is not such a tensor as `output`."""
         if type(tensor) not in (self._tensor, self._torch.nn.Parameter):
             return f"a {type(tensor).__name__} instead of a torch.Tensor"
         if names := [name for name in tensor.__dict__ if not name.startswith(COMPILER_NOTES)]:
@@ -109,7 +109,7 @@ class Torch:
         return int(self._data_ptr(tensor))
 
     def address(self, tensor: Any) -> int:
-        """Where a plain contiguous tensor's elements are; 0 for all else."""
+        """Inside a worker: where a plain contiguous tensor's elements are; 0 for all else."""
         return int(self._data_ptr(tensor)) if type(tensor) is self._tensor and self._is_contiguous(tensor) else 0
 
     def place(self, tensor: Any) -> str:
@@ -121,7 +121,7 @@ class Torch:
         return ":".join(f"{word:x}" for word in (address, *(width * step for step in self._stride(tensor))))
 
     def at(self, tensor: Any) -> int:
-        """Where one of our own tensors is."""
+        """Inside a worker: where one of our own tensors is."""
         return int(self._data_ptr(tensor))
 
 
@@ -152,7 +152,7 @@ class Module:
         self._framework.strided = value
 
     def place(self, result: Any) -> bytes:
-        """Where the results are, for the judge to read: short work, since its clock runs. Empty for what is no result."""
+        """Inside a worker: where the results are, for the judge to read: short work: its clock runs. Empty for what is no result."""
         if self._has_single_output and (address := self._framework.address(result)):
             return (b"%x" % address).ljust(ROOM, b"\0")
         try:
@@ -167,7 +167,7 @@ class Module:
         return words.ljust(ROOM, b"\0")[:ROOM]
 
     def finish(self, arrays: dict[str, Any], facts: dict[str, Any]) -> Callable[[Any], str]:
-        """What takes a call's result to where the judge looks for it."""
+        """Inside a worker: what takes a call's result to where the judge looks for it."""
         framework, names = self._framework, self._outputs
         places = [(name, arrays[name], framework.at(arrays[name])) for name in names]
         bytes_of = {name: arrays[name].nbytes for name in arrays}
@@ -196,7 +196,7 @@ class Module:
 
 
 def load(spec: dict[str, Any]) -> Module:
-    """The candidate's module and its function. What its import raises ends the worker, with the trace on its output."""
+    """Inside a worker: the candidate's module and its function. What its import raises ends the worker, with the trace on its output."""
     framework = Torch(spec["threads"]) if spec["framework"] == "torch" else Numpy()
     if os.environ.get("TRITON_INTERPRET") == "1":
         _mend_interpreter()
@@ -204,14 +204,14 @@ def load(spec: dict[str, Any]) -> Module:
 
 
 def _find_pointer(array: Any) -> int:
-    """How many bytes into an array's object the address of its elements stands; 0 where it is not found."""
+    """Inside a worker: how many bytes into an array's object its elements' address stands; 0 where it is not found."""
     address, word = array.__array_interface__["data"][0], ctypes.sizeof(ctypes.c_void_p)
     offsets = range(2 * word, type(array).__basicsize__ - word + 1, word)
     return next((at for at in offsets if ctypes.c_void_p.from_address(id(array) + at).value == address), 0)
 
 
 def _mend_interpreter() -> None:
-    """Make bf16 right in Triton's interpreter, which (Triton 3.9) multiplies its bits in tl.dot and cuts them in casts."""
+    """Inside a worker: make bf16 right in Triton's interpreter, which (3.9) multiplies its bits in tl.dot and cuts in casts."""
     numpy = importlib.import_module("numpy")
     tl = importlib.import_module("triton.language")
     interpreter = importlib.import_module("triton.runtime.interpreter")

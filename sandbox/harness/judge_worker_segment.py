@@ -19,7 +19,7 @@ class Place:
         self.graphs: dict[int, tuple[Callable[[], Any], Any]] = {}
 
     def close(self) -> None:
-        """The judge has taken it back."""
+        """Inside a worker: the judge has taken the segment back."""
         self.graphs.clear()
         self.area = None
         self.segment.close()
@@ -55,7 +55,7 @@ class Device(cuda.Device):  # type: ignore[name-defined,misc]
         ]
 
     def run(self, frame: Any, entry: Callable[..., Any], arguments: Sequence[Any], finish: Any) -> tuple[int, str]:
-        """Inside a worker: one call: its time in ns by the device's events, and why it gave no answer. The frame's text says how."""
+        """Inside a worker: one call on a card's segment: ns by the device's events, why it gave no answer. The frame's text says how."""
         if frame.kind == self._frames.PING:
             return self._time_call(entry, ()), ""
         self.driver.no_persistence()

@@ -21,7 +21,7 @@ BUSY_FILLS = 20
 
 
 def _beside(name: str) -> Any:
-    """The module of that name beside this file."""
+    """In the process that a profiler looks at: the module of that name beside this file."""
     spec = importlib.util.spec_from_file_location(name, Path(__file__).with_name(f"{name}.py"))
     if spec is None or spec.loader is None:
         raise ImportError(name)
@@ -52,7 +52,7 @@ class NumpyArrays:
         return (values.view("uint32") >> 16).astype("uint16") if array["dtype"] == "bfloat16" else values
 
     def pointer(self, values: Any) -> ctypes.c_void_p:
-        """Where the elements are, for a function in C."""
+        """In the process that a profiler looks at: where an array's elements are, for a function in C."""
         return ctypes.c_void_p(values.ctypes.data)
 
 
@@ -75,7 +75,7 @@ class TorchArrays:
         return (values.normal_() if array["values"] == "normal" else values.uniform_(*array["range"])).to(kind)
 
     def pointer(self, values: Any) -> ctypes.c_void_p:
-        """Where the elements are, for a function in C."""
+        """In the process that a profiler looks at: where a tensor's elements are, for a function in C."""
         return ctypes.c_void_p(values.data_ptr())
 
 
@@ -100,7 +100,7 @@ def main(spec: dict[str, Any]) -> None:
 
 
 def _time_on_card(torch: Any, entry: Callable[..., Any], arguments: Sequence[Any], calls: int) -> float:
-    """Mean time of a call in microseconds, the first with a cache that other values fill."""
+    """In the process that a profiler looks at: mean time of a call (us), the first with a cache that other values fill."""
     busy = torch.empty(BUSY_BYTES, dtype=torch.int8, device="cuda")
     start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
     torch.cuda.synchronize()
@@ -115,7 +115,7 @@ def _time_on_card(torch: Any, entry: Callable[..., Any], arguments: Sequence[Any
 
 
 def _time_on_processor(entry: Callable[..., Any], arguments: Sequence[Any], calls: int) -> float:
-    """Median time of a call in microseconds."""
+    """In the process that a profiler looks at: median time of a call in microseconds."""
     times_ns = []
     for _ in range(calls):
         began = time.perf_counter_ns()

@@ -43,7 +43,7 @@ def receive(stream: BufferedReader) -> bytearray | None:
 
 
 def expect_message(stream: BufferedReader) -> bytearray:
-    """The bytes of one message that has to come. Raises EOFError."""
+    """In the reference's process: the bytes of one message that has to come. Raises EOFError."""
     body = receive(stream)
     if body is None:
         raise EOFError
@@ -62,7 +62,7 @@ def plain_bytes(array: Array) -> memoryview:
 
 
 def load_module(file: Path) -> ModuleType:
-    """The reference as a module; files beside it can be imported, and no bytecode is left there."""
+    """In the reference's process: it as a module; files beside it can be imported, and no bytecode is left there."""
     if re.search(r"^\s*(import|from)\s+torch\b", file.read_text(encoding="utf-8", errors="replace"), re.MULTILINE):
         import_module("torch")  # which takes thrice as long without bytecode of its own
     sys.dont_write_bytecode = True
@@ -86,7 +86,7 @@ class NumPy:
             raise Unusable(f"a reference in NumPy cannot run on {device}")
 
     def convert(self, raw: Array, dtype: str, *, wide: bool) -> Any:
-        """An array of the reference's own from the judge's bytes; float32 where it was moved by less than its type."""
+        """In the reference's process: its own array from the judge's bytes; float32 where moved by less than its type."""
         if dtype == "bool":
             return raw.astype(bool)
         if dtype not in FLOATS:
@@ -96,11 +96,11 @@ class NumPy:
 
     @contextlib.contextmanager
     def working_precision(self, *, wide: bool) -> Iterator[list[str]]:
-        """Around the reference's work; gives a list for notes."""
+        """In the reference's process: around its work; gives a list for notes."""
         yield []
 
     def plain(self, value: Any) -> tuple[Array, str]:
-        """Back to NumPy, with the name of the type that it had."""
+        """In the reference's process: back to NumPy, with the name of the type that it had."""
         array = np.asarray(value)
         if array.dtype.kind not in "biuf":
             raise Unusable("a result is no array of numbers")
@@ -120,7 +120,7 @@ class Torch:
         torch.backends.cudnn.allow_tf32 = False
 
     def convert(self, raw: Array, dtype: str, *, wide: bool) -> Any:
-        """A tensor of the reference's own from the judge's bytes."""
+        """In the reference's process: its own tensor from the judge's bytes."""
         if raw.dtype == np.uint16:
             tensor = self.torch.from_numpy(raw.view(np.int16)).view(self.torch.bfloat16)
         else:
@@ -129,7 +129,7 @@ class Torch:
 
     @contextlib.contextmanager
     def working_precision(self, *, wide: bool) -> Iterator[list[str]]:
-        """Around the reference's work. In float64, what the reference makes as float32 is made as float64 too."""
+        """In the reference's process: around its work. In float64, what is made as float32 is made as float64 too."""
         notes: list[str] = []
         if not wide:
             yield notes
@@ -143,7 +143,7 @@ class Torch:
             self.torch.set_default_dtype(before)
 
     def plain(self, value: Any) -> tuple[Array, str]:
-        """Back to NumPy, with the name of the type that it had."""
+        """In the reference's process: a tensor back to NumPy, with the name of the type that it had."""
         if not isinstance(value, self.torch.Tensor):
             return NumPy("cpu").plain(value)
         name = str(value.dtype).removeprefix("torch.")
@@ -154,7 +154,7 @@ class Torch:
 
 
 def widening(torch: Any, notes: list[str]) -> Any:
-    """A mode in which asking for float32 gives float64; narrower types are kept, and noted once each.
+    """In the reference's process: a mode where asking for float32 gives float64; narrower types stay, and are noted once each.
 
     They are kept because rounding may be what the operator does, as in a quantization.
     """
@@ -188,7 +188,7 @@ class Host:
         self.framework = kind(spec["device"])
 
     def answer(self, question: str, raw: Mapping[str, Array]) -> tuple[dict[str, Array], list[str]]:
-        """Arrays by name, and notes. `question` is oracle, in float64, or trusted, in the task's own types."""
+        """In the reference's process: arrays by name, and notes. `question`: oracle, in float64, or trusted, in the task's types."""
         wide = question == "oracle"
         arguments = {name: self.framework.convert(raw[name], dtype, wide=wide) for name, dtype, _ in self.inputs}
         with self.framework.working_precision(wide=wide) as notes:
@@ -224,7 +224,7 @@ class Host:
 
 
 def place(error: BaseException, file: Path) -> str:
-    """What went wrong in the reference and at which line, in one line."""
+    """In the reference's process: what went wrong and at which line, in one line."""
     line = next(
         (f"line {f.lineno}: " for f in reversed(traceback.extract_tb(error.__traceback__)) if f.filename == str(file)),
         "",
@@ -243,7 +243,7 @@ def send_answer(out: BinaryIO, header: Mapping[str, object], arrays: Iterable[Ar
 
 
 def serve(host: Host, stream: BufferedReader, out: BinaryIO, words: bytearray) -> None:
-    """Reads the arrays that are asked about, all of them, and answers every question about each set."""
+    """In the reference's process: reads the arrays that are asked about, all of them, and answers every question about each set."""
     request = json.loads(words)
     names = [name for name, _, _ in host.inputs]
     sets = [

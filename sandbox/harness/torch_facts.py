@@ -31,7 +31,7 @@ class Facts:
         self.forced = False
 
     def collect(self) -> dict[str, Any]:
-        """All facts of a PyTorch problem that running it shows. Raises Unrepeatable."""
+        """In the process of a PyTorch file: all facts that running it shows. Raises Unrepeatable."""
         self._settle_mode()
         buffers, constants = self._buffers()
         return {
@@ -51,7 +51,7 @@ class Facts:
         }
 
     def _settle_mode(self) -> None:
-        """Leaves the module as it was made if that is repeatable, else in eval mode."""
+        """In the process of a PyTorch file: leaves the module as it was made if that is repeatable, else in eval mode."""
         inputs = self._anew()
         if not self._chancy(inputs):
             return
@@ -62,7 +62,7 @@ class Facts:
             raise Unrepeatable("gives other results for the same inputs; take the randomness out of it")
 
     def _domain(self) -> dict[str, Any]:
-        """Which inputs may come from N(0,1), and the range that get_inputs() gives the others, if it gives one."""
+        """In the process of a PyTorch file: which inputs may come from N(0,1), and the range that get_inputs() gives the others."""
         places = [i for i, tensor in enumerate(self.inputs) if self._is_float(tensor)]
         ranges = [self._range(tensor) if i in places else None for i, tensor in enumerate(self.inputs)]
         anew = self._anew()
@@ -85,7 +85,7 @@ class Facts:
         ]
 
     def _is_blank(self, place: int) -> bool:
-        """Whether an input that a call changes is only memory for its result: returned, and what it held is no matter."""
+        """In the process of a PyTorch file: whether an input that a call changes is only memory for its result."""
         inputs, other = self._clone(self.inputs), self._clone(self.inputs)
         other[place] = other[place].zero_() if bool((other[place] != 0).any()) else self.torch.ones_like(other[place])
         results = [self.instance.outputs(self.instance.call(self.called, values)) for values in (inputs, other)]
@@ -93,7 +93,7 @@ class Facts:
         return returned and self._same(*results)
 
     def _buffers(self) -> tuple[dict[str, str], set[str]]:
-        """Those that matter, with how another is drawn in their place; and those of them that are constants.
+        """In the process of a PyTorch file: buffers that matter, with how another is drawn for each, and the constants of them.
 
         Where all are 0 or all are 1 they stand for what training leaves there; where chance made them they are no
         constant of the operator. Everything else, such as a causal mask or a table of angles, is.
@@ -128,7 +128,7 @@ class Facts:
         return dict(parts(self.torch, self.second.called))
 
     def _partial(self, constants: set[str]) -> list[str]:
-        """Names of inputs and of state of which single elements do not matter: a call reads less than all of them."""
+        """In the process of a PyTorch file: inputs and state whose single elements do not matter: a call reads less than all."""
         until = time.monotonic() + BUDGET_S
         partial = []
         names = self.instance.names
@@ -248,7 +248,7 @@ class Facts:
 
 
 def parts(torch: Any, module: Any) -> Iterator[tuple[str, Any]]:
-    """Tensors of floats that a module simply holds, as neither parameters nor buffers, by dotted names."""
+    """In the process of a PyTorch file: tensors of floats that a module holds, no parameters nor buffers, by dotted names."""
     for prefix, part in module.named_modules():
         for name, value in vars(part).items():
             many = value if isinstance(value, list | tuple) else (value,)

@@ -74,7 +74,7 @@ class Source:
         return candidates[0]
 
     def knobs(self) -> dict[str, int]:
-        """Whole numbers of a PyTorch file by name: sizes may be among them."""
+        """In the process of a PyTorch file: its whole numbers by name: sizes may be among them."""
         return {
             name: value
             for name, value in self.names.items()
@@ -94,7 +94,7 @@ class Source:
         return Instance(self, called, inputs, (device, bounds))
 
     def facts(self, instance: "Instance", sizes: Mapping[str, int]) -> dict[str, Any]:
-        """Facts of a PyTorch file that only real numbers show."""
+        """In the process of a PyTorch file: facts that only real numbers show."""
         facts = import_module("torch_facts")
         try:
             result: dict[str, Any] = facts.Facts(instance, self.instance(sizes, seed=1)).collect()
@@ -121,7 +121,7 @@ class Instance:
         """What `called` takes; in place of each input stands its `Place`, also inside lists, tuples and dictionaries."""
 
     def describe(self) -> dict[str, Any]:
-        """Names, extents and types of a PyTorch module's inputs and outputs."""
+        """In the process of a PyTorch file: names, extents and types of its module's inputs and outputs."""
         before = [value.clone() if self._is_tensor(value) else value for value in self.inputs]
         counting = import_module("torch.utils.flop_counter").FlopCounterMode(display=False)
         with self.device, counting as counter:
@@ -162,7 +162,7 @@ class Instance:
         return called(*(_fill(argument, inputs) for argument in self.arguments))
 
     def _flatten(self, value: Any, name: str, place: str) -> Any:
-        """Takes the inputs out of a value; the same value with a `Place` for each."""
+        """In the process of a PyTorch file: takes the inputs out of a value; the same value with a `Place` for each."""
         if isinstance(value, list | tuple):
             parts = (self._flatten(part, f"{name}_{i}", f"{place}[{i}]") for i, part in enumerate(value))
             return tuple(parts) if isinstance(value, tuple) else list(parts)
@@ -174,7 +174,7 @@ class Instance:
         return Place(len(self.inputs) - 1)
 
     def _parameters(self) -> list[str]:
-        """Names of the arguments, as the function calls them."""
+        """In the process of a PyTorch file: names of the arguments, as the function calls them."""
         called = self.called.forward if self.is_module else self.called
         kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
         return [
@@ -193,7 +193,7 @@ class Instance:
         )
 
     def _integer_bounds(self, tensor: Any) -> list[int] | None:
-        """Bounds of whole numbers: as they were asked for, else as they are."""
+        """In the process of a PyTorch file: bounds of whole numbers: as they were asked for, else as they are."""
         if tensor.dtype.is_floating_point or tensor.dtype is self.torch.bool:
             return None
         if id(tensor) in self.bounds:
@@ -224,7 +224,7 @@ def _fill(argument: Any, inputs: Sequence[Any]) -> Any:
 
 
 def _write_nest(argument: Any) -> str:
-    """The argument as Python, with `<3>` for the input of that number."""
+    """In the process of a PyTorch file: the argument as Python, with `<3>` for the input of that number."""
     if isinstance(argument, Place):
         return f"<{argument.number}>"
     if isinstance(argument, dict):
@@ -237,7 +237,7 @@ def _write_nest(argument: Any) -> str:
 
 @contextlib.contextmanager
 def _bounds(torch: Any) -> Iterator[dict[int, tuple[int, int]]]:
-    """Notes what `torch.randint` was asked for, by the identity of its result."""
+    """In the process of a PyTorch file: notes what `torch.randint` was asked for, by the identity of its result."""
     bounds: dict[int, tuple[int, int]] = {}
     original = torch.randint
 
@@ -256,7 +256,7 @@ def _bounds(torch: Any) -> Iterator[dict[int, tuple[int, int]]]:
 
 
 def _name_sizes(text: str, name: str) -> CodeType:
-    """The file's code, with the larger numbers in get_inputs() as names that can be changed."""
+    """In the process of a PyTorch file: its code, with the larger numbers in get_inputs() as names that can be changed."""
     tree = ast.parse(text, name)
     names: dict[int, str] = {}
 
@@ -274,7 +274,7 @@ def _name_sizes(text: str, name: str) -> CodeType:
 
 
 def answer_question(source: Source, question: Mapping[str, Any]) -> dict[str, Any]:
-    """Answers one question of the judge about a PyTorch file."""
+    """In the process of a PyTorch file: answers one question of the judge about it."""
     try:
         instance = source.instance(question["sizes"], meta=question["meta"])
         facts = source.facts(instance, question["sizes"]) if question["real"] else {}
@@ -286,7 +286,7 @@ def answer_question(source: Source, question: Mapping[str, Any]) -> dict[str, An
 
 
 def describe_error(error: BaseException, file: Path) -> str:
-    """What went wrong in a PyTorch file: one line with the place."""
+    """In the process of a PyTorch file: what went wrong in it: one line with the place."""
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(file)]
     where = f"line {lines[-1]}: " if lines else ""
     kind = "" if isinstance(error, Unusable) else f"{type(error).__name__}: "

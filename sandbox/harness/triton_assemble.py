@@ -12,14 +12,14 @@ from typing import Any
 
 
 def main() -> None:
-    """Answer with the assembly, the binary and the shared memory per block in bytes, for one target."""
+    """In the process that assembles Triton's IR: answer with assembly, binary and bytes of shared memory per block, for one target."""
     request, answer = Path(sys.argv[1]), Path(sys.argv[2])
     result = assemble(request.parent, json.loads(request.read_text(encoding="utf-8")))
     answer.write_text(json.dumps(result), encoding="utf-8")
 
 
 def assemble(folder: Path, request: dict[str, Any]) -> dict[str, Any]:
-    """What the compiler makes of the IR; what it refuses ends this process with the compiler's own words."""
+    """In the process that assembles Triton's IR: what the compiler makes of it; what it refuses ends this process, in its words."""
     source = folder / "kernel.ttir"
     source.write_text(request["ttir"], encoding="utf-8")
     words = request["backend"], request["arch"], request["warp_size"]

@@ -31,7 +31,7 @@ class Refused(Exception):
 
 
 def main() -> None:
-    """Answer `{"kernels": {target: ...}}` or `{"refused": {...}}`; any other failure is a traceback and exit code 1."""
+    """In the process that lowers Triton: answer `{"kernels": {target: ...}}` or `{"refused": {...}}`; else a traceback and exit code 1."""
     request = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
     try:
         answer = answer_request(request)
@@ -41,7 +41,7 @@ def main() -> None:
 
 
 def answer_request(request: dict[str, Any]) -> dict[str, Any]:
-    """The IR of the kernel, for each target."""
+    """In the process that lowers Triton: the IR of the kernel, for each target."""
     try:
         triton = import_module("triton")
     except ImportError as error:
@@ -62,7 +62,7 @@ def answer_request(request: dict[str, Any]) -> dict[str, Any]:
 
 
 def lower_targets(launch: dict[str, Any], targets: dict[str, dict[str, Any]]) -> tuple[dict[str, str], dict[str, str]]:
-    """The IR for each target, and why the others have none; raises where no target has any."""
+    """In the process that lowers Triton: the IR for each target, and why others have none; raises where no target has any."""
     failures = (
         import_module("triton.compiler.errors").CompilationError,
         *(RuntimeError, ValueError, TypeError, AssertionError, AttributeError, LookupError),
@@ -81,7 +81,7 @@ def lower_targets(launch: dict[str, Any], targets: dict[str, dict[str, Any]]) ->
 
 
 def load_module(path: Path) -> ModuleType:
-    """The kernel's file as a module, with its own folder to import from."""
+    """In the process that lowers Triton: the kernel's file as a module, with its own folder to import from."""
     sys.path.insert(0, str(path.parent))
     spec = importlib.util.spec_from_file_location(path.stem, path)
     if spec is None or spec.loader is None:
@@ -105,7 +105,7 @@ def choose_kernel(module: ModuleType, name: str | None) -> Any:
 
 
 def unwrap(value: Any) -> Any:
-    """The jitted function inside autotuners and heuristics, a library's own among them; None for everything else."""
+    """In the process that lowers Triton: the jitted function inside autotuners and heuristics; None for everything else."""
     jit = import_module("triton.runtime.jit")
     while value is not None and not isinstance(value, jit.JITFunction):
         value = getattr(value, "fn", None) if isinstance(value, jit.KernelInterface) else None
@@ -113,7 +113,7 @@ def unwrap(value: Any) -> Any:
 
 
 def read_launch(module: ModuleType, request: dict[str, Any]) -> dict[str, Any]:
-    """A launch as the request spells it: types of what is passed, values of what is constant."""
+    """In the process that lowers Triton: a launch as the request spells it: types of what is passed, values of constants."""
     kernel = choose_kernel(module, request["kernel"])
     constants = read_constants(module, kernel, request)
     defaults = {p.name: p.default for p in kernel.params if p.is_constexpr and p.has_default}
@@ -136,7 +136,7 @@ def read_launch(module: ModuleType, request: dict[str, Any]) -> dict[str, Any]:
 
 
 def read_constants(module: ModuleType, kernel: Any, request: dict[str, Any]) -> dict[str, Any]:
-    """Values of `--constants` by the parameter that each is for."""
+    """In the process that lowers Triton: values of `--constants` by the parameter that each is for."""
     constants = {name: constant(module, value) for name, value in request["constants"].items()}
     if strange := [name for name in constants if name not in kernel.arg_names]:
         raise Refused(
@@ -146,7 +146,7 @@ def read_constants(module: ModuleType, kernel: Any, request: dict[str, Any]) -> 
 
 
 def imitate_call(module: ModuleType, request: dict[str, Any]) -> dict[str, Any]:
-    """The first launch of the kernel when the file's own function is called with tensors that have no memory."""
+    """In the process that lowers Triton: the kernel's first launch when the file's own function gets tensors without memory."""
     requested = choose_kernel(module, request["kernel"]) if request["kernel"] else None
     launches: list[tuple[Any, tuple[Any, ...], dict[str, Any]]] = []
 
@@ -182,7 +182,7 @@ def imitate_call(module: ModuleType, request: dict[str, Any]) -> dict[str, Any]:
 
 
 def first_configurations() -> list[str]:
-    """Autotuners choose by timing, which nothing here can; the first configuration stands for all."""
+    """In the process that lowers Triton: autotuners choose by timing, which nothing here can; the first stands for all."""
     notes: list[str] = []
 
     def run(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -201,7 +201,7 @@ def first_configurations() -> list[str]:
 def as_launched(
     kernel: Any, args: tuple[Any, ...], kwargs: dict[str, Any], extra_options: dict[str, Any]
 ) -> dict[str, Any]:
-    """Types, constants and the specialization that the runtime would derive from these arguments."""
+    """In the process that lowers Triton: types, constants and the specialization that the runtime would derive from arguments."""
     values = {p.name: p.default for p in kernel.params if p.has_default}
     values |= dict(zip(kernel.arg_names, args, strict=False))
     values |= {name: value for name, value in kwargs.items() if name in kernel.arg_names}
@@ -227,7 +227,7 @@ def plain(value: Any) -> bool:
 
 
 def type_of(name: str, value: Any) -> tuple[str, str]:
-    """Triton's word for an argument's type, and what the runtime knows of the value: D = 16 divides it, S = under 2 GiB."""
+    """In the process that lowers Triton: its word for an argument's type, and what is known of the value: D: 16 divides it, S: < 2 GiB."""
     if isinstance(value, bool):
         return "u1", ""
     if isinstance(value, int):
@@ -252,7 +252,7 @@ def word_of(dtype: str) -> str:
 def launch_of(
     kernel: Any, types: dict[str, str], marks: dict[str, str], constants: dict[str, Any], options: dict[str, Any]
 ) -> dict[str, Any]:
-    """Everything that compiling a Triton kernel's launch needs."""
+    """In the process that lowers Triton: everything that compiling a kernel's launch needs."""
     words = [f"{n}={constants[n]}" if n in constants else f"{n}:{types[n]}" for n in kernel.arg_names]
     return {
         "kernel": kernel,
@@ -266,7 +266,7 @@ def launch_of(
 
 
 def lower(launch: dict[str, Any], specification: dict[str, Any]) -> str:
-    """The Triton kernel in its own IR, after the passes of that stage."""
+    """In the process that lowers Triton: the kernel in its own IR, after the passes of that stage."""
     ir, compiler = import_module("triton._C.libtriton").ir, import_module("triton.compiler")
     kernel = launch["kernel"]
     words = specification["backend"], specification["arch"], specification["warp_size"]
@@ -299,7 +299,7 @@ def constant(module: ModuleType, text: str) -> Any:
 
 
 def argument(word: str) -> Any:
-    """One argument of an imitated call: `fp16[4096,4096]` is a tensor without memory."""
+    """In the process that lowers Triton: an argument of an imitated call: `fp16[4096,4096]` is a tensor without memory."""
     matched = TENSOR.fullmatch(word)
     if len(word) > 1 and word[0] == word[-1] and word[0] in "'\"":
         return word[1:-1]

@@ -47,7 +47,7 @@ class InputFacts(TensorFacts):
 
     @property
     def number(self) -> int | None:
-        """A whole number that is given as it is: a size, perhaps."""
+        """For a judged task, of a PyTorch file's input: a whole number that is given as it is: a size, perhaps."""
         return int(self.literal) if self.literal is not None and self.literal.isdecimal() else None
 
 
@@ -133,11 +133,11 @@ class TorchSource:
         self._child.close()
 
     def read_shapes(self, sizes: Mapping[str, int]) -> SourceShapes:
-        """The file at these sizes, which may be large (see `without_memory`). Raises SourceError."""
+        """For a judged task: a PyTorch file at these sizes, which may be large (see `without_memory`). Raises SourceError."""
         return SourceShapes.model_validate(self._ask(sizes, real=False))
 
     def read_facts(self, sizes: Mapping[str, int]) -> RunFacts:
-        """The file really run at these sizes, which should be small. Raises SourceError."""
+        """For a judged task: a PyTorch file really run at these sizes, which should be small. Raises SourceError."""
         return RunFacts.model_validate(self._ask(sizes, real=True))
 
     def _ask(self, sizes: Mapping[str, int], *, real: bool) -> object:
@@ -193,7 +193,7 @@ class _SizeSearch:
 
 
 def infer_sizes(probe: SizeProbe, knobs: Mapping[str, int], *, fixed: Sequence[int] = ()) -> InferredSizes | None:
-    """Sizes of a PyTorch file among its numbers, with formulas that held for every value tried; None where it does not run."""
+    """For a judged task: sizes of a PyTorch file among its numbers, with formulas that held for all tried; None where it does not run."""
     base = probe({})
     if base is None:
         return None
@@ -218,7 +218,7 @@ def infer_sizes(probe: SizeProbe, knobs: Mapping[str, int], *, fixed: Sequence[i
 
 
 def _probe_points(search: _SizeSearch, name: str, value: int) -> dict[int, tuple[int, ...]]:
-    """The tensors' numbers at other values of one knob, by value; empty where their count changes."""
+    """For a judged task: numbers of a PyTorch file's tensors at other values of one knob, by value; empty where their count changes."""
     points: dict[int, tuple[int, ...]] = {}
     trial_values = (
         2 * value,
@@ -249,7 +249,7 @@ def _fit_formulas(search: _SizeSearch, dims: Sequence[str]) -> list[str | None]:
 
 
 def _fit_formula(search: _SizeSearch, dims: Sequence[str], place: int) -> str | None:
-    """Formula of sizes for one number of a PyTorch problem; None where none fits."""
+    """For a judged task: formula of sizes for one number of a PyTorch file; None where none fits."""
     base = search.base[place]
     moving = [name for name in dims if any(numbers[place] != base for numbers in search.points[name].values())]
     if place in search.fixed:
@@ -293,7 +293,7 @@ def _formula_holds(formula: str, name: str, values: Mapping[int, int]) -> bool:
 
 
 def _fit_product(search: _SizeSearch, moving: Sequence[str], place: int) -> str | None:
-    """A formula for a PyTorch file's extent: a number times powers of the sizes, which doubling shows."""
+    """For a judged task: a formula for a PyTorch file's extent: a number times powers of the sizes, which doubling shows."""
     product, factors = search.base[place], []
     for name in moving:
         values = _probe_values(search, name, place)
@@ -312,7 +312,7 @@ def _fit_product(search: _SizeSearch, moving: Sequence[str], place: int) -> str 
 
 
 def _fit_sum(search: _SizeSearch, moving: Sequence[str], place: int) -> str | None:
-    """A formula for a PyTorch file's extent: each size times a number of its own, and one more number."""
+    """For a judged task: a formula for a PyTorch file's extent: each size times a number of its own, and one more number."""
     rest, terms = search.base[place], []
     for name in moving:
         values, base = _probe_values(search, name, place), search.knobs[name]
@@ -335,7 +335,7 @@ def _formulas_hold(search: _SizeSearch, moving: Sequence[str], place: int, formu
 
 
 def _find_unfit(search: _SizeSearch, dims: Sequence[str], formulas: Sequence[str | None]) -> list[str]:
-    """Sizes of a PyTorch file among which one has to be given up; empty when every formula holds, for all changed at once too."""
+    """For a judged task: sizes of a PyTorch file of which one has to be given up; empty when every formula holds, all changed too."""
     for place, formula in enumerate(formulas):
         if formula is None:
             base = search.base[place]
@@ -361,7 +361,7 @@ def _as_given(search: _SizeSearch, sizes: Mapping[str, int], formulas: Sequence[
 
 
 def _find_limits(search: _SizeSearch, name: str, formulas: Sequence[str | None]) -> tuple[int, int]:
-    """The smallest value of a PyTorch file's size that works, and what all have to be multiples of."""
+    """For a judged task: the smallest value of a PyTorch file's size that works, and what all have to be multiples of."""
     base = search.knobs[name]
     for step in (*SIZE_STEPS, base):
         if base % step or step > base:
@@ -376,7 +376,7 @@ def _find_limits(search: _SizeSearch, name: str, formulas: Sequence[str | None])
 
 
 def _raise_minimums(search: _SizeSearch, limits: dict[str, tuple[int, int]], formulas: Sequence[str | None]) -> None:
-    """Sizes of a PyTorch file that work one by one may not work together; they are doubled until they do."""
+    """For a judged task: sizes of a PyTorch file that work one by one may not work together; they are doubled until they do."""
     for _ in range(DOUBLINGS):
         if _as_given(search, {name: low for name, (low, _) in limits.items()}, formulas):
             return
@@ -385,7 +385,7 @@ def _raise_minimums(search: _SizeSearch, limits: dict[str, tuple[int, int]], for
 
 
 def fit_power_law(count: Callable[[Mapping[str, int]], int | None], dims: Mapping[str, int]) -> str | None:
-    """A count in a PyTorch file as a number times powers of the sizes; None where it is no such product, or zero."""
+    """For a judged task: a count in a PyTorch file as a number times powers of the sizes; None where it is none, or zero."""
     base = count({})
     if not base:
         return None

@@ -74,7 +74,7 @@ class Channel:
         self._spin_s = SPIN_S if spin else 0.0
 
     def caller(self, timeout_s: float) -> tuple[Frame, int]:
-        """The first frame and the id of the process that sent it, as the kernel has it. Raises WorkerLost."""
+        """In the judge, of its worker: the first frame and the sender's process id, as the kernel has it. Raises WorkerLost."""
         until = time.monotonic() + timeout_s
         self._readable(until, timeout_s)
         data, ancillary, _, _ = self._judge_end.recvmsg(SIZE + 1, socket.CMSG_SPACE(CREDENTIALS.size))
@@ -86,7 +86,7 @@ class Channel:
         raise WorkerLost("protocol", "the worker's first message names no process")
 
     def send(self, frame: Frame, descriptors: Sequence[int] = ()) -> None:
-        """Put one frame on the wire, and descriptors in a message of their own behind it. Raises WorkerLost."""
+        """In the judge: put one frame on its worker's wire, and descriptors in a message of their own behind it. Raises WorkerLost."""
         try:
             self._judge_end.send(packed(frame))
             if descriptors:
@@ -97,17 +97,17 @@ class Channel:
             raise WorkerLost("protocol", "the worker does not read what it is sent") from error
 
     def watch(self, process: int) -> None:
-        """End waiting when the process of this pid descriptor ends, whoever else may hold the worker's end by then."""
+        """In the judge: end waiting when the worker of this pid descriptor ends, whoever else may hold its end by then."""
         self._poller.register(process, select.POLLIN)
 
     def check_silence(self) -> None:
-        """Raises WorkerLost when something came that nobody asked for, or the worker has ended."""
+        """In the judge: raises WorkerLost when a worker sent what nobody asked for, or has ended."""
         if self._is_message_ready(self._poller.poll(0)):
             data = self._receive()
             raise WorkerLost("protocol", f"{len(data)} bytes came that were not asked for")
 
     def answer(self, kind: int, nonce: bytes, *, timeout_s: float) -> tuple[Frame, int]:
-        """The worker's one frame that answers, and when it was there (ns of `perf_counter_ns`).
+        """In the judge: the worker's one frame that answers, and when it was there (ns of `perf_counter_ns`).
 
         Raises WorkerLost for anything else, `output` where the worker says that the call gave no answer.
         """
@@ -115,12 +115,12 @@ class Channel:
         return self.take_answer(kind, nonce), came
 
     def wait_for_message(self, *, timeout_s: float) -> int:
-        """Wait until a worker's message is there: when it was, in ns of `perf_counter_ns`. Raises WorkerLost."""
+        """In the judge: wait until a worker's message is there: when, in ns of `perf_counter_ns`. Raises WorkerLost."""
         self._readable(time.monotonic() + timeout_s, timeout_s)
         return time.perf_counter_ns()
 
     def take_answer(self, kind: int, nonce: bytes) -> Frame:
-        """What is there, as the one frame that answers. Raises WorkerLost as `answer` does."""
+        """In the judge: what is there, as the worker's one frame that answers. Raises WorkerLost as `answer` does."""
         frame = _parse_frame(self._receive())
         if frame.nonce != nonce:
             raise WorkerLost("protocol", "the answer is not to this call")
@@ -131,7 +131,7 @@ class Channel:
         return frame
 
     def close(self) -> None:
-        """Close both ends of the wire to a worker, as far as they are this process's."""
+        """In the judge: close both ends of the wire to a worker, as far as they are this process's."""
         self._judge_end.close()
         self.worker_end.close()
 
@@ -149,7 +149,7 @@ class Channel:
         raise WorkerLost("timeout", f"no answer within {timeout_s:g} s")
 
     def _is_message_ready(self, events: list[tuple[int, int]]) -> bool:
-        """Whether a worker's message is there. Raises WorkerLost where the worker has ended without one."""
+        """In the judge: whether a worker's message is there. Raises WorkerLost where it ended without one."""
         if not events:
             return False
         if not self._is_readable_among(events) and not self._is_readable_among(
@@ -160,11 +160,11 @@ class Channel:
         return True
 
     def _is_readable_among(self, events: list[tuple[int, int]]) -> bool:
-        """Whether the wire is. The other is the process, of which a kernel says more once somebody has collected it."""
+        """In the judge: whether a worker's wire is readable. The other is the process, better known once collected."""
         return any(descriptor == self._judge_end.fileno() for descriptor, _ in events)
 
     def _receive(self) -> bytes:
-        """One message of a worker. Descriptors that came with it are dropped by the kernel. Raises WorkerLost at the end of the wire."""
+        """In the judge: one message of a worker. Descriptors with it are dropped by the kernel. Raises WorkerLost at the end."""
         try:
             data = os.read(self._judge_end.fileno(), SIZE + 1)
         except ConnectionResetError:
@@ -220,7 +220,7 @@ class Freezer:
         self._tell(signal.SIGCONT)
 
     def wait_stopped(self) -> None:
-        """Wait until each thread of the judge's worker stands still, or it has ended. Raises WorkerLost when one does not."""
+        """In the judge: wait until each thread of its worker stands still, or it ended. Raises WorkerLost when one does not."""
         until = time.monotonic() + STOPPED_S
         while self.works and not self._still():
             if time.monotonic() > until:
@@ -228,19 +228,19 @@ class Freezer:
             os.sched_yield()  # on a busy machine it may be waiting for this very processor
 
     def threads(self) -> int | None:
-        """Number of threads of the judge's worker now; None when it has ended."""
+        """In the judge: number of threads of its worker now; None when it has ended."""
         fields = self._fields()
         return int(fields[THREADS]) if fields and fields[STATE] not in ENDED_STATES else None
 
     def list_siblings(self) -> frozenset[int] | None:
-        """Processes that have come beside it since this was made; None where no namespace sets them apart.
+        """In the judge: processes that came beside its worker since this was made; None where no namespace parts them.
 
         They are not held: one of them may run while inputs are written.
         """
         return None if self._initial_pids is None else self._inside() - self._initial_pids
 
     def filters(self) -> tuple[int, ...] | None:
-        """How many filters of system calls hold each of its threads; None where the kernel does not say."""
+        """In the judge: how many filters of system calls hold each of its worker's threads; None where the kernel does not say."""
         counts: list[int] = []
         with contextlib.suppress(FileNotFoundError, ProcessLookupError):
             for task in self._tasks.iterdir():
@@ -256,7 +256,7 @@ class Freezer:
         os.close(self._stat)
 
     def _inside(self) -> frozenset[int]:
-        """Ids of all processes of the worker's namespace. Takes a millisecond: every process of the machine is asked."""
+        """In the judge: ids of all processes of its worker's namespace. Takes a millisecond: all of the machine are asked."""
         with os.scandir("/proc") as entries:
             names = [entry.name for entry in entries if entry.name.isdigit()]
         return frozenset(int(name) for name in names if _pid_namespace(name) == self._space)
@@ -288,7 +288,7 @@ class Freezer:
         return states
 
     def _fields(self) -> list[bytes]:
-        """The first fields of a worker in /proc behind its name, which may hold anything; empty when the process is gone."""
+        """In the judge: first fields of a worker in /proc behind its name, which may hold anything; empty when it is gone."""
         try:
             return os.pread(self._stat, 1024, 0).rpartition(b") ")[2].split(b" ", THREADS + 1)
         except ProcessLookupError:
@@ -311,7 +311,7 @@ class Memory:
         return self._file is not None
 
     def read_into(self, target: memoryview, address: int) -> None:
-        """Fill `target` from the worker's memory from there on. Raises WorkerLost where there is no such memory."""
+        """In the judge: fill `target` from its worker's memory from there on. Raises WorkerLost where there is none."""
         byte_count = 0
         try:
             while self._file is not None and byte_count < len(target):
@@ -364,7 +364,7 @@ class SharedCore:
         self.begin()
 
     def begin(self) -> None:
-        """The call whose waits the judge asks about begins now."""
+        """In the judge: the call of a worker whose waits it asks about begins now."""
         self._began_us = self._answered_us = self._read_times()
 
     def mark_answer(self) -> None:
@@ -372,7 +372,7 @@ class SharedCore:
         self._answered_us = self._read_times()
 
     def take_off(self, wall_us: float, stop_us: float) -> tuple[float, float]:
-        """The times of a judged call until the answer and from it to now, both without waits; the worker stands still.
+        """In the judge: times of a call until the answer and from it to now, both without waits; the worker stands still.
 
         What it worked in all is the least of the first: where its threads were at work when it answered is not known.
         """
@@ -386,7 +386,7 @@ class SharedCore:
         os.close(self._waits)
 
     def _read_times(self) -> tuple[float, float]:
-        """Microseconds that both threads waited so far, and that the worker's process was on a processor."""
+        """In the judge: microseconds that its thread and the worker's waited so far, and that the worker was on a core."""
         try:
             records = os.pread(self._waits, 100, 0), Path("/proc/thread-self/schedstat").read_bytes()
             return sum(int(words.split()[1]) for words in records) / 1e3, time.clock_gettime_ns(self._clock) / 1e3
@@ -489,7 +489,7 @@ class Worker:
         self._stack.callback(self.channel.close)
 
     def start(self) -> None:
-        """Start, load and hold it. Raises WorkerLost."""
+        """In the judge: start a worker, load the candidate in it and hold it. Raises WorkerLost."""
         self._process = self._launch()
         hello, pid = self.channel.caller(START_S)
         if hello.kind != HELLO:
@@ -511,7 +511,7 @@ class Worker:
             self.tell(Frame(LOAD, os.urandom(NONCE_BYTES)), (words, compiled), READY)
 
     def tell(self, frame: Frame, descriptors: Sequence[int], kind: int) -> Frame:
-        """Send a frame with descriptors and wait for its answer, untimed; then the worker stands still. Raises WorkerLost."""
+        """In the judge: send its worker a frame with descriptors, wait for the answer, untimed; then it stands still. Raises WorkerLost."""
         self.channel.check_silence()
         self.channel.send(frame, descriptors)
         self.freezer.resume()
@@ -521,7 +521,7 @@ class Worker:
         return answer
 
     def lock(self) -> None:
-        """Let it start no process or program from here on, only threads. Raises WorkerLost.
+        """In the judge: let its worker start no process or program from here on, only threads. Raises WorkerLost.
 
         Where workers are held to no filter at all, this does nothing: `machine_isolation` says so.
         """
@@ -537,7 +537,7 @@ class Worker:
         self._locked = True
 
     def _count_waits(self) -> None:
-        """Take others' time on the core off calls, where the candidate has not begun and can start no process.
+        """In the judge: take others' time on the core off calls, where the candidate neither began nor can start processes.
 
         Where it runs already when it is locked, it could hold itself to a filter of its own instead of ours.
         """
@@ -548,22 +548,22 @@ class Worker:
                 self._stack.callback(self._shared_core.close)
 
     def release(self, slot: int, placement: int) -> None:
-        """Let go of what the last call returned. Raises WorkerLost, `output` where that was no answer."""
+        """In the judge: have its worker let go of what the last call returned. Raises WorkerLost, `output` where that was no answer."""
         self.tell(Frame(RELEASE, os.urandom(NONCE_BYTES), slot, placement), (), RELEASED)
 
     def bind(self, slot: int, arena: int, layout: Mapping[str, object]) -> None:
-        """Give it an arena, by descriptor, and where the arrays in it are. Raises WorkerLost."""
+        """In the judge: give its worker an arena, by descriptor, and where the arrays in it are. Raises WorkerLost."""
         with _memory_descriptor(json.dumps(layout).encode()) as words:
             self.tell(Frame(BIND, os.urandom(NONCE_BYTES), slot), (arena, words), BOUND)
 
     def report(self) -> bytes:
-        """What a worker that notes who computes has noted: a claim. Raises WorkerLost."""
+        """To the judge: what a worker that notes who computes has noted: a claim. Raises WorkerLost."""
         with _memory_descriptor(bytes(REPORT_BYTES)) as place:
             self.tell(Frame(REPORT, os.urandom(NONCE_BYTES)), (place,), REPORTED)
             return os.pread(place, REPORT_BYTES, 0).rstrip(b"\0")
 
     def pack(self) -> bytes:
-        """What it has compiled so far, for `Loading.compiled`; nothing where that is much. Raises WorkerLost."""
+        """To the judge: what its worker has compiled so far, for `Loading.compiled`; nothing where that is much. Raises WorkerLost."""
         with _memory_descriptor(b"") as place:
             os.ftruncate(place, MOST_COMPILED_BYTES)
             self.tell(Frame(PACK, os.urandom(NONCE_BYTES)), (place,), PACKED)
@@ -571,7 +571,7 @@ class Worker:
             return os.pread(place, min(size, MOST_COMPILED_BYTES), 8)
 
     def exchange(self, frame: Frame, kind: int, *, timeout_s: float) -> tuple[Frame, float]:
-        """Send the frame, let the worker run until it answers, and tell it to stop: the answer, and the time in us.
+        """In the judge: send the frame, let its worker run until it answers, and tell it to stop: the answer, and the time in us.
 
         The time is this process's: from letting the worker run, the frame lying ready for it, to the answer. The
         worker may run for some microseconds more, until `wait_stopped`. The first call of a size may compile, so it has
@@ -596,7 +596,7 @@ class Worker:
         return answer, self._wall_us
 
     def wait_stopped(self) -> CallTime:
-        """Wait until it stands still after an exchange: the times of its call. Raises WorkerLost."""
+        """In the judge: wait until its worker stands still after an exchange: the times of its call. Raises WorkerLost."""
         self.freezer.wait_stopped()
         stop_us = (time.perf_counter_ns() - self._came) / 1e3
         if self._shared_core is None:
@@ -619,7 +619,7 @@ class Worker:
         return WorkerLost(reason, f"{detail}\n{output}".strip())
 
     def read_output(self) -> str:
-        """The last characters of its output, at most MOST_PRINTED_CHARS."""
+        """In the judge: the last characters of its worker's output, at most MOST_PRINTED_CHARS."""
         lines = self._process.read_output().strip().splitlines() if self._process is not None else []
         return "\n".join(line for line in lines if FORK_SERVER_FRAMES not in line)[-MOST_PRINTED_CHARS:]
 
@@ -634,7 +634,7 @@ class Worker:
         return self._process is not None and self._process.out_of_memory
 
     def _end(self, patience_s: float) -> int | None:
-        """Its exit code as far as it ends by itself within this time; then it is ended anyway."""
+        """In the judge: its worker's exit code as far as it ends by itself within this time; then it is ended anyway."""
         if self._process is None:
             return None
         with contextlib.suppress(subprocess.TimeoutExpired):
@@ -682,7 +682,7 @@ class Worker:
 
 
 def _warm_modules(loading: LoadRequest) -> tuple[str, ...]:
-    """What workers' common ancestor imports, and functions that it calls once for all: nothing that touches a card.
+    """For the judge: what workers' common ancestor imports, and functions that it calls once for all: none touches a card.
 
     On a processor Triton is imported by each worker for itself: whether it interprets kernels is decided then.
     """
@@ -696,7 +696,7 @@ COMPILER_SETTINGS = {"TORCHINDUCTOR_USE_STATIC_CUDA_LAUNCHER": "0"}
 
 
 def _worker_settings(loading: LoadRequest) -> dict[str, str]:
-    """What the environment of a worker says beyond the usual."""
+    """For the judge: what the environment of its worker says beyond the usual."""
     threads = {
         name: str(loading.task.threads) for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
     }
@@ -732,7 +732,7 @@ def _processor_count() -> int:
 
 @contextmanager
 def _memory_descriptor(data: bytes) -> Iterator[int]:
-    """A descriptor of memory for a worker that holds these bytes."""
+    """For the judge: a descriptor of memory for a worker that holds these bytes."""
     descriptor = os.memfd_create("words", os.MFD_CLOEXEC)
     try:
         os.write(descriptor, data)
@@ -765,7 +765,7 @@ MOST_COMPILER_CHARS = 2000
 
 
 def build_library(task: Task, folder: Path, *, timeout_s: float = BUILD_S) -> Path | None:
-    """The library of the frozen sources in `folder`, where it then lies; None for a language that needs none.
+    """For the judge: the library of the frozen sources in `folder`, where it then lies; None for a language that needs none.
 
     Raises:
         WorkerLost: the sources do not compile, or not in time.
@@ -781,7 +781,7 @@ def build_library(task: Task, folder: Path, *, timeout_s: float = BUILD_S) -> Pa
 
 
 def build_without_runtime(task: Task, folder: Path, *, timeout_s: float = BUILD_S) -> bytes:
-    """The library as it is without the runtime of its language in it: only for reading what it takes from elsewhere.
+    """For the judge: the library without its language's runtime: only for reading what it takes from elsewhere.
 
     Raises WorkerLost and ProgramMissing as `build_library` does.
     """
@@ -794,7 +794,7 @@ def build_without_runtime(task: Task, folder: Path, *, timeout_s: float = BUILD_
 
 
 def compile_command(task: Task, folder: Path, library: Path, more: Sequence[str] = ()) -> tuple[str, ...]:
-    """The words that compile the sources in `folder` to `library`. The task's flags, then `more`, decide."""
+    """For the judge: the words that compile the sources in `folder` to `library`. The task's flags, then `more`, decide."""
     sources = [name for name in task.source if Path(name).suffix not in HEADERS]
     mixed = task.language == "c" and any(Path(name).suffix in CPLUSPLUS for name in sources)
     compiler = task.build.compiler or ("g++" if mixed else COMPILERS[task.language])
@@ -841,7 +841,7 @@ def _compile(task: Task, folder: Path, place: Path, more: Sequence[str] = (), *,
 
 
 def _named_folders(compiler: str, flags: Sequence[str]) -> tuple[Path, ...]:
-    """What a build needs besides the system: a compiler's installation elsewhere, and what the task's flags name."""
+    """What a judged build needs besides the system: a compiler's installation elsewhere, and what the task's flags name."""
     real = Path(os.path.realpath(compiler))
     places = [] if real.is_relative_to("/usr") or real.is_relative_to("/bin") else [real.parent.parent]
     for flag in flags:

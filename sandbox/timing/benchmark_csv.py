@@ -50,7 +50,7 @@ def read_rows(
     exact: bool,
     project: ProjectOutput | None = None,
 ) -> tuple[Row, ...] | Problem:
-    """Rows in the file's order; `data` is None when the command wrote no file.
+    """Rows of the project's benchmark CSV in the file's order; `data` is None when the command wrote no file.
 
     `requested` are the labels that must be there (empty: any). With `exact`, no others may be there; without it, others
     are left out, because the command had no way to know which were wanted. `project`: the file is in these columns.
@@ -91,14 +91,14 @@ def translate(rows: Sequence[Cells], project: ProjectOutput, contract: Contract)
 
 
 def _read_check(row: Cells, project: ProjectOutput, contract: Contract) -> str:
-    """The check of a row of the benchmark's CSV: its own column; where it has none, the contract's rule of correctness."""
+    """A row's check in the project's benchmark CSV: its own column; without one, the contract's rule of correctness."""
     if project.check is not None:
         return row[project.check]
     return "PASS" if obeys(contract.correctness, row[contract.correctness.column or ""]) else "FAIL"
 
 
 def rows_of(times: Sequence[SizeTime], contract: Contract) -> tuple[Row, ...] | Problem:
-    """What the judge timed, as rows of the benchmark's columns, which must be those of `csv_of`."""
+    """Beside a project's own benchmark: what the judge timed, as rows of its columns, which must be those of `csv_of`."""
     output = contract.benchmark_output
     if not times:
         return Problem(reason="zero_rows", detail="the task has no timed size")
@@ -114,7 +114,7 @@ def rows_of(times: Sequence[SizeTime], contract: Contract) -> tuple[Row, ...] | 
 
 
 def csv_of(times: Sequence[SizeTime]) -> bytes:
-    """A judged benchmark as a CSV, for the record."""
+    """Where the judge times in the place of a project's own benchmark: its times as a CSV, for the record."""
     out = io.StringIO()
     writer = csv.DictWriter(out, columns_of(times[0]) if times else (), lineterminator="\n")
     writer.writeheader()
@@ -123,7 +123,7 @@ def csv_of(times: Sequence[SizeTime]) -> bytes:
 
 
 def columns_of(size: SizeTime) -> tuple[str, ...]:
-    """Header of a judged benchmark: label, the task's dimensions, class, Check, Time (ms)."""
+    """Where the judge times in a project's benchmark's place: the CSV's header: label, dimensions, class, Check, Time (ms)."""
     return ("label", *size.dims, "class", "Check", "Time (ms)")
 
 
@@ -133,7 +133,7 @@ def _cells(size: SizeTime) -> Cells:
 
 
 def table(data: bytes | None, columns: Sequence[str]) -> list[Cells] | Problem:
-    """The cells of a benchmark's CSV under a header that must equal `columns` byte for byte; every row complete, at least one row."""
+    """The cells of a project's benchmark CSV under a header that must equal `columns` byte for byte; every row complete, at least one."""
     if data is None:
         return Problem(reason="no_csv", detail="the command ended without writing the CSV it was given as {csv}")
     try:
@@ -156,14 +156,14 @@ def table(data: bytes | None, columns: Sequence[str]) -> list[Cells] | Problem:
 
 
 def header(columns: Sequence[str]) -> str:
-    """The first line of a benchmark's CSV with these columns, without its line end."""
+    """The first line of a project's benchmark CSV with these columns, without its line end."""
     out = io.StringIO()
     csv.writer(out, lineterminator="").writerow(columns)
     return out.getvalue()
 
 
 def difference(expected: str, actual: str) -> str:
-    """Where two headers of benchmark CSVs part, with the column on both sides."""
+    """Where two headers of a project's benchmark CSVs part, with the column on both sides."""
     at = next((i for i, (a, b) in enumerate(zip(expected, actual, strict=False)) if a != b), None)
     if at is None:
         at = min(len(expected), len(actual))
@@ -204,7 +204,7 @@ def _row(cells: Cells, contract: Contract) -> Row | Problem:
 
 
 def check_of(cells: Cells, output: BenchmarkOutput) -> Check:
-    """The check of a benchmark's row: a word that is neither PASS nor FAIL says nothing good, so it is an ERROR."""
+    """The check of a project's benchmark row: a word that is neither PASS nor FAIL says nothing good, so it is an ERROR."""
     match cells[output.check]:
         case "PASS":
             return "PASS"
@@ -215,7 +215,7 @@ def check_of(cells: Cells, output: BenchmarkOutput) -> Check:
 
 
 def _unusable(cells: Cells, contract: Contract) -> Problem | None:
-    """The first scoring cell of a benchmark's passing row that is no positive finite number; spreads may be zero."""
+    """The first scoring cell of a project's benchmark's passing row that is no positive finite number; spreads may be zero."""
     scoring = contract.scoring
     needed = {*scoring.primary_metric, scoring.forward} - {None}
     for column in dict.fromkeys((*scoring.primary_metric, scoring.forward, scoring.backward, scoring.time_ms)):
@@ -264,7 +264,7 @@ class Run:
     conditions: Conditions
 
     def find_failure(self, commit: str, *, who: str, tolerated: int | None = None) -> BenchmarkFailed | None:
-        """Why a timed process counts for nothing; None when it ended well. `tolerated`: an exit code that may pass too."""
+        """Why a timed process of a project's benchmark counts for nothing; None when it ended well. `tolerated`: may pass too."""
         reason: Reason
         if self.tampered:
             reason, detail = "tampered", TAMPERED.format(", ".join(self.tampered))
@@ -287,7 +287,7 @@ class JudgeAnswer(Generic[T]):
     seconds: float
 
     def find_failure(self, commit: str, *, who: str) -> BenchmarkFailed | None:
-        """Why the judge's timing counts for nothing; None where it is one."""
+        """Why the judge's timing, in the place of a project's benchmark, counts for nothing; None where it is one."""
         reason: Reason = "crash"
         if self.tampered:
             reason, detail = "tampered", TAMPERED.format(", ".join(self.tampered))
@@ -308,7 +308,7 @@ class Stopwatch:
     """How long to wait for others who hold the device, in seconds."""
 
     def run(self, field: str, argv: Argv, *, values: Mapping[str, str], commits: tuple[str, ...], cwd: Path) -> Run:
-        """Run one timed process, of whose CSV nothing was there before, so that no older file can be read for its own.
+        """Run one timed process of a project's benchmark, with no CSV there before: no older file can be read for its own.
 
         Raises `DeviceBusy` when the lease does not come, `ProgramMissing` when the command does not exist.
         """
@@ -331,7 +331,7 @@ class Stopwatch:
         return Run(exit=ran.exit, data=ran.csv, tampered=ran.tampered, conditions=_gather_conditions(core, card))
 
     def ask(self, question: Callable[[], T], *, commits: tuple[str, ...]) -> "JudgeAnswer[T]":
-        """Have the judge, which works in this process, time under the lease, pinned and watched as a timed command is.
+        """In a project benchmark's place: have the judge, in this process, time under the lease, pinned and watched as a timed command is.
 
         Raises `DeviceBusy`, and what the question raises.
         """
@@ -410,5 +410,5 @@ def _gather_conditions(core: CoreWatch, card: CardWatch | None) -> Conditions:
 
 
 def unusable(problem: Problem, commit: str, *, who: str, seconds: float) -> BenchmarkFailed:
-    """A CSV that cannot be used, as the measurement's failure."""
+    """A project's benchmark CSV that cannot be used, as the measurement's failure."""
     return BenchmarkFailed(commit=commit, reason=problem.reason, detail=f"{who}: {problem.detail}", seconds=seconds)

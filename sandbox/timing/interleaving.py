@@ -73,16 +73,16 @@ class Pair(Value):
 
     @property
     def blocks(self) -> tuple[tuple[str, int], ...]:
-        """Shape and number of each timed block, in the order they ran."""
+        """Of a timed pair of two interleaved versions: shape and number of each block, in the order they ran."""
         return tuple(dict.fromkeys((slot.label, slot.block) for slot in self.slots))
 
     @property
     def marked(self) -> tuple[tuple[str, int], ...]:
-        """The timed blocks that the harness itself marked invalid in any slot."""
+        """Of a timed pair of two interleaved versions: the blocks that the harness itself marked invalid in any slot."""
         return tuple(dict.fromkeys((slot.label, slot.block) for slot in self.slots if slot.time_us is None))
 
     def without(self, dropped: Collection[tuple[str, int]]) -> "Pair":
-        """A timed pair with these blocks marked invalid, all four slots of each."""
+        """A timed pair of two interleaved versions with these blocks marked invalid, all four slots of each."""
         if not dropped:
             return self
         slots = (replace(slot, time_us=None) if (slot.label, slot.block) in dropped else slot for slot in self.slots)
@@ -90,7 +90,7 @@ class Pair(Value):
 
 
 def read_slots(data: bytes | None, *, a: Side, requested: Sequence[str], blocks: int) -> tuple[Slot, ...] | Problem:
-    """The slots of one paired process in which side `a` was that version; every block of every shape complete.
+    """From a paired benchmark's CSV: the slots of one process in which side `a` was that version; all blocks complete.
 
     The file has one of `HEADERS`.
     """
@@ -111,7 +111,7 @@ def read_slots(data: bytes | None, *, a: Side, requested: Sequence[str], blocks:
 def shapes_of(
     pairs: Sequence[Pair], classes: dict[str, str], scoring: Scoring | None = None
 ) -> tuple[ShapePairs, ...] | Problem:
-    """Log-ratios per shape, pair and block; blocks with a slot that has no time are left out on both sides."""
+    """Of two interleaved versions: log-ratios per shape, pair and block; blocks with a slot without a time are left out."""
     by_label: dict[str, list[list[Slot]]] = {}
     for number, pair in enumerate(pairs):
         for slot in pair.slots:
@@ -140,7 +140,7 @@ def shapes_of(
 
 
 def log_ratio(block: Sequence[Slot]) -> float:
-    """Mean ln(time) of the best version's slots minus that of the candidate's: positive favours the candidate."""
+    """Of two interleaved versions, in a block: mean ln(time) of the best's slots minus the candidate's: positive favours the latter."""
     logs: dict[Side, list[float]] = {"best": [], "candidate": []}
     for slot in block:
         if slot.time_us is not None:
@@ -195,7 +195,7 @@ def _incomplete(slots: Sequence[Slot], requested: Sequence[str], blocks: int) ->
 
 
 def _blocks(slots: Iterable[Slot]) -> list[list[Slot]]:
-    """The timed slots of one shape by block, each in slot order."""
+    """Of two interleaved versions: the timed slots of one shape by block, each in slot order."""
     blocks: dict[int, list[Slot]] = {}
     for slot in slots:
         blocks.setdefault(slot.block, []).append(slot)
@@ -231,7 +231,7 @@ class Question:
         return self.best if side == "best" else self.candidate
 
     def seed(self, pair: int, salt: str = "", *, attempt: int = 0) -> int:
-        """The seed of a timed question, the same every time; pairs and attempts are not arranged alike."""
+        """The seed of an interleaved pair's process, the same every time; pairs and attempts are not arranged alike."""
         text = f"{self.best} {self.candidate} {pair} {salt}{f' attempt {attempt}' if attempt else ''}"
         return int.from_bytes(hashlib.sha256(text.encode()).digest()[:4], "big")
 
@@ -258,7 +258,7 @@ class TimedPair(Value):
 
     @property
     def seconds(self) -> float:
-        """Seconds of all processes of a timed pair, those of the other tries too."""
+        """Seconds of all processes of a timed pair of interleaved versions, those of the other tries too."""
         return sum(process.seconds for process in self.processes) + sum(attempt.seconds for attempt in self.others)
 
 
@@ -269,7 +269,7 @@ class Interleaver(Protocol):
 
 
 def sides_of(question: Question, number: int, attempt: int) -> tuple[Side, Side, int]:
-    """Which version a timed pair knows as a, which as b, and the pair's seed."""
+    """Which version a timed, interleaved pair knows as a, which as b, and the pair's seed."""
     coin = question.seed(number // 2, "coin", attempt=attempt) + number
     a: Side = "candidate" if coin & 1 else "best"
     return a, "best" if a == "candidate" else "candidate", question.seed(number, attempt=attempt)
@@ -414,7 +414,7 @@ def _slot(row: Row, place: tuple[int, int, Side], contract: Contract, *, process
 
 
 def time_us(row: Row, contract: Contract) -> float:
-    """The time of one call in microseconds by what decides; a rate stands as its inverse, whose ratio is the same.
+    """For an interleaved pair: microseconds of one call by the column that decides; a rate stands as its inverse: the same ratio.
 
     The combined step 2/F + 4/B where both directions decide, else the time column, else the first metric.
     """
@@ -462,7 +462,7 @@ class Steady:
     """Waits for the machine to rest before another try; None tries again at once."""
 
     def time(self, question: Question, number: int, attempt: int = 0) -> TimedPair | BenchmarkFailed:
-        """Time one pair. A try that fails fails the pair: a crash is no disturbance."""
+        """Time one pair of interleaved versions. A try that fails fails the pair: a crash is no disturbance."""
         tries: list[TimedPair] = []
         for extra in range(EXTRA_TRIES + 1):
             if extra and self.host and self.quiet:
@@ -478,7 +478,7 @@ class Steady:
 
 
 def find_disturbed_blocks(timed: TimedPair, *, host: bool) -> tuple[Disturbance, ...]:
-    """The blocks that the machine disturbed. The times are taken out before the rules see anything."""
+    """The blocks of a timed pair that the machine disturbed. The times are taken out before rules see anything."""
     spans = tuple(
         Span(
             label=slot.label,
@@ -494,7 +494,7 @@ def find_disturbed_blocks(timed: TimedPair, *, host: bool) -> tuple[Disturbance,
 
 
 def fit(timed_pairs: Sequence[TimedPair], question: Question, *, limit: float) -> Fit | BenchmarkFailed:
-    """What is left of the timed pairs; `unstable` when more than `limit` of their blocks had to go.
+    """What is left of the timed pairs without disturbed blocks; `unstable` when more than `limit` of them had to go.
 
     Blocks that the harness marked count too. A pair that lost all blocks of a shape is left out whole, because pairs
     are compared shape by shape.
@@ -529,7 +529,7 @@ def _time_again(blocks: Sequence[Block], disturbances: Sequence[Disturbance], li
 
 
 def _lost_pair(blocks: Sequence[Block], disturbed_blocks: Collection[Block]) -> str | None:
-    """A shape of the timed pairs without any block left."""
+    """Of timed pairs without their disturbed blocks: a shape of one without any block left."""
     labels_with_blocks = {label for label, number in blocks if (label, number) not in disturbed_blocks}
     return next((label for label, _ in blocks if label not in labels_with_blocks), None)
 

@@ -41,17 +41,17 @@ Function = Callable[..., Any]
 
 
 def interruptions() -> int:
-    """How often this process had to leave its core."""
+    """In the harness that `init` writes: how often the benchmark's process had to leave its core."""
     return resource.getrusage(resource.RUSAGE_THREAD).ru_nivcsw
 
 
 def on_gpu(arguments: Arguments) -> bool:
-    """Whether a call is the device's work."""
+    """In the harness that `init` writes: whether a benchmarked call is the device's work."""
     return any(getattr(value, "is_cuda", False) for value in arguments[0])
 
 
 def time_us(function: Function, arguments: Arguments) -> tuple[float, bool]:
-    """Microseconds of one call over all arguments, and whether another process took the core meanwhile."""
+    """In the harness that `init` writes: microseconds of one call over all arguments, and whether others took the core meanwhile."""
     if problem.MUTATES:
         arguments = [harness.copy_arguments(call) for call in arguments]
     before = interruptions()
@@ -75,22 +75,22 @@ def time_us(function: Function, arguments: Arguments) -> tuple[float, bool]:
 
 
 def calls_for(us: float, call_us: float) -> int:
-    """Calls that take so long together."""
+    """In the harness that `init` writes: calls that take so long together."""
     return max(1, min(MOST_CALLS, math.ceil(us / call_us)))
 
 
 def make(rng: random.Random, shape: Any, count: int) -> Arguments:
-    """Arguments of so many calls, which no call had before."""
+    """In the harness that `init` writes: arguments of so many calls, which no call had before."""
     return [problem.arguments(rng, shape.sizes, harness.ORDINARY) for _ in range(count)]
 
 
 def warm_us(function: Function, shape: Any, rng: random.Random) -> float:
-    """One warm call."""
+    """In the harness that `init` writes: microseconds of one warm call."""
     return min(time_us(function, make(rng, shape, 1))[0] for _ in range(3))
 
 
 def is_right(function: Function, original: Function, arguments: tuple[Any, ...]) -> bool:
-    """Whether it gives what the original gives."""
+    """In the harness that `init` writes: whether a version gives what the original gives."""
     mine, right = harness.run(function, arguments), harness.run(original, arguments)
     return not harness.difference(mine, right, problem.TOLERANCE)
 
@@ -109,7 +109,7 @@ def benchmark(path: Path, shapes: Sequence[Any], original: Function, rng: random
 
 
 def block_of(sides: Sequence[Function], shape: Any, count: int, passes: int, rng: random.Random) -> tuple[Any, ...]:
-    """Passes A B B A or B A A B, of which the one with the median ratio. No side sees the same arguments twice."""
+    """In the harness that `init` writes: passes A B B A or B A A B, the one with the median ratio. No side sees arguments twice."""
     runs = []
     for _ in range(passes):
         side = rng.randrange(2)

@@ -36,7 +36,7 @@ class Shape(NamedTuple):
 
 
 def sibling(name: str) -> types.ModuleType:
-    """A module of this folder from its source alone."""
+    """In the harness that `init` writes: a module of its folder from its source alone."""
     module = sys.modules[name] = types.ModuleType(name)
     module.__file__ = str(HERE / f"{name}.py")
     exec(compile((HERE / f"{name}.py").read_bytes(), module.__file__, "exec"), module.__dict__)
@@ -44,7 +44,7 @@ def sibling(name: str) -> types.ModuleType:
 
 
 def text(rng: random.Random, count: int, mix: str) -> str:
-    """Letters; one letter for `zeros`, any character for `extremes`."""
+    """In the harness that `init` writes: letters as an argument; one letter for `zeros`, any character for `extremes`."""
     if mix == "zeros":
         return "a" * count
     if mix == "extremes":
@@ -53,14 +53,14 @@ def text(rng: random.Random, count: int, mix: str) -> str:
 
 
 def octets(rng: random.Random, count: int, mix: str) -> bytes:
-    """Bytes; 0 for `zeros`, 0 and 255 for `extremes`."""
+    """In the harness that `init` writes: bytes as an argument; 0 for `zeros`, 0 and 255 for `extremes`."""
     if mix == "zeros":
         return bytes(count)
     return bytes(rng.choices((0, 255), k=count)) if mix == "extremes" else rng.randbytes(count)
 
 
 def wholes(rng: random.Random, count: int, mix: str, low: int = -1000, high: int = 1000) -> list[int]:
-    """Whole numbers from low to high - 1."""
+    """In the harness that `init` writes: whole numbers from low to high - 1 as an argument."""
     if mix == "zeros":
         return [max(low, 0)] * count
     if mix == "extremes":
@@ -69,7 +69,7 @@ def wholes(rng: random.Random, count: int, mix: str, low: int = -1000, high: int
 
 
 def reals(rng: random.Random, count: int, mix: str) -> list[float]:
-    """Normal numbers; of very different size for `extremes`; one NaN or infinity among them, or all subnormal."""
+    """In the harness that `init` writes: normal numbers; of very different size for `extremes`; else one NaN, infinity, or subnormals."""
     if mix == "zeros":
         return [0.0] * count
     numbers = [rng.gauss(0.0, 1.0) for _ in range(count)]
@@ -83,7 +83,7 @@ def reals(rng: random.Random, count: int, mix: str) -> list[float]:
 
 
 def array(rng: random.Random, shape: Sequence[int], mix: str, dtype: str = "float64") -> Any:
-    """The same as a NumPy array."""
+    """In the harness that `init` writes: numbers for an argument as a NumPy array."""
     import numpy as np
 
     if dtype.startswith(("int", "uint", "bool")):
@@ -94,7 +94,7 @@ def array(rng: random.Random, shape: Sequence[int], mix: str, dtype: str = "floa
 
 
 def tensor(rng: random.Random, shape: Sequence[int], mix: str, dtype: str = "float32") -> Any:
-    """The same as a tensor on the GPU, or on the processor where there is none."""
+    """In the harness that `init` writes: numbers for an argument as a tensor on the GPU, or on the processor where there is none."""
     import torch
 
     place = "cuda" if torch.cuda.is_available() else "cpu"
@@ -103,7 +103,7 @@ def tensor(rng: random.Random, shape: Sequence[int], mix: str, dtype: str = "flo
 
 
 def load(root: Path, file: str, function: str, *, text_from: Path | None = None) -> Callable[..., Any]:
-    """The function of the version in `root`. With `text_from`, the source is that file's, its surroundings are root's.
+    """In the harness that `init` writes: the function of the version in `root`. `text_from`: the source is that file's, the rest root's.
 
     Two versions may be loaded in one process: each finds its own siblings, and leaves no module behind.
     """
@@ -133,12 +133,12 @@ class _FromFile(importlib.abc.MetaPathFinder):
         self.name, self.file = name, file
 
     def find_spec(self, name: str, path: object = None, target: object = None) -> Any:
-        """The module's place; None for all others."""
+        """In the harness that `init` writes: the version's module's place; None for all others."""
         return importlib.util.spec_from_file_location(name, self.file) if name == self.name else None
 
 
 def _module(name: str, file: Path) -> types.ModuleType:
-    """A module of that name from another file, in the package that its name says."""
+    """In the harness that `init` writes: a module of that name from another file, in the package that its name says."""
     finder = _FromFile(name, file)
     sys.meta_path.insert(0, finder)
     try:
@@ -156,7 +156,7 @@ def _forget(root: Path) -> None:
 
 
 def difference(value: Any, right: Any, tolerance: float) -> str:
-    """Why a result is not the original's, or nothing. Floats may differ by `tolerance` of the larger of them."""
+    """In the harness that `init` writes: why a result is not the original's, or nothing. Floats may differ by `tolerance`."""
     if hasattr(right, "detach"):
         value, right = getattr(value, "detach", lambda: value)(), right.detach()
         value, right = (side.double().cpu().numpy() if hasattr(side, "cpu") else side for side in (value, right))
@@ -205,12 +205,12 @@ def _array_difference(value: Any, right: Any, tolerance: float) -> str:
 
 
 def copy_arguments(arguments: Sequence[Any]) -> tuple[Any, ...]:
-    """The same arguments again, which a call cannot have changed."""
+    """In the harness that `init` writes: the same arguments again, which a call cannot have changed."""
     return tuple(value.clone() if hasattr(value, "detach") else copy.deepcopy(value) for value in arguments)
 
 
 def run(function: Callable[..., Any], arguments: Sequence[Any]) -> tuple[Any, ...]:
-    """What a call gives, or the type of what it raises, and what it made of its arguments."""
+    """In the harness that `init` writes: what a call gives, or the type of what it raises, and what it made of its arguments."""
     values = copy_arguments(arguments)
     try:
         return (function(*values), *values)

@@ -16,7 +16,7 @@ LABEL = re.compile(r"M(\d+)_N(\d+)_K(\d+)")
 
 
 def main() -> int:
-    """Exit code of the template: 0 all PASS, 1 some FAIL, 2 no device."""
+    """Of the quick test that `init` writes for Primus-Turbo: the template's exit code: 0 all PASS, 1 some FAIL, 2 no device."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--summary-csv", required=True)
     parser.add_argument("--labels", required=True, help="comma list, M4096_N4096_K4096")

@@ -17,7 +17,7 @@ from typing import Any
 
 
 def load(name: str) -> ModuleType:
-    """A module of this folder by its file's name."""
+    """In the workspace that `init` writes: a module of its folder by its file's name."""
     spec = importlib.util.spec_from_file_location(f"workspace_{name}", Path(__file__).with_name(f"{name}.py"))
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
@@ -26,14 +26,14 @@ def load(name: str) -> ModuleType:
 
 
 def seed(number: int) -> None:
-    """The same random numbers for both versions."""
+    """In the workspace that `init` writes: the same random numbers for both versions."""
     random.seed(number)
     if "torch" in sys.modules:
         sys.modules["torch"].manual_seed(number)
 
 
 def make(module: ModuleType, reference: ModuleType) -> Callable[..., Any]:
-    """What is called: the module's model with the reference's arguments, or its `run`."""
+    """In the workspace that `init` writes: what is called: the module's model with the reference's arguments, or its `run`."""
     kind = getattr(module, "ModelNew", None) or getattr(module, "Model", None)
     if kind is None:
         return module.run
@@ -47,7 +47,7 @@ def make(module: ModuleType, reference: ModuleType) -> Callable[..., Any]:
 
 
 def draw(reference: ModuleType, number: int) -> list[Any]:
-    """Inputs of one case, on the card where there is one."""
+    """In the workspace that `init` writes: inputs of one case, on the card where there is one."""
     seed(number)
     inputs = reference.get_inputs()
     torch = sys.modules.get("torch")
@@ -57,20 +57,20 @@ def draw(reference: ModuleType, number: int) -> list[Any]:
 
 
 def run(call: Callable[..., Any], inputs: list[Any]) -> list[float]:
-    """The output as a flat list of numbers, after the device has finished."""
+    """In the workspace that `init` writes: the output as a flat list of numbers, after the device has finished."""
     with no_gradients():
         out = call(*[value.clone() if hasattr(value, "clone") else copy.deepcopy(value) for value in inputs])
     return flatten(out)
 
 
 def no_gradients() -> contextlib.AbstractContextManager[Any]:
-    """torch's own guard where torch is used."""
+    """In the workspace that `init` writes: torch's own guard where torch is used."""
     torch = sys.modules.get("torch")
     return torch.no_grad() if torch is not None else contextlib.nullcontext()
 
 
 def flatten(value: Any) -> list[float]:
-    """Numbers of tensors, arrays, lists and scalars, in order."""
+    """In the workspace that `init` writes: numbers of tensors, arrays, lists and scalars, in order."""
     if hasattr(value, "detach"):
         value = value.detach().float().cpu()
     if hasattr(value, "tolist"):
@@ -81,7 +81,7 @@ def flatten(value: Any) -> list[float]:
 
 
 def rel_err(out: list[float], ref: list[float]) -> float:
-    """||out - ref|| / ||ref||; infinite where sizes differ or a number is none."""
+    """In the workspace that `init` writes: ||out - ref|| / ||ref||; infinite where sizes differ or a number is none."""
     if len(out) != len(ref) or not all(map(math.isfinite, out)):
         return math.inf
     norm = math.sqrt(math.fsum(number * number for number in ref))

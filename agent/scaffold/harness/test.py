@@ -43,7 +43,7 @@ def main() -> None:
 
 
 def survey(original: Callable[..., object], rng: random.Random) -> None:
-    """One line per shape and kind of values: OK, RAISES or DIFFERS (from itself), microseconds, whether it mutates."""
+    """In the harness that `init` writes: a line per shape and kind of values: OK, RAISES or DIFFERS, microseconds, whether it mutates."""
     for shape in problem.SHAPES:
         for mix in problem.MIXES:
             arguments = problem.arguments(rng, shape.sizes, mix)
@@ -59,7 +59,7 @@ def survey(original: Callable[..., object], rng: random.Random) -> None:
 
 
 def describe_refusal(original: Callable[..., object], arguments: Sequence[object]) -> str:
-    """Type and first line of what the original raises for these values."""
+    """In the harness that `init` writes: type and first line of what the original raises for these values."""
     try:
         original(*harness.copy_arguments(arguments))
     except harness.REFUSALS as error:

@@ -80,7 +80,7 @@ class CpuProfiler:
         self._perf = Perf()
 
     def profile(self, commit: str, *, purpose: str) -> Profiled | None:
-        """Counters of `commit`; None when the contract has no profile command. `purpose` only names the question."""
+        """A CPU profiler's counters of `commit`; None when the contract has no profile command. `purpose`: names the question."""
         profile = self._commands.contract.profile
         if profile is None:
             return None
@@ -97,7 +97,7 @@ class CpuProfiler:
         return self._climb(nothing, tree, native)
 
     def inspect(self, commit: str, *, purpose: str) -> Profiled | None:
-        """gcc's remarks on `commit`; None when the contract has no profile command. `purpose` only names the question."""
+        """For a CPU profile: gcc's remarks on `commit`; None without a profile command. `purpose` only names the question."""
         if self._commands.contract.profile is None:
             return None
         machine = self._device.machine()
@@ -141,7 +141,7 @@ class CpuProfiler:
         )
 
     def _count(self, tree: Tree, passed_over: list[str]) -> tuple[Rung, CounterReading | None]:
-        """Run-time counters from hardware or simulation; why one cannot look is added to `passed_over`."""
+        """A CPU profiler's run-time counters, hardware or simulation; why one cannot look is added to `passed_over`."""
         with lease("cpu", wait_s=self._wait_s):
             hardware = self._perf.look(self._commands, tree)
         if isinstance(hardware, CounterReading):
@@ -154,7 +154,7 @@ class CpuProfiler:
         return "timing_only", None
 
     def _native(self, commit: str, tree: Tree) -> CounterReading | Unavailable:
-        """One undisturbed run of the profiled command, for the time that it prints itself; none is ever made up."""
+        """For a CPU profile: one undisturbed run of the profiled command, for the time it prints itself; none is made up."""
         with self._commands.device(wait_s=self._wait_s):
             ran = self._commands.run_guarded(
                 "profile.command", tree.argv, commits=(commit,), cwd=tree.path, timeout_s=TIMEOUT_S, timed=True
@@ -172,7 +172,7 @@ class CpuProfiler:
 
 
 def parse_printed(output: str) -> tuple[tuple[str, float], ...]:
-    """`kernel_time_us=<x>` and `calls=<n>` as the command printed them; the last of each, positive and finite only."""
+    """For a profile: `kernel_time_us=<x>` and `calls=<n>` as the command printed them; the last of each, positive and finite."""
     values: dict[str, float] = {}
     for name, text in PRINTED.findall(output):
         try:
@@ -207,7 +207,7 @@ class Perf:
         self._events: tuple[str, ...] | Unavailable | None = None
 
     def look(self, commands: Commands, tree: Tree) -> CounterReading | Unavailable:
-        """Counters of the whole profile command: perf stat cannot stop at a function."""
+        """A CPU profiler's counters of the whole profile command: perf stat cannot stop at a function."""
         if self._events is None:
             self._events = _is_supported()
         if isinstance(self._events, Unavailable):
@@ -228,7 +228,7 @@ class Perf:
 
 
 def parse_perf(text: str) -> tuple[Named, ...]:
-    """Counters in `perf stat -x,` output: `value,unit,event,...`; events that were not counted are left out."""
+    """A CPU profiler's counters in `perf stat -x,` output: `value,unit,event,...`; events not counted are left out."""
     counters: list[Named] = []
     for line in text.splitlines():
         cells = line.split(",")
@@ -267,7 +267,7 @@ MOST_REMARKS = 4_000_000
 
 
 def read_compiler_report(commands: Commands, tree: Path) -> CounterReading | Unavailable:
-    """Build once more with CFLAGS_EXTRA in the environment, which the project's build must pass on to gcc."""
+    """For a CPU profile: build once more with CFLAGS_EXTRA in the environment, which the build must pass on to gcc."""
     contract = commands.contract
     command = contract.rebuild.command
     if command is None:
@@ -296,7 +296,7 @@ def read_compiler_report(commands: Commands, tree: Path) -> CounterReading | Una
 
 
 def find_timed_lines(texts: Mapping[str, str], function: str | None) -> dict[str, tuple[range, ...]]:
-    """Lines of the timed function and of what it calls, by path; empty where nobody names it or no file defines it."""
+    """For a CPU profile: lines of the timed function and what it calls, by path; empty where nobody names or defines it."""
     if function is None:
         return {}
     lines: dict[str, list[range]] = {path: [] for path in texts}
@@ -310,7 +310,7 @@ def find_timed_lines(texts: Mapping[str, str], function: str | None) -> dict[str
 def parse_remarks(
     output: str, sources: Iterable[str], lines: Mapping[str, Sequence[range]] = MappingProxyType({})
 ) -> tuple[tuple[Named, ...], tuple[str, ...]]:
-    """Counters of loops by place in the kernel's own files, out of gcc's remarks, and those on loops that stayed scalar.
+    """For a CPU profile: counters of loops by place in the kernel's files, out of gcc's remarks, and those that stayed scalar.
 
     A loop that was vectorized for any of its versions counts as vectorized. Both are empty without any remark. `lines`:
     which lines of a file count, where not all do. A path may lead through other folders, as an included file's does.
@@ -379,11 +379,11 @@ class Costs(Value):
     calls: tuple[Named, ...]
 
     def count_calls(self, function: str) -> int:
-        """How often a function was called; 0 when the tool did not record calls."""
+        """In a CPU profiler's output: how often a function was called; 0 when the tool did not record calls."""
         return int(next((item.value for item in self.calls if item.name == function), 0))
 
     def counters(self) -> tuple[Named, ...]:
-        """The totals under the names that `Profiled` uses; a counter is left out where none of its events was on."""
+        """A CPU profiler's totals under the names that `Profiled` uses; left out where none of a counter's events was on."""
         by_event = {item.name: item.value for item in self.totals}
         return tuple(
             Named(name=name, value=sum(by_event.get(event, 0.0) for event in events))
@@ -397,7 +397,7 @@ class MalformedFile(ValueError):
 
 
 def parse_cachegrind(text: str) -> Costs:
-    """Read one output file. Raises `MalformedFile` when it has no events or no summary, as after a killed run."""
+    """Read a CPU profiler's output file. Raises `MalformedFile` when it has no events or summary, as after a killed run."""
     reader = _Reader()
     for line in text.splitlines():
         reader.take(line)
@@ -468,7 +468,7 @@ ILLEGAL = ("SIGILL", "Unrecognised instruction", "unhandled instruction bytes")
 
 
 def simulate(commands: Commands, tree: Tree) -> CounterReading | Unavailable:
-    """Callgrind (cachegrind's simulator with a call graph), collecting only inside the kernel and what it calls.
+    """A CPU profiler: Callgrind (cachegrind's simulator with a call graph), collecting only in the kernel and what it calls.
 
     Where the kernel is not named or not found, the whole command, and the notes say so. An interpreter is not simulated:
     its own start takes a minute, and nearly all instructions are that.
@@ -488,7 +488,7 @@ def simulate(commands: Commands, tree: Tree) -> CounterReading | Unavailable:
 
 
 def last_level(size: int | None) -> str | None:
-    """Cachegrind's `--LL=` geometry. Valgrind wants a power of two of sets, so the size is rounded down; None is its own guess."""
+    """For a CPU profiler: cachegrind's `--LL=`. It wants a power of two of sets: the size is rounded down; None: its own guess."""
     if size is None or size < LINE_BYTES * WAYS:
         return None
     sets = 1 << ((size // (LINE_BYTES * WAYS)).bit_length() - 1)
@@ -546,7 +546,7 @@ def _per_call(costs: Costs, kernel: str | None) -> tuple[Named, ...]:
 
 
 def _top(costs: Costs) -> tuple[str, ...]:
-    """Where a profile has its instructions, when they are in more than one place."""
+    """Where a CPU profile has its instructions, when they are in more than one place."""
     total = sum(item.value for item in costs.functions)
     large = [item for item in costs.functions[:TOP] if total and item.value / total >= 0.02]
     if not large:

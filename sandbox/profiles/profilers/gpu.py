@@ -75,7 +75,7 @@ class Session:
 
 
 def record(session: Session, vendor: Vendor) -> Exit | None:
-    """Run the best profiler: fill `session.paths`, `session.recordings` and `session.notes`. Raises ProgramMissing for the program itself.
+    """Run the best GPU profiler: fill `session.paths`, `.recordings` and `.notes`. Raises ProgramMissing for the program itself.
 
     The program runs alone first. Where it fails, nothing is recorded of it, and its exit is what is returned.
     """
@@ -92,7 +92,7 @@ def record(session: Session, vendor: Vendor) -> Exit | None:
 
 
 def dump_assembly(session: Session) -> tuple[Path, ...]:
-    """Run the program once with its compiler's caches in `out`, and name the assembly that it left there.
+    """For a GPU profile: run the program once with its compiler's caches in `out`, and name the assembly it left there.
 
     Triton writes into TRITON_CACHE_DIR, FlyDSL where FLYDSL_DUMP_DIR says; nobody's own cache is touched.
     """
@@ -117,7 +117,7 @@ def instruments(session: Session, vendor: Vendor) -> None:
 
 
 def _nvidia(session: Session) -> None:
-    """Three tries of ncu: all metrics after a warm-up, from the first launch, and without the metrics some chips lack."""
+    """A GPU profiler's three tries of ncu: all metrics after a warm-up, from the first launch, and without those some chips lack."""
     for number, (skip, extra) in enumerate(((SKIP if session.kernel else 0, True), (0, True), (0, False)), start=1):
         out = session.out / f"ncu_{number}.csv"
         session.progress(f"ncu: counters, try {number}")
@@ -134,7 +134,7 @@ def _nvidia(session: Session) -> None:
 
 
 def _nsys(session: Session) -> None:
-    """Every launch with its time, registers and shared memory: what needs no permission to read counters."""
+    """A GPU profiler's run of nsys: every launch with time, registers and shared memory: needs no permission to read counters."""
     folder = _folder(session, "nsys")
     report, database = folder / "run.nsys-rep", folder / "run.sqlite"
     session.progress("nsys: launches and their times")
@@ -198,7 +198,7 @@ def _target(session: Session, timed: tuple[Recording, ...]) -> KernelCalls | Non
 
 
 def _count(session: Session, arch: str | None, kernel: str) -> None:
-    """Counters by small passes of the profiler; one that fails is tried again as two halves, until single ones are left out by name."""
+    """GPU counters by small passes of the profiler; a failed one is tried again as two halves, until single ones are left out by name."""
     passes, dropped = plan(arch, _known_counters(session))
     left_out = list(dropped)
     waiting = list(passes)
@@ -254,7 +254,7 @@ def _torch(session: Session) -> None:
 
 
 def _keep_output(session: Session, vendor: Vendor, output: str) -> None:
-    """The last rung that measures: the program's own `kernel_time_us=` and `calls=`."""
+    """The last profiling rung that measures: the program's own `kernel_time_us=` and `calls=`."""
     printed = dict(parse_printed(output))
     if "kernel_time_us" not in printed:
         session.notes.append("no time of the program itself: it printed no kernel_time_us=<microseconds>")
@@ -338,7 +338,7 @@ ATT_BUFFER = "0x18000000"
 
 
 def ncu(program: Sequence[str], out: Path, *, kernel: str | None, skip: int, extra: bool) -> tuple[str, ...]:
-    """One ncu run of `program` that writes the raw page to `out`; `kernel` is a regex for the function's own name."""
+    """One run of the profiler ncu on `program` that writes the raw page to `out`; `kernel` is a regex for the function's own name."""
     chosen = ("--kernel-name", f"regex:{kernel}") if kernel is not None else ()
     count = 3 if kernel is not None else UNFILTERED_LAUNCHES
     sections = tuple(word for section in SECTIONS for word in ("--section", section))
@@ -352,7 +352,7 @@ def ncu(program: Sequence[str], out: Path, *, kernel: str | None, skip: int, ext
 
 
 def launches(program: Sequence[str], out: Path) -> tuple[str, ...]:
-    """The nsys command that traces CUDA alone: samples of the processor would only slow it."""
+    """The nsys command that profiles CUDA alone: samples of the processor would only slow it."""
     return (
         "nsys", "profile", "--trace", "cuda", "--sample", "none", "--cpuctxsw", "none", "--force-overwrite", "true",
         "--output", str(out), *program,
@@ -360,12 +360,12 @@ def launches(program: Sequence[str], out: Path) -> tuple[str, ...]:
 
 
 def export(report: Path, out: Path) -> tuple[str, ...]:
-    """The nsys command that makes its report a database, as it is read here."""
+    """The nsys command that makes a profiler's report a database, as it is read here."""
     return ("nsys", "export", "--type", "sqlite", "--force-overwrite", "true", "--output", str(out), str(report))
 
 
 def timing(program: Sequence[str], out: Path) -> tuple[str, ...]:
-    """The only rocprofv3 run whose times may decide anything: no counters, no trace."""
+    """The only rocprofv3 run of a profile whose times may decide anything: no counters, no trace."""
     return (
         "rocprofv3",
         "--kernel-trace",
@@ -382,7 +382,7 @@ def timing(program: Sequence[str], out: Path) -> tuple[str, ...]:
 
 
 def counting(program: Sequence[str], out: Path, *, counters: Sequence[str], kernel: str) -> tuple[str, ...]:
-    """One pass of counters over the launches of `kernel`, a regex."""
+    """A rocprofv3 profiler's pass of counters over the launches of `kernel`, a regex."""
     return (
         "rocprofv3", "--pmc", *counters, "--kernel-include-regex", kernel,
         "--output-format", "csv", "-d", str(out), "-o", "pass", "--", *program,
@@ -390,7 +390,7 @@ def counting(program: Sequence[str], out: Path, *, counters: Sequence[str], kern
 
 
 def tracing(program: Sequence[str], out: Path, *, kernel: str, call: int) -> tuple[str, ...]:
-    """A thread trace of the `call`-th launch of `kernel` (from 1), a regex."""
+    """A rocprofv3 profiler's thread trace of the `call`-th launch of `kernel` (from 1), a regex."""
     return (
         "rocprofv3", "--att", "--att-target-cu", "1", "--att-shader-engine-mask", "0xf", "--att-simd-select", "0xf",
         "--att-buffer-size", ATT_BUFFER, "--kernel-include-regex", kernel,
@@ -471,7 +471,7 @@ def recorded_by(program: Sequence[str], out: Path, env: Mapping[str, str]) -> tu
 
 
 def traces(out: Path) -> tuple[tuple[Path, ...], tuple[str, ...]]:
-    """torch's profiler traces with work of a GPU, and why there are none or why one was left out."""
+    """For a profile: torch's profiler traces with work of a GPU, and why there are none or why one was left out."""
     readable, why = [], []
     for path in sorted(out.glob("trace-*.json")):
         try:

@@ -93,7 +93,7 @@ class GuardedSession(Session):
         return ran.exit
 
     def own_times(self) -> dict[str, float] | None:
-        """`kernel_time_us` and `calls` as the program prints them when nothing watches it; None when it failed."""
+        """For a profile: `kernel_time_us` and `calls` as the program prints them unwatched; None when it failed."""
         process = self.run(self.program)
         if process is None or not process.ok:
             self._note(
@@ -184,7 +184,7 @@ def choose_kernels(kernel: str | None, sources: Mapping[str, str]) -> tuple[str 
 
 
 def _list_kernels(file: str, text: str) -> Iterator[str]:
-    """Kernels that a source defines: what `jit` decorates in Python, else what is `__global__`."""
+    """For a profile: kernels that a source defines: what `jit` decorates in Python, else what is `__global__`."""
     if not file.endswith(".py"):
         yield from COMPILED_KERNEL.findall(text)
         return
@@ -289,7 +289,7 @@ class SourcedCounter:
 
 
 def collect_counters(kernel: KernelProfile | None, report: Report | None) -> tuple[SourcedCounter, ...]:
-    """Every counter once, each with its rung and source; a counter without a source is absent, never zero.
+    """Every counter of a GPU profile once, each with its rung and source; one without a source is absent, never zero.
 
     What was recorded goes before what the compiler says of one example launch, and that before what was computed from
     a recording: AMD's leaves dynamic shared memory out.
@@ -312,7 +312,7 @@ def collect_counters(kernel: KernelProfile | None, report: Report | None) -> tup
 
 
 def resources(report: Report | None) -> tuple[ProfileNumber, ...]:
-    """What the compiler says of registers, spills, shared memory and waves, under the names of a profile."""
+    """For a GPU profile: what the compiler says of registers, spills, shared memory and waves, under a profile's names."""
     if report is None:
         return ()
     usage, where = report.resources, f"{report.kernel} by {report.compiler} for {report.target.arch}"
@@ -381,7 +381,7 @@ WIDE_BYTES = 16
 
 
 def _list_shares(shape: Shape) -> Iterator[tuple[str, int, int]]:
-    """Counter, accesses of its kind, and those of them that it is the share of."""
+    """For a GPU profile: counter, accesses of its kind, and those of them that it is the share of."""
     wide = {
         kinds: sum(width.count for width in shape.widths if width.kind in kinds and width.lane_bytes >= WIDE_BYTES)
         for kinds in (GLOBAL_LOADS, LDS_ACCESSES)
@@ -392,7 +392,7 @@ def _list_shares(shape: Shape) -> Iterator[tuple[str, int, int]]:
 
 
 def _time_counters(kernel: KernelProfile, by_name: dict[str, ProfileNumber]) -> Iterator[SourcedCounter]:
-    """The kernel's time, and how busy it kept the queue between two of its own launches.
+    """For a GPU profile: the kernel's time, and how busy it kept the queue between two of its own launches.
 
     The share of a whole recording would count imports and compilation as the device's idleness.
     """
@@ -477,7 +477,7 @@ class GpuProfiler:
         self._wait_s = wait_s
 
     def profile(self, commit: str, *, purpose: str) -> Profiled | None:
-        """Counters of `commit`; None when the contract has no profile command. `purpose` only names the question.
+        """A GPU profiler's counters of `commit`; None when the contract has no profile command. `purpose`: names the question.
 
         Raises DeviceBusy and DeviceLost, and ProgramMissing where the profile command itself cannot be started.
         """
@@ -503,7 +503,7 @@ class GpuProfiler:
         return self._build_profile(nothing, evidence, compiled.report)
 
     def inspect(self, commit: str, *, purpose: str) -> Profiled | None:
-        """The compiler's report on `commit`, with no card; None without a profile command. `purpose` only names the question."""
+        """For a GPU profile: the compiler's report on `commit`, without a card; None without a profile command."""
         if self._commands.contract.profile is None:
             return None
         machine = self._device.machine()
@@ -582,7 +582,7 @@ class GpuProfiler:
             return evidence.model_copy(update={"own_times": _name_counter(own_times or {}), "seconds": session.spent_s})
 
     def _recording(self, evidence: RecordedProfile, session: GuardedSession) -> RecordedProfile:
-        """With what the tools wrote put beside the ledger, where it tells of the kernel."""
+        """A GPU profile with what the tools wrote put beside the ledger, where it tells of the kernel."""
         if evidence.kernel is None:
             return evidence
         data, notes = archive_files(session.paths, session.out)
@@ -603,7 +603,7 @@ def _name_counter(values: Mapping[str, float]) -> tuple[Named, ...]:
 
 
 def _summarize_session(session: GuardedSession, vendor: Vendor, peak: Named | None) -> RecordedProfile:
-    """The target kernel over all recordings, and counters of it under the tools' own names."""
+    """The target kernel over all of a profile's recordings, and counters of it under the tools' own names."""
     recordings: list[Recording] = []
     for path in session.paths:
         try:
@@ -637,7 +637,7 @@ def _summarize_session(session: GuardedSession, vendor: Vendor, peak: Named | No
 
 
 def _describe_others(recordings: Sequence[Recording], chosen: KernelProfile) -> list[str]:
-    """That the counters are of one kernel of several, and how long the others took; nothing where there is no other."""
+    """In a GPU profile: that its counters are of one kernel of several, and how long the others took; else nothing."""
     others: dict[str, float | None] = {}
     for kernel in (kernel for recording in recordings for kernel in recording.kernels):
         if own_name(kernel.name) != own_name(chosen.kernel):
@@ -676,7 +676,7 @@ def _light(kernel: KernelProfile | None) -> KernelProfile | None:
 
 
 def _highlights(kernel: KernelProfile | None, report: Report | None) -> list[str]:
-    """Remarks worth reading: warnings, the instructions that waves wait at, what the compiler made of the kernel."""
+    """Remarks of a GPU profile worth reading: warnings, instructions that waves wait at, what the compiler made of the kernel."""
     words: list[str] = []
     if kernel is not None:
         words += kernel.warnings[:WARNINGS]
@@ -706,7 +706,7 @@ HEAD = 1 << 16
 
 
 def archive_files(paths: Sequence[Path], root: Path) -> tuple[bytes | None, tuple[str, ...]]:
-    """The archive of these files and folders below `root`, and a note on each that is left out for its size.
+    """The archive of a profiler's files and folders below `root`, and a note on each that is left out for its size.
 
     A recording is kept whole or not at all: half of a thread trace would be read as another one. None for nothing.
     """
