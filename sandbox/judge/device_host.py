@@ -275,7 +275,7 @@ class Holder:
         except (JudgeTimeout, WorldError) as error:
             kind = next((base.__name__ for base in type(error).__mro__ if base.__name__ in KNOWN), "WorldError")
             return {"error": [kind, str(error)], "exit_code": getattr(error, "exit_code", 5)}
-        except RuntimeError as error:  # of PyTorch: what a card's memory or the card itself is short of
+        except Exception as error:  # noqa: BLE001 (of PyTorch, what a card is short of; else a flaw here, which must be told)
             return {"error": ["CardLost", _describe_card_error(error)], "exit_code": 5}
 
     def _judge(self, words: Mapping[str, Any]) -> dict[str, Any]:
@@ -311,7 +311,7 @@ class Holder:
 KNOWN = frozenset({"JudgeTimeout", "TaskError", "NotFrozen", "ReferenceFailed", "WorldError"})
 
 
-def _describe_card_error(error: RuntimeError) -> str:
+def _describe_card_error(error: Exception) -> str:
     """One line that says whose fault it is not, and what helps."""
     text = " ".join(str(error).split())[:400]
     if type(error).__name__ == "OutOfMemoryError" or "out of memory" in text:

@@ -13,7 +13,7 @@ pytest.importorskip("torch")
 
 from ridgeline.agent import verification  # noqa: E402
 from ridgeline.sandbox.isolation.workers import machine_isolation  # noqa: E402
-from ridgeline.sandbox.judge import device_process, judgment, task_judge  # noqa: E402
+from ridgeline.sandbox.judge import device_host, device_process, judgment, task_judge  # noqa: E402
 from ridgeline.sandbox.judge.device_process import CardLost, close_device_process  # noqa: E402
 from ridgeline.sandbox.judge.options import HERE, JudgeTimeout, Options, Surroundings  # noqa: E402
 from ridgeline.sandbox.judge.references import ReferenceFailed  # noqa: E402
@@ -143,3 +143,12 @@ def test_a_hole_of_the_task_is_looked_for_with_few_items_and_once(
     (folder / "reference.py").write_text("import torch\ndef reference(x):\n    return torch.ones_like(x)\n")
     rules = {finding.rule for finding in verification.find_task_defects(task_file, QUICK)}
     assert rules >= {"constant-output", "insensitive-input"}
+
+
+def test_a_flaw_of_the_judge_itself_is_told_with_its_place() -> None:
+    answer = device_host.Holder({}).answer({"question": "test"})
+    assert answer["exit_code"] == 5
+    kind, text = answer["error"]
+    assert kind == "CardLost"
+    assert text.startswith("judging on the card failed at device_host.py:")
+    assert "KeyError: 'task_file'" in text
