@@ -70,7 +70,7 @@ def hits(source: CSource) -> Iterator[Hit]:
 
 
 def external_symbols(source: CSource) -> Iterator[Symbol]:
-    """External names that this file gives to code of its own."""
+    """The audit of C: external names that this file gives to code of its own."""
     yield from _definitions(source)
     yield from _parenthesized_definitions(source)
     yield from _aliases(source)
@@ -99,7 +99,7 @@ def _symbol(symbol: Symbol) -> Iterator[Hit]:
 
 
 def _files_elsewhere(source: CSource) -> Iterator[Hit]:
-    """Files that are included by their place on the machine, or by a macro that is not told here."""
+    """The audit of C: files that are included by their place on the machine, or by a macro that is not told here."""
     macros = {macro.name: _leads_away(macro.text) for macro in source.macros}
     for line, text in source.directives:
         match = INCLUDED.match(text)
@@ -114,13 +114,13 @@ def _files_elsewhere(source: CSource) -> Iterator[Hit]:
 
 
 def _leads_away(path: str) -> bool:
-    """Whether an include's path, in its words, leads out of the tree that is built."""
+    """The audit of C: whether an include's path, in its words, leads out of the tree that is built."""
     compact = "".join(path.split())
     return bool(AWAY.search(compact)) or compact.count("../") >= STEPS_UP
 
 
 def _macro(macro: Macro) -> Iterator[Hit]:
-    """A macro reaches what includes it; in a file that nobody includes it is the file's own affair."""
+    """The audit of C: a macro reaches what includes it; in a file that nobody includes it is the file's own affair."""
     if is_port(macro) or macro.text.replace(" ", "").startswith(f"__builtin_{macro.name}"):
         return
     if CLOCKS.fullmatch(macro.name) or FIELDS.fullmatch(macro.name):
@@ -134,13 +134,13 @@ def _macro(macro: Macro) -> Iterator[Hit]:
 
 
 def is_port(macro: Macro) -> bool:
-    """A macro that gives one runtime's call the name of another's, as ports between CUDA and HIP do."""
+    """The audit of C: a macro that gives one runtime's call the name of another's, as ports between CUDA and HIP do."""
     match = re.match(r"(?:cuda|hip|cu)(?=[A-Z])(\w+)$", macro.name)
     return bool(match and re.fullmatch(rf"(?:cuda|hip|cu){re.escape(match[1])}(?: \(.*\))?", macro.text))
 
 
 def _definitions(source: CSource) -> Iterator[Symbol]:
-    """Functions at file scope, which take the place of the system's of that name."""
+    """The audit of C: functions at file scope, which take the place of the system's of that name."""
     for function in source.functions:
         words = function.before
         inner = "static" in words or "::" in words or "__device__" in words or "template" in words
@@ -156,13 +156,13 @@ def _definitions(source: CSource) -> Iterator[Symbol]:
 
 
 def _like_the_system(name: str, words: tuple[str, ...]) -> bool:
-    """Whether a function of a common name answers as the system's does."""
+    """The audit of C: whether a function of a common name answers as the system's does."""
     answers = {"write": {"ssize_t", "long", "int"}, "exit": {"void"}, "abort": {"void"}}
     return bool(answers.get(name, set()) & set(words)) and "__global__" not in words
 
 
 def _parenthesized_definitions(source: CSource) -> Iterator[Symbol]:
-    """`int (fprintf)(FILE *f, ...) {`: a definition whose name stands in brackets."""
+    """The audit of C: `int (fprintf)(FILE *f, ...) {`: a definition whose name stands in brackets."""
     for at, token in enumerate(source.tokens):
         alone = source.text(at - 1) == "(" and source.text(at + 1) == ")" and source.text(at + 2) == "("
         if token.kind == "name" and alone and source.scopes[at] == "global" and at > 1:
@@ -172,13 +172,13 @@ def _parenthesized_definitions(source: CSource) -> Iterator[Symbol]:
 
 
 def _aliases(source: CSource) -> Iterator[Symbol]:
-    """`__attribute__((alias("f")))` and its kin: the statement's names are the symbol's."""
+    """The audit of C: `__attribute__((alias("f")))` and its kin: the statement's names are the symbol's."""
     for at, word in _alias_attributes(source):
         yield from (Symbol(name.text, name.line, word) for name in _statement(source, at) if name.kind == "name")
 
 
 def _alias_attributes(source: CSource) -> Iterator[tuple[int, str]]:
-    """Where an attribute gives a name to something else, and its word without underscores."""
+    """The audit of C: where an attribute gives a name to something else, and its word without underscores."""
     for at, token in enumerate(source.tokens):
         word = token.text.strip("_") if token.kind == "name" else ""
         if word in {"alias", "ifunc", "weakref", "symver"} and source.text(at + 1) == "(":
@@ -186,7 +186,7 @@ def _alias_attributes(source: CSource) -> Iterator[tuple[int, str]]:
 
 
 def _strangers(source: CSource) -> Iterator[Hit]:
-    """`weakref("system")`: a name of this file's own that means a function of somebody else's."""
+    """The audit of C: `weakref("system")`: a name of this file's own that means a function of somebody else's."""
     own = {function.name for function in source.functions}
     for at, _ in _alias_attributes(source):
         target = "".join(strings(tuple(source.tokens[at + 1 : source.closing(at + 1)])))
@@ -195,7 +195,7 @@ def _strangers(source: CSource) -> Iterator[Hit]:
 
 
 def _statement(source: CSource, at: int) -> list[Token]:
-    """Tokens of the C declaration around a token, outside of brackets that were closed."""
+    """The audit of C: tokens of the C declaration around a token, outside of brackets that were closed."""
     begin, earliest = at, max(0, at - LONGEST)
     while begin > earliest and source.text(begin - 1) not in {";", "}", "{"}:
         begin -= 1
@@ -206,7 +206,7 @@ def _statement(source: CSource, at: int) -> list[Token]:
 
 
 def _labels(source: CSource) -> Iterator[Symbol]:
-    """`int f(void) __asm__("clock_gettime")`, and assembly that defines a symbol."""
+    """The audit of C: `int f(void) __asm__("clock_gettime")`, and assembly that defines a symbol."""
     for at, token in enumerate(source.tokens):
         if token.kind != "name" or token.text not in ASM:
             continue
@@ -222,7 +222,7 @@ def _labels(source: CSource) -> Iterator[Symbol]:
 
 
 def _early(source: CSource) -> Iterator[Hit]:
-    """Code that runs before `main` or after it: attributes, and sections of such functions' addresses."""
+    """The audit of C: code that runs before `main` or after it: attributes, and sections of such functions' addresses."""
     for at, token in enumerate(source.tokens):
         marked = token.kind == "name" and token.text.strip("_") in EARLY and source.text(at - 1) in {"(", ",", "::"}
         placed = token.kind == "string" and SECTIONS.search(token.text) and _is_section(source, at)

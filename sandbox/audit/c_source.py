@@ -71,7 +71,7 @@ class CFunction:
 
     @cached_property
     def parts(self) -> tuple[tuple[str, ...], ...]:
-        """The words of its head between commas: of each parameter, where no template has commas of its own."""
+        """The audit of C: the words of its head between commas: of each parameter, where no template has commas of its own."""
         words_by_part: list[list[str]] = [[]]
         for token in self.head:
             if token.text == ",":
@@ -82,18 +82,18 @@ class CFunction:
 
     @cached_property
     def outputs(self) -> tuple[str, ...]:
-        """Pointer parameters that are not to constant data."""
+        """The audit of C: pointer parameters that are not to constant data."""
         changed = (part for part in self.parts if {"*", "["} & set(part) and "const" not in part)
         return tuple(part[-1] for part in changed if re.fullmatch(r"[A-Za-z_]\w*", part[-1]))
 
     @cached_property
     def works(self) -> bool:
-        """Whether it has inputs and outputs, as far as its pointers say."""
+        """The audit of C: whether it has inputs and outputs, as far as its pointers say."""
         return {"const" in part for part in self.parts if {"*", "["} & set(part)} == {True, False}
 
     @cached_property
     def pointers(self) -> frozenset[str]:
-        """What stands right behind a star or a `restrict` in its head."""
+        """The audit of C: what stands right behind a star or a `restrict` in its head."""
         pairs = pairwise(token.text for token in self.head)
         return frozenset(name for sign, name in pairs if sign in {"*", "__restrict__", "restrict"})
 
@@ -143,21 +143,21 @@ class CSource:
         """`too_deep`: the line where brackets stand deeper than is read; 0 for none."""
 
     def text(self, at: int) -> str:
-        """Text of a C source's token; empty outside the file and for strings, which are never code."""
+        """The audit of C: text of a C source's token; empty outside the file and for strings, which are never code."""
         return self.tokens[at].text if 0 <= at < len(self.tokens) and self.tokens[at].kind != "string" else ""
 
     def closing(self, at: int) -> int:
-        """Index of the bracket that closes the one at `at`; the last token's where none does."""
+        """The audit of C: index of the bracket that closes the one at `at`; the last token's where none does."""
         return self._closing.get(at, len(self.tokens) - 1)
 
     @cached_property
     def macro_names(self) -> frozenset[str]:
-        """Names of the macros that the file defines."""
+        """The audit of C: names of the macros that the file defines."""
         return frozenset(macro.name for macro in self.macros)
 
     @cached_property
     def calls(self) -> list[CCall]:
-        """Every C name with brackets after it, in order."""
+        """The audit of C: every C name with brackets after it, in order."""
         return [
             CCall(token.text, at, self.closing(at + 1), token.line)
             for at, token in enumerate(self.tokens)
@@ -169,12 +169,12 @@ class CSource:
         return [call.at for call in self.calls]
 
     def calls_between(self, begin: int, end: int) -> list[CCall]:
-        """Calls whose names stand between two tokens, the first of which counts."""
+        """The audit of C: calls whose names stand between two tokens, the first of which counts."""
         return self.calls[bisect_left(self._call_starts, begin) : bisect_left(self._call_starts, end)]
 
     @cached_property
     def _innermost(self) -> list[int]:
-        """For each token: the index of the innermost call between whose brackets it stands; -1 for none."""
+        """The audit of C: for each token: the index of the innermost call between whose brackets it stands; -1 for none."""
         indices: list[int] = []
         inside: list[int] = []
         calls = iter([*enumerate(self.calls), (-1, CCall("", len(self.tokens), 0, 0))])
@@ -189,7 +189,7 @@ class CSource:
         return indices
 
     def holding(self, at: int) -> Iterator[CCall]:
-        """C calls between whose brackets a token stands, the innermost first."""
+        """The audit of C: C calls between whose brackets a token stands, the innermost first."""
         index = self._innermost[at]
         while index >= 0:
             yield self.calls[index]
@@ -197,16 +197,16 @@ class CSource:
 
     @cached_property
     def own_functions(self) -> frozenset[str]:
-        """Names of the functions that have a body here."""
+        """The audit of C: names of the functions that have a body here."""
         return frozenset(function.name for function in self.functions)
 
     def arguments(self, call: CCall) -> tuple[Token, ...]:
-        """The tokens between a call's brackets."""
+        """The audit of C: the tokens between a call's brackets."""
         return tuple(self.tokens[call.at + 2 : call.end])
 
     @cached_property
     def places(self) -> dict[str, list[int]]:
-        """Where each word of a C source stands that is no string, in order."""
+        """The audit of C: where each word of a C source stands that is no string, in order."""
         where: dict[str, list[int]] = {}
         for at, token in enumerate(self.tokens):
             if token.kind != "string":
@@ -214,13 +214,13 @@ class CSource:
         return where
 
     def within(self, word: str, begin: int, end: int) -> list[int]:
-        """Where a word of a C source stands between two tokens, the first of which counts."""
+        """The audit of C: where a word of a C source stands between two tokens, the first of which counts."""
         where = self.places.get(word, [])
         return where[bisect_left(where, begin) : bisect_left(where, end)]
 
     @cached_property
     def functions(self) -> list[CFunction]:
-        """Every C function with a body, by the tokens, and by tree-sitter's tree where the tokens show none.
+        """The audit of C: every C function with a body, by the tokens, and by tree-sitter's tree where the tokens show none.
 
         The tree knows constructors, destructors and operators; the tokens what stands where the tree has an error.
         """
@@ -242,7 +242,7 @@ class CSource:
             yield CFunction(call.name, call.at, tuple(self.tokens[call.at + 2 : call.end]), begin, end, before)
 
     def _parsed_functions(self) -> Iterator[CFunction]:
-        """Of the tree: the outermost functions that have a name and brackets."""
+        """The audit of C: of the tree: the outermost functions that have a name and brackets."""
         text, starts = self._normal()
         for definition in _definitions(text.encode("ascii", "replace")):
             head, body = definition.child_by_field_name("declarator"), definition.child_by_field_name("body")
@@ -260,7 +260,7 @@ class CSource:
             yield CFunction(spelled, at, inner, begin, self.closing(begin), words)
 
     def _normal(self) -> tuple[str, list[int]]:
-        """The tokens as a text to be parsed, and where each begins: no comments, digraphs or pasting are left in it."""
+        """The audit of C: the tokens as a text to be parsed, and where each begins: no comments, digraphs or pasting are left in it."""
         words: list[str] = []
         starts: list[int] = []
         size = 0
@@ -277,27 +277,27 @@ class CSource:
         return [function.begin for function in self.functions]
 
     def around(self, at: int) -> CFunction | None:
-        """The C function that a token stands in."""
+        """The audit of C: the C function that a token stands in."""
         index = bisect_right(self._begins, at) - 1
         return self.functions[index] if index >= 0 and at <= self.functions[index].end else None
 
     @cached_property
     def conditions(self) -> list[Condition]:
-        """Every `if` of a C source in order."""
+        """The audit of C: every `if` of a C source in order."""
         ifs = [at for at in self.places.get("if", []) if self.text(at + 1) == "("]
         spans = [(at, self.closing(at + 1)) for at in ifs]
         return [Condition(at, close, frozenset(self.names(at + 2, close))) for at, close in spans]
 
     @cached_property
     def unequal(self) -> dict[str, list[int]]:
-        """Where each word of a C source stands before a `!=`."""
+        """The audit of C: where each word of a C source stands before a `!=`."""
         where: dict[str, list[int]] = {}
         for at in self.places.get("!=", []):
             where.setdefault(self.text(at - 1), []).append(at - 1)
         return where
 
     def conditions_before(self, at: int, reach: int) -> list[Condition]:
-        """Conditions that begin at most so many tokens before one."""
+        """The audit of C: conditions that begin at most so many tokens before one."""
         return self.conditions[
             bisect_left(self.conditions, at - reach, key=lambda condition: condition.at) : bisect_left(
                 self.conditions, at, key=lambda condition: condition.at
@@ -306,7 +306,7 @@ class CSource:
 
     @cached_property
     def conditions_by_name(self) -> dict[str, list[Condition]]:
-        """Conditions by the names that they look at."""
+        """The audit of C: conditions by the names that they look at."""
         where: dict[str, list[Condition]] = {}
         for condition in self.conditions:
             for name in condition.names:
@@ -315,12 +315,12 @@ class CSource:
 
     @cached_property
     def chosen_by(self) -> frozenset[str]:
-        """Names that stand shortly before a `?`."""
+        """The audit of C: names that stand shortly before a `?`."""
         return frozenset(name for at in self.places.get("?", []) for name in self.names(max(0, at - 8), at))
 
     @cached_property
     def scopes(self) -> list[str]:
-        """For each token: `global`, `namespace`, or `inner` for what stands in a function, class or initializer."""
+        """The audit of C: for each token: `global`, `namespace`, or `inner` for what stands in a function, class or initializer."""
         kinds: list[str] = []
         inside: list[str] = []  # the scope that each open brace makes, with what is around it
         for at, token in enumerate(self.tokens):
@@ -342,23 +342,23 @@ class CSource:
         return "namespace" if "namespace" in before and ";" not in before else "inner"
 
     def names(self, begin: int, end: int) -> list[str]:
-        """C names between two tokens."""
+        """The audit of C: C names between two tokens."""
         return [token.text for token in self.tokens[begin:end] if token.kind == "name"]
 
     @cached_property
     def directives(self) -> list[tuple[int, str]]:
-        """Preprocessor lines with their line numbers, joined where they go on, without comments, `#` first."""
+        """The audit of C: preprocessor lines with their line numbers, joined where they go on, without comments, `#` first."""
         return [(self.tokens[at].line, self._directive(at, end)) for at, end in self._spans]
 
     def _directive(self, at: int, end: int) -> str:
-        """One directive in its words with a space between, strings in quotes; an included name in one piece."""
+        """The audit of C: one directive in its words with a space between, strings in quotes; an included name in one piece."""
         words = [quote(token) for token in self.tokens[at + 1 : end]]
         glue = "" if words[:1] in (["include"], ["include_next"], ["import"]) else " "
         return "#" + " ".join(words[:1]) + (" " if words[1:] else "") + glue.join(words[1:])
 
     @cached_property
     def guards(self) -> list[tuple[int, tuple[str, ...]]]:
-        """From each conditional's line on: the names that must be defined there; empty for any other condition."""
+        """The audit of C: from each conditional's line on: the names that must be defined there; empty for any other condition."""
         guards_by_line: list[tuple[int, tuple[str, ...]]] = []
         inside: list[str] = []
         for line, text in self.directives:
@@ -375,18 +375,18 @@ class CSource:
         return guards_by_line
 
     def switches_around(self, line: int) -> tuple[str, ...]:
-        """Names that the conditionals around a line ask for."""
+        """The audit of C: names that the conditionals around a line ask for."""
         index = bisect_left(self.guards, (line, ())) - 1
         return self.guards[index][1] if index >= 0 else ()
 
     def in_macro(self, at: int) -> bool:
-        """Whether a token stands in what a macro stands for."""
+        """The audit of C: whether a token stands in what a macro stands for."""
         index = bisect_right(self._spans, (at, len(self.tokens))) - 1
         begin, end = self._spans[index] if index >= 0 else (0, 0)
         return begin + 2 < at < end and self.text(begin + 1) == "define"
 
     def body(self, at: int) -> int | None:
-        """Index of `{` of a body that follows a head, past `const`, `noexcept`, attributes and initializers."""
+        """The audit of C: index of `{` of a body that follows a head, past `const`, `noexcept`, attributes and initializers."""
         for step in range(at, min(at + 24, len(self.tokens))):
             word = self.text(step)
             if word == "{":
@@ -410,12 +410,12 @@ class CSource:
 
 
 def strings(stream: tuple[Token, ...]) -> Iterator[str]:
-    """Contents of the strings among C tokens."""
+    """The audit of C: contents of the strings among C tokens."""
     return (token.text for token in stream if token.kind == "string")
 
 
 def _trigraph(token: Token) -> bool:
-    """Whether a compiler that is asked to would read another character there, after which strings end elsewhere."""
+    """The audit of C: whether a compiler that is asked to would read another character there, after which strings end elsewhere."""
     return token.kind in {"string", "char"} and TRIGRAPH.search(token.text) is not None
 
 
@@ -426,7 +426,7 @@ def _overlaps(plain: list[CFunction], function: CFunction) -> bool:
 
 @functools.cache
 def _parser() -> "Parser":
-    """Reads CUDA, which holds C++ and most of C. Made where it is first asked for: most commands read no source."""
+    """The audit of C: reads CUDA, which holds C++ and most of C. Made where it is first asked for: most commands read no source."""
     import tree_sitter
     import tree_sitter_cuda
 
@@ -434,7 +434,7 @@ def _parser() -> "Parser":
 
 
 def _definitions(text: bytes) -> "Iterator[Node]":
-    """The outermost function definitions of a C text."""
+    """The audit of C: the outermost function definitions of a C text."""
     cursor = _parser().parse(text).walk()
     while True:
         node = cursor.node
@@ -448,7 +448,7 @@ def _definitions(text: bytes) -> "Iterator[Node]":
 
 
 def _declared_name(node: "Node") -> "Node | None":
-    """The name that a declarator is about; None for one that has none."""
+    """The audit of C: the name that a declarator is about; None for one that has none."""
     while True:
         inner = node.child_by_field_name("declarator") or node.child_by_field_name("name")
         if inner is None and node.type in {"parenthesized_declarator", "reference_declarator"}:
@@ -460,7 +460,7 @@ def _declared_name(node: "Node") -> "Node | None":
 
 
 def _closings(stream: list[Token], lines: list[tuple[int, int]]) -> tuple[dict[int, int], int]:
-    """The closing bracket of each opening one of a C source, and the line where they stand too deep; 0 for none.
+    """The audit of C: the closing bracket of each opening one of a C source, and the line where they stand too deep; 0 for none.
 
     A directive's brackets are its own. Each branch of a conditional begins with what was open before the first.
     """
@@ -488,7 +488,7 @@ def _closings(stream: list[Token], lines: list[tuple[int, int]]) -> tuple[dict[i
 def _brackets_at_branch(
     word: str, waiting: list[tuple[int, str]], branches: list[list[tuple[int, str]]]
 ) -> list[tuple[int, str]]:
-    """The brackets that are open behind a directive of that word."""
+    """The audit of C: the brackets that are open behind a directive of that word."""
     if word in {"if", "ifdef", "ifndef"}:
         branches.append(list(waiting))
     elif word.startswith("el") and branches:
@@ -499,7 +499,7 @@ def _brackets_at_branch(
 
 
 def _brackets_to_close(waiting: list[tuple[int, str]], sign: str) -> Iterator[int]:
-    """The open brackets that a closing one ends: its own, and with a brace whatever was left open inside of it."""
+    """The audit of C: the open brackets that a closing one ends: its own, and with a brace whatever was left open inside of it."""
     if sign == "}" and any(bracket == "}" for _, bracket in waiting):
         while waiting[-1][1] != "}":
             yield waiting.pop()[0]

@@ -149,7 +149,7 @@ def _hits_of_call(source: CSource, call: CCall, defined: set[str]) -> Iterator[H
 
 
 def _mentions(source: CSource) -> Iterator[Hit]:
-    """`#define K fopen`, `p = fopen;` and `(fopen)(...)`: the function under a name or in a place that calls may use."""
+    """The audit of C: `#define K fopen`, `p = fopen;` and `(fopen)(...)`: the function under a name or in a place that calls may use."""
     for word, where in source.places.items():
         rule = rule_of(word)
         if not rule or word in source.own_functions:
@@ -162,12 +162,12 @@ def _mentions(source: CSource) -> Iterator[Hit]:
 
 @functools.lru_cache(maxsize=4096)
 def rule_of(word: str) -> str:
-    """The rule for calling a function of the system; empty for other names, and for those that anybody may use."""
+    """The audit of C: the rule for calling a function of the system; empty for other names, and for those that anybody may use."""
     return "" if word in METHODS else next((rule for rule, pattern in NAMED if pattern.fullmatch(word)), "")
 
 
 def _puts_together(source: CSource, call: CCall) -> bool:
-    """`__CONCAT(fo, pen)`: arguments that a macro from elsewhere would make a name of, which falls under some rule."""
+    """The audit of C: `__CONCAT(fo, pen)`: arguments that a macro from elsewhere would make a name of, which falls under some rule."""
     inside = source.tokens[call.at + 2 : call.end]
     words, commas = inside[::2], inside[1::2]
     if len(words) < 2 or len(words) != len(commas) + 1 or any(token.text != "," for token in commas):
@@ -178,7 +178,7 @@ def _puts_together(source: CSource, call: CCall) -> bool:
 
 
 def _of_its_own(source: CSource, call: CCall) -> bool:
-    """Memory that no file stands behind, and a question for the processor's instructions."""
+    """The audit of C: memory that no file stands behind, and a question for the processor's instructions."""
     words = {token.text for token in source.arguments(call)}
     if call.name.startswith("mmap"):
         return bool({"MAP_ANONYMOUS", "MAP_ANON"} & words) and {"-", "1"} <= words and "MAP_FIXED" not in words
@@ -186,7 +186,7 @@ def _of_its_own(source: CSource, call: CCall) -> bool:
 
 
 def _ending(source: CSource, call: CCall) -> str:
-    """The rule for a call that ends the process: with success, or with what cannot be told; empty for any other."""
+    """The audit of C: the rule for a call that ends the process: with success, or with what cannot be told; empty for any other."""
     if EXEC.fullmatch(call.name):
         return "ends-process"
     if call.name not in ENDINGS:
@@ -214,7 +214,7 @@ def _own_name(source: CSource, name: str) -> bool:
 
 
 def _of_an_error(source: CSource, call: CCall, words: list[str]) -> bool:
-    """`if (code != cudaSuccess) ... exit(code)`: what is handed on was compared with success before."""
+    """The audit of C: `if (code != cudaSuccess) ... exit(code)`: what is handed on was compared with success before."""
     around = source.around(call.at)
     begin = around.begin if around else max(0, call.at - 60)
     tested = source.unequal.get(words[0], []) if len(words) == 1 else []
@@ -222,7 +222,7 @@ def _of_an_error(source: CSource, call: CCall, words: list[str]) -> bool:
 
 
 def _switched_off(source: CSource, line: int) -> bool:
-    """Whether a line is only there for a program of its own, whose switch this file does not set."""
+    """The audit of C: whether a line is only there for a program of its own, whose switch this file does not set."""
     is_self_test = (
         SELF_TEST.fullmatch(name) and name not in source.macro_names for name in source.switches_around(line)
     )
@@ -230,7 +230,7 @@ def _switched_off(source: CSource, line: int) -> bool:
 
 
 def _handed_on(source: CSource) -> Iterator[Hit]:
-    """`atexit(exit)` or `void (*end)(int) = _exit`: the function itself, to be called by somebody."""
+    """The audit of C: `atexit(exit)` or `void (*end)(int) = _exit`: the function itself, to be called by somebody."""
     for at in sorted(at for name in EXITS for at in source.places.get(name, ())):
         token = source.tokens[at]
         is_value = token.kind == "name" and source.text(at - 1) in {"=", "(", ",", "&", "{"}
@@ -239,7 +239,7 @@ def _handed_on(source: CSource) -> Iterator[Hit]:
 
 
 def _declares(source: CSource, call: CCall) -> bool:
-    """Whether a type stands before the name: then it is somebody's own, not the system's."""
+    """The audit of C: whether a type stands before the name: then it is somebody's own, not the system's."""
     before = source.tokens[call.at - 1] if call.at else None
     return before is not None and before.kind == "name" and before.text not in {"return", "else", "do", "throw"}
 
@@ -270,7 +270,7 @@ def _path(texts: list[str], line: int) -> Iterator[Hit]:
 
 
 def _assembly(source: CSource, at: int) -> Iterator[Hit]:
-    """Assembly that is more than a name for a symbol."""
+    """The audit of C: assembly that is more than a name for a symbol."""
     step = at + 1
     while source.text(step) in {"volatile", "__volatile__", "goto", "inline"}:
         step += 1
@@ -289,7 +289,7 @@ def _assembly(source: CSource, at: int) -> Iterator[Hit]:
 
 
 def _writes(source: CSource) -> Iterator[Hit]:
-    """`((float *)x)[i] = 0` and its kin, for a parameter that is a pointer to constant data."""
+    """The audit of C: `((float *)x)[i] = 0` and its kin, for a parameter that is a pointer to constant data."""
     for function in source.functions:
         constant, through = _constant(function), dict[str, int]()
         if constant:
@@ -299,7 +299,7 @@ def _writes(source: CSource) -> Iterator[Hit]:
 
 
 def _constant(function: CFunction) -> set[str]:
-    """Parameters that are pointers to constant data; a constant pointer to data is none."""
+    """The audit of C: parameters that are pointers to constant data; a constant pointer to data is none."""
     names: set[str] = set()
     for part in function.parts:
         star = part.index("*") if "*" in part else len(part)
@@ -322,7 +322,7 @@ def _casts(source: CSource, function: CFunction, constant: set[str]) -> Iterator
 
 
 def _is_stored(source: CSource, start: int, end: int) -> bool:
-    """Whether the expression is assigned to at once, or filled by a function of the C library."""
+    """The audit of C: whether the expression is assigned to at once, or filled by a function of the C library."""
     while source.text(start - 1) == "(" and source.text(start - 2) not in FILLS and source.text(end + 1) == ")":
         start, end = start - 1, end + 1
     after = source.text(end + 1)
@@ -336,7 +336,7 @@ def _is_stored(source: CSource, start: int, end: int) -> bool:
 
 
 def _stored_by_name(source: CSource, function: CFunction, start: int, through: dict[str, int]) -> bool:
-    """`float *room = (float *)x;` and later `room[i] = 0` or `*room = 0`.
+    """The audit of C: `float *room = (float *)x;` and later `room[i] = 0` or `*room = 0`.
 
     `through` keeps the last such place of each name.
     """
@@ -349,7 +349,7 @@ def _stored_by_name(source: CSource, function: CFunction, start: int, through: d
 
 
 def _last_store(source: CSource, function: CFunction, name: str) -> int:
-    """The last place in a function where something is stored through a pointer; -1 for none."""
+    """The audit of C: the last place in a function where something is stored through a pointer; -1 for none."""
     for at in reversed(source.within(name, function.begin, function.end)):
         step = at + 1 + (source.text(at + 1) in {"++", "--"})
         if source.text(step) == "[" and _is_assigned(source, source.closing(step) + 1):
@@ -364,5 +364,5 @@ def _is_assigned(source: CSource, at: int) -> bool:
 
 
 def _begins(source: CSource, at: int) -> bool:
-    """Whether a `*` in C stands where a statement begins: there it is no product and no declaration."""
+    """The audit of C: whether a `*` in C stands where a statement begins: there it is no product and no declaration."""
     return source.text(at - 1) in {";", "{", "}", ")", "else", "do"}

@@ -56,17 +56,17 @@ class Macro(NamedTuple):
 
     @property
     def text(self) -> str:
-        """What a C macro stands for, with a space between its words."""
+        """The audit of C: what a C macro stands for, with a space between its words."""
         return " ".join(quote(token) for token in self.body)
 
     @property
     def pastes(self) -> bool:
-        """Whether it puts names together."""
+        """The audit of C: whether it puts names together."""
         return any(token.kind == "op" and token.text == "##" for token in self.body)
 
 
 def join_lines(text: str) -> tuple[str, list[int]]:
-    """A C text with its lines joined where they go on, and the places in it where that was done."""
+    """The audit of C: a C text with its lines joined where they go on, and the places in it where that was done."""
     parts: list[str] = []
     places: list[int] = []
     end = size = 0
@@ -79,7 +79,7 @@ def join_lines(text: str) -> tuple[str, list[int]]:
 
 
 def tokens(text: str, splices: list[int]) -> list[Token]:
-    """Every C token of a joined text with the line where it begins, which splices before it do not move."""
+    """The audit of C: every C token of a joined text with the line where it begins, which splices before it do not move."""
     stream: list[Token] = []
     strings: list[str] = []  # contents of the strings that stand one behind the other
     line, position, end, directive = 1, 0, 0, False
@@ -109,13 +109,13 @@ def tokens(text: str, splices: list[int]) -> list[Token]:
 
 
 def directives(stream: Sequence[Token]) -> list[tuple[int, int]]:
-    """First token, which is the `#`, and the one behind the last of each preprocessor line."""
+    """The audit of C: first token, which is the `#`, and the one behind the last of each preprocessor line."""
     starts = [at for at, token in enumerate(stream) if token.opens] + [len(stream)]
     return [(at, end) for at, end in pairwise(starts) if stream[at].kind == "op" and stream[at].text == "#"]
 
 
 def macros(stream: Sequence[Token], lines: Iterable[tuple[int, int]]) -> list[Macro]:
-    """Every `#define` of the directives of a stream."""
+    """The audit of C: every `#define` of the directives of a stream."""
     definitions: list[Macro] = []
     for at, end in lines:
         if end - at < 3 or stream[at + 1].text != "define" or stream[at + 2].kind != "name":
@@ -135,7 +135,7 @@ def macros(stream: Sequence[Token], lines: Iterable[tuple[int, int]]) -> list[Ma
 
 
 def quote(token: Token) -> str:
-    """A C token as it is written, strings in plain quotes."""
+    """The audit of C: a C token as it is written, strings in plain quotes."""
     return f'"{token.text}"' if token.kind == "string" else token.text
 
 
@@ -170,7 +170,7 @@ class MacroPaster:
         self._left = 0
 
     def put_in(self, stream: list[Token], lines: Iterable[tuple[int, int]]) -> tuple[list[Token], list[int]]:
-        """The stream with the macros put in outside of directives, and lines where what comes out is not certain."""
+        """The audit of C: the stream with the macros put in outside of directives, and lines where what comes out is not certain."""
         if not self._macros:
             return stream, []
         self._left = MOST_WORK * len(stream)
@@ -200,7 +200,7 @@ class MacroPaster:
             step = end
 
     def _use(self, code: Sequence[Token], at: int, depth: int) -> tuple[list[Token], int]:
-        """What the macro at a place stands for, and the place behind its use. Raises _UncertainError."""
+        """The audit of C: what the macro at a place stands for, and the place behind its use. Raises _UncertainError."""
         self._spend(1)
         versions = [self._version(macro, code, at, depth) for macro in self._macros[code[at].text]]
         if any([each.text for each in words] != [each.text for each in versions[0][0]] for words, _ in versions):
@@ -232,7 +232,7 @@ class MacroPaster:
         return self._expand(_paste(_spread(macro.body, raw, expanded)), depth), end
 
     def _expand(self, words: Sequence[Token], depth: int) -> list[Token]:
-        """The words with the macros put in that came up, and with those of one word, of which a name may be made."""
+        """The audit of C: the words with the macros put in that came up, and with those of one word, of which a name may be made."""
         self._spend(len(words))
         expanded: list[Token] = []
         step = 0
@@ -259,7 +259,7 @@ class MacroPaster:
             raise _UncertainError
 
     def _arguments(self, code: Sequence[Token], at: int) -> tuple[list[list[Token]], int]:
-        """The arguments behind the bracket at `at`, and the place behind the closing one."""
+        """The audit of C: the arguments behind the bracket at `at`, and the place behind the closing one."""
         arguments: list[list[Token]] = [[]]
         depth = 0
         for step in range(at, min(len(code), at + LONGEST)):
@@ -283,7 +283,7 @@ class _UncertainError(Exception):
 def _spread(
     body: Sequence[Token], raw: Mapping[str, Sequence[Token]], expanded: Mapping[str, Sequence[Token]]
 ) -> Iterator[Token]:
-    """A C macro's body with the arguments in their places: as they are written beside `##` and `#`, else put in."""
+    """The audit of C: a C macro's body with the arguments in their places: as they are written beside `##` and `#`, else put in."""
     signs = [token.text if token.kind == "op" else "" for token in body]
     for at, token in enumerate(body):
         before, after = signs[at - 1] if at else "", signs[at + 1] if at + 1 < len(body) else ""
@@ -299,7 +299,7 @@ def _spread(
 
 
 def _paste(words: Iterable[Token]) -> list[Token]:
-    """The words with those at both sides of each `##` made one, where that is a word."""
+    """The audit of C: the words with those at both sides of each `##` made one, where that is a word."""
     words_out: list[Token] = []
     joining = False
     for token in words:
@@ -330,7 +330,7 @@ def _content(word: str) -> str:
 
 
 def _meant(match: re.Match[str]) -> str:
-    """What an escape in a C string stands for."""
+    """The audit of C: what an escape in a C string stands for."""
     code = int(match[1] or match[3], 16) if match[1] or match[3] else int(match[2], 8) if match[2] else None
     if code is None:
         return SIMPLE.get(match[4], match[4])

@@ -72,7 +72,7 @@ def hits(source: CSource, *, dtype: str) -> Iterator[Hit]:
 
 
 def _tables(source: CSource) -> Iterator[Hit]:
-    """Tables by address: `std::unordered_map<const void*, ...>` in any spelling of the address."""
+    """The audit of C: tables by address: `std::unordered_map<const void*, ...>` in any spelling of the address."""
     takes_addresses = not source.places.keys().isdisjoint({"data_ptr", "reinterpret_cast", "const_data_ptr"})
     for at, token in enumerate(source.tokens):
         if token.kind != "name" or token.text not in TABLES or source.text(at + 1) != "<":
@@ -94,7 +94,7 @@ def _until(source: CSource, at: int, ends: set[str]) -> list[str]:
 
 
 def _statics(source: CSource) -> dict[str, Token]:
-    """Variables that live from call to call and may change: `static` ones, and those of the file."""
+    """The audit of C: variables that live from call to call and may change: `static` ones, and those of the file."""
     variables: dict[str, Token] = {}
     for at, token in enumerate(source.tokens):
         if token.text not in {"static", "thread_local"} or token.kind != "name":
@@ -117,7 +117,7 @@ def _statics(source: CSource) -> dict[str, Token]:
 
 
 def _further(source: CSource, at: int) -> Iterator[str]:
-    """The second and later variables of the declaration that begins at a token; none for a function or a template."""
+    """The audit of C: the second and later variables of the declaration that begins at a token; none for a function or a template."""
     in_initializer, step = False, at
     kinds = {"struct", "union", "enum"}
     latest = min(at + LONGEST, len(source.tokens) - 1)
@@ -137,7 +137,7 @@ def _further(source: CSource, at: int) -> Iterator[str]:
 
 
 def _of_a_struct(source: CSource, at: int) -> str:
-    """The variable behind `static struct { ... } room;`; what stands before the brace of another one."""
+    """The audit of C: the variable behind `static struct { ... } room;`; what stands before the brace of another one."""
     if source.text(at) != "{":
         return source.text(at - 1)
     after = _until(source, source.closing(at) + 1, {";", "=", "{", "("})
@@ -145,13 +145,13 @@ def _of_a_struct(source: CSource, at: int) -> str:
 
 
 def _unchanging(words: list[str]) -> bool:
-    """Whether a C declaration is of a constant; a pointer to constant data may itself be moved."""
+    """The audit of C: whether a C declaration is of a constant; a pointer to constant data may itself be moved."""
     after = words[words.index("*") :] if "*" in words else words
     return bool(QUALIFIERS & set(after)) or bool({"constexpr", "__constant__"} & set(words))
 
 
 def _variable(words: list[str]) -> str:
-    """The name that a C declaration is about: the last one before an array's bracket."""
+    """The audit of C: the name that a C declaration is about: the last one before an array's bracket."""
     plain = words[: words.index("[")] if "[" in words else words
     names = [word for word in plain if re.fullmatch(r"[A-Za-z_]\w*", word)]
     return names[-1] if len(names) > 1 or (names and "*" in plain) else ""
@@ -168,7 +168,7 @@ def _statement(source: CSource, at: int) -> list[str]:
 
 
 def _device_state(source: CSource) -> Iterator[Hit]:
-    """Changing variables of the device's own memory."""
+    """The audit of C: changing variables of the device's own memory."""
     for at, token in enumerate(source.tokens):
         if token.text == "__device__" and source.scopes[at] != "inner":
             words = _until(source, at + 1, {";", "=", "{", "("})
@@ -185,7 +185,7 @@ def _streams(source: CSource) -> Iterator[Hit]:
 
 
 def _narrow(source: CSource, dtype: str) -> Iterator[Hit]:
-    """Casts to fewer bits than the data has: for float these are half types, for double also float."""
+    """The audit of C: casts to fewer bits than the data has: for float these are half types, for double also float."""
     bits = width(dtype)
     if bits <= 16:
         return
@@ -217,7 +217,7 @@ def _library(source: CSource) -> Iterator[Hit]:
 
 
 def _constant(source: CSource, function: CFunction) -> Iterator[Hit]:
-    """Writes through a pointer and never looks at the data it is given."""
+    """The audit of C: writes through a pointer and never looks at the data it is given."""
     pointers = _pointers(function)
     if not any(constant for _, constant in pointers) or all(constant for _, constant in pointers):
         return
@@ -277,7 +277,7 @@ SCALARS = re.compile(
 
 
 def find_kept_results(source: CSource, statics: Mapping[str, Token]) -> Iterator[Hit]:
-    """A lasting variable is returned, copied to the output, compared with an argument, or counts the calls."""
+    """The audit of C: a lasting variable is returned, copied to the output, compared with an argument, or counts the calls."""
     yield from _done_before(source, statics)
     yield from _looks_at_output(source)
     reported: set[tuple[str, str]] = set()
@@ -292,7 +292,7 @@ def find_kept_results(source: CSource, statics: Mapping[str, Token]) -> Iterator
 
 
 def _arguments_of(source: CSource, functions: frozenset[str]) -> dict[int, CCall]:
-    """For each token between the brackets of a call of one of those functions: the outermost such call."""
+    """The audit of C: for each token between the brackets of a call of one of those functions: the outermost such call."""
     where: dict[int, CCall] = {}
     end = -1
     for call in source.calls:
@@ -321,12 +321,12 @@ def _use(source: CSource, at: int, name: str, copy: CCall | None, compared: CCal
 
 
 def _source_of_copy(source: CSource, at: int, copy: CCall | None) -> bool:
-    """`memcpy(out, kept, n)` and the like: the second argument."""
+    """The audit of C: `memcpy(out, kept, n)` and the like: the second argument."""
     return copy is not None and source.text(at - 1) == "," and len(source.within(",", copy.at, at)) == 1
 
 
 def _returns_before_filling(source: CSource, at: int, name: str) -> bool:
-    """`c[i] = kept[i];` where only what follows stores into `kept` what the function is given."""
+    """The audit of C: `c[i] = kept[i];` where only what follows stores into `kept` what the function is given."""
     function = source.around(at)
     if function is None or not function.works or source.text(at + 1) != "[":
         return False
@@ -341,7 +341,7 @@ def _returns_before_filling(source: CSource, at: int, name: str) -> bool:
 
 @once_a_source
 def _last_refill(source: CSource, begin: int, name: str) -> int:
-    """The last place in a function where it stores into the variable what it is given; -1 for none."""
+    """The audit of C: the last place in a function where it stores into the variable what it is given; -1 for none."""
     function = source.around(begin)
     assert function is not None
     parameters = _parameters(function)
@@ -353,7 +353,7 @@ def _last_refill(source: CSource, begin: int, name: str) -> int:
 
 
 def _compared_with_argument(source: CSource, at: int) -> bool:
-    """Whether the other side of `==` is a parameter, which is an address where it has a `*`."""
+    """The audit of C: whether the other side of `==` is a parameter, which is an address where it has a `*`."""
     function = source.around(at)
     operand = source.text(at + 2) if source.text(at + 1) == "==" else source.text(at - 2)
     if function is None:
@@ -362,7 +362,7 @@ def _compared_with_argument(source: CSource, at: int) -> bool:
 
 
 def _done_before(source: CSource, statics: Mapping[str, Token]) -> Iterator[Hit]:
-    """`if (seen[n]) return;` in a function with inputs and outputs: its work was done by an earlier call."""
+    """The audit of C: `if (seen[n]) return;` in a function with inputs and outputs: its work was done by an earlier call."""
     for condition in source.conditions:
         close = condition.close
         braced = source.text(close + 1) == "{"
@@ -373,7 +373,7 @@ def _done_before(source: CSource, statics: Mapping[str, Token]) -> Iterator[Hit]
 
 
 def _looks_at_output(source: CSource) -> Iterator[Hit]:
-    """A comparison with what an output holds before anything was written to it, as a result of an earlier call."""
+    """The audit of C: a comparison with what an output holds before anything was written to it, as a result of an earlier call."""
     for function in source.functions:
         if not function.works:
             continue
@@ -386,7 +386,7 @@ def _looks_at_output(source: CSource) -> Iterator[Hit]:
 
 
 def _gives_a_result(source: CSource, at: int) -> bool:
-    """Whether what is returned can be a result of the function's inputs: no number, and it has inputs."""
+    """The audit of C: whether what is returned can be a result of the function's inputs: no number, and it has inputs."""
     function = source.around(at)
     if function is None:
         return False
@@ -395,7 +395,7 @@ def _gives_a_result(source: CSource, at: int) -> bool:
 
 
 def _asked_about(source: CSource, at: int, name: str) -> bool:
-    """Whether the place stands under an `if` that looks at the lasting thing of that name, or compares contents."""
+    """The audit of C: whether the place stands under an `if` that looks at the lasting thing of that name, or compares contents."""
     for condition in source.conditions_before(at, 400):
         close = condition.close
         block_end = source.closing(close + 1) if source.text(close + 1) == "{" else _end_of_statement(source, close + 1)
@@ -409,7 +409,7 @@ def _end_of_statement(source: CSource, at: int) -> int:
 
 
 def _is_stored(source: CSource, at: int) -> bool:
-    """`name[...] = ` or `name[...] +=`; a plain `name = ` gives it a place and no contents."""
+    """The audit of C: `name[...] = ` or `name[...] +=`; a plain `name = ` gives it a place and no contents."""
     step = at + 1
     while source.text(step) == "[":
         step = source.closing(step) + 1
@@ -417,7 +417,7 @@ def _is_stored(source: CSource, at: int) -> bool:
 
 
 def _remembers_pointer(source: CSource, at: int, name: str) -> bool:
-    """`last = x;` for a parameter that is a pointer, where some condition asks about `last`."""
+    """The audit of C: `last = x;` for a parameter that is a pointer, where some condition asks about `last`."""
     function = source.around(at)
     if function is None or source.text(at + 3) != ";":
         return False
@@ -435,7 +435,7 @@ def _decides(source: CSource, name: str) -> bool:
 
 
 def _bookkeeping(source: CSource, at: int, name: str) -> bool:
-    """`if (++next == 4) next = 0;`, `if (n < MOST) table[n++] = entry;` and `if (!ready++)` before a table's loop."""
+    """The audit of C: `if (++next == 4) next = 0;`, `if (n < MOST) table[n++] = entry;` and `if (!ready++)` before a table's loop."""
     close = source.closing(at + 1)
     begin, end = _body(source, close + 1)
     if source.text(end + 1) == "else":
@@ -458,7 +458,7 @@ def _bookkeeping(source: CSource, at: int, name: str) -> bool:
 
 
 def _parameters(function: CFunction) -> set[str]:
-    """Names of what a C function takes: each the last one before a comma, or before an array's bracket."""
+    """The audit of C: names of what a C function takes: each the last one before a comma, or before an array's bracket."""
     names: set[str] = set()
     name = ""
     for token in function.head:
@@ -471,7 +471,7 @@ def _parameters(function: CFunction) -> set[str]:
 
 
 def _body(source: CSource, at: int) -> tuple[int, int]:
-    """The C statement that begins at a token: its first token, and the `;` or bracket that ends it."""
+    """The audit of C: the C statement that begins at a token: its first token, and the `;` or bracket that ends it."""
     begin = at
     while source.text(at) in {"for", "while"} and source.text(at + 1) == "(":
         at = source.closing(at + 1) + 1
@@ -481,7 +481,7 @@ def _body(source: CSource, at: int) -> tuple[int, int]:
 
 
 def _handed_on(source: CSource, parameters: set[str]) -> set[str]:
-    """Names that a parameter was assigned to anywhere: through them a body reaches what it is given."""
+    """The audit of C: names that a parameter was assigned to anywhere: through them a body reaches what it is given."""
     uses = (at for name in parameters for at in source.places.get(name, ()))
     return {source.text(at - 2) for at in uses if source.text(at - 1) == "="}
 
@@ -492,7 +492,7 @@ def _calls(source: CSource, begin: int, end: int) -> bool:
 
 
 def _of_a_version(source: CSource, at: int, name: str) -> bool:
-    """Whether every condition on the pointer asks for a version that the caller gives as well: a packed weight."""
+    """The audit of C: whether every condition on the pointer asks for a version that the caller gives as well: a packed weight."""
     function = source.around(at)
     return function is not None and _asked_with_a_version(source, function.begin, name)
 
@@ -508,7 +508,7 @@ def _asked_with_a_version(source: CSource, begin: int, name: str) -> bool:
 
 
 def _workspace(source: CSource, at: int, name: str) -> bool:
-    """Whether the function filled the variable on the way to this place, which does not hang on what it held before."""
+    """The audit of C: whether the function filled the variable on the way to this place, which does not hang on what it held before."""
     function = source.around(at)
     return (
         function is not None and not _asked_about(source, at, name) and _first_fill(source, function.begin, name) < at
@@ -517,7 +517,7 @@ def _workspace(source: CSource, at: int, name: str) -> bool:
 
 @once_a_source
 def _first_fill(source: CSource, begin: int, name: str) -> int:
-    """The first place in a function behind which it has stored into the variable or handed it to a call.
+    """The audit of C: the first place in a function behind which it has stored into the variable or handed it to a call.
 
     The number of tokens where there is none. A call that only compares does not fill.
     """

@@ -36,12 +36,12 @@ class PatchedFile:
 
 
 def looks_like_diff(text: str) -> bool:
-    """Whether a text begins as a unified diff does."""
+    """The audit: whether a text begins as a unified diff does."""
     return bool(re.search(r"^(?:diff --git |--- .*\n\+\+\+ )", text, re.MULTILINE)) and "@@" in text
 
 
 def parse(text: str) -> list[PatchedFile]:
-    """The files of a unified diff. Raises NoDiff where a piece does not have the lines that it announces."""
+    """The audit: the files of a unified diff. Raises NoDiff where a piece does not have the lines that it announces."""
     files: list[PatchedFile] = []
     lines = _lines(text)
     at = 0
@@ -109,7 +109,7 @@ def _lines(text: str) -> list[str]:
 
 
 def _path(text: str) -> str | None:
-    """A path in a diff's header without its time stamp and git's `a/` or `b/`."""
+    """The audit: a path in a diff's header without its time stamp and git's `a/` or `b/`."""
     path = text.split("\t")[0].strip().strip('"')
     if path == "/dev/null":
         return None
@@ -117,7 +117,7 @@ def _path(text: str) -> str | None:
 
 
 def _apply(lines: list[str], hunks: list[Hunk], *, forward: bool) -> str | None:
-    """The other side of a diffed file; None where its lines are not those that the diff says."""
+    """The audit: the other side of a diffed file; None where its lines are not those that the diff says."""
     result, shift = list(lines), 0
     for hunk in hunks:
         here, there = (hunk.before, hunk.after) if forward else (hunk.after, hunk.before)

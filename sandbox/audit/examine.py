@@ -199,7 +199,7 @@ def _single_lines(lines: list[str], dtype: str) -> Iterator[Hit]:
 
 
 def _same_lines(text: str) -> str:
-    """The wrapped text with its line numbers kept: the line that opens the block is joined to the first."""
+    """The audit: the wrapped text with its line numbers kept: the line that opens the block is joined to the first."""
     return text.replace("if True:\n", "if True: pass\n", 1)
 
 
@@ -235,7 +235,7 @@ def _by_name(path: str) -> Iterator[Hit]:
 
 
 def _of_the_system(path: str, name: str) -> bool:
-    """Whether an `#include` of a system's header could find the file."""
+    """The audit: whether an `#include` of a system's header could find the file."""
     return bool(SYSTEM_HEADERS.fullmatch(name) or SYSTEM_FOLDERS.fullmatch(path))
 
 

@@ -17,7 +17,7 @@ METHODS = frozenset(
 
 
 def plain(text: str) -> ast.Expression:
-    """A key's term, if it only asks a tensor what it is. Raises ValueError for anything that does more."""
+    """The audit: a key's term, if it only asks a tensor what it is. Raises ValueError for anything that does more."""
     tree = ast.parse(text, mode="eval")
     for node in ast.walk(tree):
         if not isinstance(node, ALLOWED) or (isinstance(node, ast.Attribute) and node.attr.startswith("__")):
@@ -31,7 +31,7 @@ def plain(text: str) -> ast.Expression:
 
 
 def main() -> None:
-    """Every look-up of a simulated cache in every step, as JSON on standard output."""
+    """The audit: every look-up of a simulated cache in every step, as JSON on standard output."""
     torch: Any = importlib.import_module("torch")  # of the target's interpreter, which alone needs one
 
     question = json.loads(sys.argv[1])

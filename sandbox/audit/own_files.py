@@ -17,7 +17,7 @@ INNER = frozenset({"static", "inline", "__inline", "__inline__"})
 
 
 def read_as_c(texts: Mapping[str, str]) -> frozenset[str]:
-    """Paths of what a compiler reads as C sources: by their suffix, or since one of the texts includes their names."""
+    """The audit: paths of what a compiler reads as C sources: by their suffix, or since one of the texts includes their names."""
     included_names = _asked_for(texts)
     suffixes = {path: PurePosixPath(path).suffix.lower() for path in texts}
     return frozenset(
@@ -64,7 +64,7 @@ def own_macros(path: str, texts: Mapping[str, str]) -> tuple[Macro, ...]:
 
 
 def _reachable_files(path: str, texts: Mapping[str, str]) -> list[str]:
-    """Files that a file includes from beside it, directly or through others."""
+    """The audit: files that a file includes from beside it, directly or through others."""
     waiting, paths = [path], {path: None}
     while waiting:
         at = waiting.pop()
@@ -116,7 +116,7 @@ def _includes(text: str) -> frozenset[str]:
 
 @functools.lru_cache(maxsize=512)
 def _functions(text: str) -> tuple[frozenset[str], frozenset[str]]:
-    """Names of the functions with a body in a source: those that others can link with, and all of them."""
+    """The audit: names of the functions with a body in a source: those that others can link with, and all of them."""
     functions = CSource(text).functions
     return (
         frozenset(function.name for function in functions if not INNER & set(function.before)),

@@ -28,7 +28,7 @@ def hits(source: PythonSource) -> Iterator[Hit]:
 
 
 def _tables(source: PythonSource) -> Iterator[Hit]:
-    """Look-ups whose key holds an identity, an address or values; one hit for each key of a table and function."""
+    """The audit of Python: look-ups whose key holds an identity, an address or values; one hit for each key of a table and function."""
     reported: set[tuple[str, str, ast.AST | None]] = set()
     for node in source.nodes:
         table, key = _looked_up(node)
@@ -43,7 +43,7 @@ def _tables(source: PythonSource) -> Iterator[Hit]:
 
 
 def _looked_up(node: ast.AST) -> tuple[ast.expr | None, ast.expr | None]:
-    """Table and key of `t[k]`, `t.get(k)`, `k in t` and `setattr(f, k, v)`."""
+    """The audit of Python: table and key of `t[k]`, `t.get(k)`, `k in t` and `setattr(f, k, v)`."""
     match node:
         case ast.Subscript(value=table, slice=key) if not isinstance(key, ast.Slice | ast.Constant):
             return table, key
@@ -67,7 +67,7 @@ def _is_key(source: PythonSource, node: ast.AST, table: ast.expr) -> bool:
 
 
 def _outlives(source: PythonSource, table: ast.expr) -> bool:
-    """Whether what is asked may live longer than the call: no plain local variable, no kernel's launch grid."""
+    """The audit of Python: whether what is asked may live longer than the call: no plain local variable, no kernel's launch grid."""
     name = root(table)
     function = source.function(table)
     if function is None or not name:
@@ -94,7 +94,7 @@ def _rule(source: PythonSource, table: ast.expr, key: tuple[KeyTerm, ...]) -> st
 
 
 def _returns_entry(source: PythonSource, table: ast.expr) -> bool:
-    """Whether the function around returns what it finds in the table as it is."""
+    """The audit of Python: whether the function around returns what it finds in the table as it is."""
     function, table_text = source.function(table), source.quote(table)
     if function is None or isinstance(function, ast.Lambda):
         return False
@@ -116,7 +116,7 @@ def _returns_entry(source: PythonSource, table: ast.expr) -> bool:
 
 
 def _passed_on(function: Function, names: set[str]) -> set[str]:
-    """Names that the function gives to something that may write them, so that what it returns is this call's."""
+    """The audit of Python: names that the function gives to something that may write them, so that what it returns is this call's."""
     return {
         arg.id
         for node in ast.walk(function)
@@ -164,7 +164,7 @@ def _first_use(function: Function, name: str) -> ast.expr:
 
 
 def _returned_state(source: PythonSource, function: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[Hit]:
-    """Returns a global, an attribute of itself or a default's content, as an earlier call left it."""
+    """The audit of Python: returns a global, an attribute of itself or a default's content, as an earlier call left it."""
     shared = {name for node in ast.walk(function) if isinstance(node, ast.Global | ast.Nonlocal) for name in node.names}
     defaults = {a.arg for a, d in _defaults(function) if isinstance(d, ast.List | ast.Dict | ast.Set)}
     fresh = _unconditional(function)
@@ -182,7 +182,7 @@ def _returned_state(source: PythonSource, function: ast.FunctionDef | ast.AsyncF
 
 
 def _unconditional(function: ast.FunctionDef | ast.AsyncFunctionDef) -> set[str]:
-    """Targets that every call assigns or hands to something that may write them."""
+    """The audit of Python: targets that every call assigns or hands to something that may write them."""
     targets: set[str] = set()
     for statement in function.body:
         if isinstance(statement, ast.Assign):
@@ -198,7 +198,7 @@ def _is_assigned(source: PythonSource, function: Function, text: str) -> bool:
 
 
 def _call_counts(source: PythonSource, function: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[Hit]:
-    """Something that outlives the call is added to, and a branch asks how much."""
+    """The audit of Python: something that outlives the call is added to, and a branch asks how much."""
     counted = {
         source.quote(node.target)
         for node in ast.walk(function)

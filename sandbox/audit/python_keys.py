@@ -25,12 +25,12 @@ PLAIN = frozenset(
 
 
 def terms(source: PythonSource, key: ast.expr) -> tuple[KeyTerm, ...]:
-    """The terms of a cache's key expression; a name is followed to what it was bound to."""
+    """The audit of Python: the terms of a cache's key expression; a name is followed to what it was bound to."""
     return tuple(_terms(source, key, 6))
 
 
 def identity(terms: tuple[KeyTerm, ...]) -> bool:
-    """Whether some term of a cache's key tells tensors apart by which object they are."""
+    """The audit of Python: whether some term of a cache's key tells tensors apart by which object they are."""
     return any(term.part in ("weight", "activation", "gradient") for term in terms)
 
 
@@ -103,12 +103,12 @@ def _term(source: PythonSource, node: ast.expr) -> KeyTerm:
 
 
 def _stem(node: ast.expr) -> ast.expr:
-    """What `._version` is asked of."""
+    """The audit of Python: what `._version` is asked of."""
     return next((n.value for n in ast.walk(node) if isinstance(n, ast.Attribute) and n.attr == "_version"), node)
 
 
 def _is_id(source: PythonSource, node: ast.expr) -> bool:
-    """`id(x)`, `hash(x)` and `object.__hash__(x)`."""
+    """The audit of Python: `id(x)`, `hash(x)` and `object.__hash__(x)`."""
     if not isinstance(node, ast.Call) or len(node.args) != 1:
         return False
     if source.dotted(node.func) in {"id", "builtins.id"}:
@@ -129,7 +129,7 @@ def _tensor_here(source: PythonSource, node: ast.expr, name: str) -> bool:
 
 
 def used_as_tensor(function: Function, name: str) -> bool:
-    """Whether a function asks of a name what only tensors answer, multiplies it, or says that it is one."""
+    """The audit of Python: whether a function asks of a name what only tensors answer, multiplies it, or says that it is one."""
     for inner in ast.walk(function):
         match inner:
             case ast.Attribute(attr=attr, value=value) if attr in TENSOR_USE and root(value) == name:

@@ -61,7 +61,7 @@ class PythonSource:
         return next((around for around in self.above(node) if isinstance(around, FUNCTIONS)), None)
 
     def is_guarded(self, node: ast.AST) -> bool:
-        """Whether a node only runs when the file is started as a program."""
+        """The audit of Python: whether a node only runs when the file is started as a program."""
         return any(isinstance(around, ast.If) and _names_main(around.test) for around in self.above(node))
 
     def quote(self, node: ast.AST) -> str:
@@ -92,7 +92,7 @@ class PythonSource:
                 return ""
 
     def constant(self, node: ast.AST | None, left: int = LONGEST) -> str | None:
-        """The text that an expression is made of, folded; None where it is none."""
+        """The audit of Python: the text that an expression is made of, folded; None where it is none."""
         if left <= 0:
             return None
         match node:
@@ -128,7 +128,7 @@ class PythonSource:
         return ""
 
     def binding(self, node: ast.AST, name: str) -> ast.expr | str | None:
-        """What a name is bound to where it stands: an import's path, an expression, or None for what is not known."""
+        """The audit of Python: what a name is bound to where it stands: an import's path, an expression, or None for what is not known."""
         for scope in self.above(node):
             if isinstance(scope, (*FUNCTIONS, ast.Module)) and name in (table := self._table(scope)):
                 return table[name]
@@ -140,7 +140,7 @@ class PythonSource:
         return self._bound[scope]
 
     def _reflection_name(self, node: ast.Call, left: int) -> str:
-        """Names made by `getattr`, `__import__` and `import_module`."""
+        """The audit of Python: names made by `getattr`, `__import__` and `import_module`."""
         called = self.dotted(node.func, left // 2)
         first_argument = node.args[0] if node.args else None
         if called == "getattr" and len(node.args) > 1:
@@ -150,7 +150,7 @@ class PythonSource:
         return ""
 
     def _looked_up(self, value: ast.expr, name: str | None, left: int) -> str:
-        """`sys.modules["time"]`, `vars(torch)["empty"]` and `torch.__dict__["empty"]`."""
+        """The audit of Python: `sys.modules["time"]`, `vars(torch)["empty"]` and `torch.__dict__["empty"]`."""
         if name is None:
             return ""
         holder = self.dotted(value, left)

@@ -68,7 +68,7 @@ def hits(source: PythonSource) -> Iterator[Hit]:
 
 
 def _reference_imports(source: PythonSource, node: ast.Import | ast.ImportFrom) -> Iterator[Hit]:
-    """The reference, the test or the benchmark as a module."""
+    """The audit of Python: the reference, the test or the benchmark as a module."""
     names = [alias.name for alias in node.names]
     if isinstance(node, ast.Import):
         is_reference = any(REFERENCE.search(name) and name not in source.own_names for name in names)
@@ -83,7 +83,7 @@ def _reference_imports(source: PythonSource, node: ast.Import | ast.ImportFrom) 
 
 
 def _is_framework(module: str) -> bool:
-    """Modules of the frameworks themselves, some of which have such words in their names."""
+    """The audit of Python: modules of the frameworks themselves, some of which have such words in their names."""
     return module.split(".")[0] in {"torch", "triton", "numpy", "typing", "collections", "functools", "jax"}
 
 
@@ -102,7 +102,7 @@ def _hits_of_call(source: PythonSource, call: ast.Call) -> Iterator[Hit]:
 
 
 def _handed_on(source: PythonSource, node: ast.Attribute | ast.Name) -> Iterator[Hit]:
-    """`atexit.register(os._exit, 0)`: the function itself, to be called by somebody."""
+    """The audit of Python: `atexit.register(os._exit, 0)`: the function itself, to be called by somebody."""
     around = source.parents.get(node)
     if isinstance(around, ast.Attribute) or (isinstance(around, ast.Call) and around.func is node):
         return
@@ -114,7 +114,7 @@ def _handed_on(source: PythonSource, node: ast.Attribute | ast.Name) -> Iterator
 
 
 def _building(source: PythonSource, call: ast.Call, rule: str) -> bool:
-    """A path that is only put together, as extensions do to name their sources."""
+    """The audit of Python: a path that is only put together, as extensions do to name their sources."""
     return (
         rule == "file-access"
         and source.dotted(call.func) == "pathlib.Path"
@@ -123,7 +123,7 @@ def _building(source: PythonSource, call: ast.Call, rule: str) -> bool:
 
 
 def _registering(source: PythonSource, call: ast.Call, name: str) -> bool:
-    """Operators of a library of one's own."""
+    """The audit of Python: operators of a library of one's own."""
     own_handler = len(call.args) > 1 and source.constant(call.args[1]) in {"DEF", "FRAGMENT"}
     return name == "torch.library.Library" and own_handler
 
@@ -170,7 +170,7 @@ def _find_mode_probes(source: PythonSource, call: ast.Call, name: str) -> Iterat
 
 
 def _hits_of_attribute(source: PythonSource, node: ast.Attribute) -> Iterator[Hit]:
-    """`sys.argv`, `os.environ["CI"]`, and loaded modules asked for by name."""
+    """The audit of Python: `sys.argv`, `os.environ["CI"]`, and loaded modules asked for by name."""
     name = source.dotted(node)
     around = source.parents.get(node)
     if name in {"sys.argv", "sys.orig_argv"}:

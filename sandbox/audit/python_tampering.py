@@ -112,7 +112,7 @@ def _module(name: str, line: int) -> Iterator[Hit]:
 
 
 def _method(source: PythonSource, target: ast.Attribute, line: int) -> Iterator[Hit]:
-    """A method given to one object: `out.float = lambda: ...` on what is returned."""
+    """The audit of Python: a method given to one object: `out.float = lambda: ...` on what is returned."""
     statement = source.parents.get(target)
     function = source.function(target)
     if not isinstance(statement, ast.Assign) or not isinstance(statement.value, ast.Lambda) or function is None:
@@ -155,7 +155,7 @@ def _hits_of_call(source: PythonSource, call: ast.Call) -> Iterator[Hit]:
 
 
 def _opened_files(name: str, texts: list[str | None], line: int) -> Iterator[Hit]:
-    """Files that are the process's own memory and channels."""
+    """The audit of Python: files that are the process's own memory and channels."""
     if name in {"open", "io.open", "builtins.open", "os.open", "pathlib.Path", "os.listdir", "os.scandir"}:
         path = texts[0] if texts else None
         if path and FOREIGN.search(path):
@@ -163,7 +163,7 @@ def _opened_files(name: str, texts: list[str | None], line: int) -> Iterator[Hit
 
 
 def _frames_by_name(source: PythonSource, call: ast.Call, name: str) -> Iterator[Hit]:
-    """`getattr(frame, "f_locals")` and `vars(sys.modules["__main__"])`."""
+    """The audit of Python: `getattr(frame, "f_locals")` and `vars(sys.modules["__main__"])`."""
     if name == "getattr" and len(call.args) > 1 and source.constant(call.args[1]) in FRAMES:
         if _callers(source, call.args[0]):
             yield Hit(rule="caller-frame", line=call.lineno)
@@ -172,7 +172,7 @@ def _frames_by_name(source: PythonSource, call: ast.Call, name: str) -> Iterator
 
 
 def _callers(source: PythonSource, frame: ast.expr, depth: int = 8) -> bool:
-    """Whether an expression is the frame of somebody further up."""
+    """The audit of Python: whether an expression is the frame of somebody further up."""
     if depth <= 0:
         return False
     match frame:
@@ -193,7 +193,7 @@ def _callers(source: PythonSource, frame: ast.expr, depth: int = 8) -> bool:
 
 
 def _is_packed(source: PythonSource, call: ast.Call) -> bool:
-    """Whether what is run comes out of base64, a compressor or a marshalled code object."""
+    """The audit of Python: whether what is run comes out of base64, a compressor or a marshalled code object."""
     waiting: list[tuple[ast.expr, int]] = [(arg, 4) for arg in call.args[:1]]
     while waiting:
         expression, depth = waiting.pop()
@@ -230,7 +230,7 @@ HARNESS = re.compile(r"(?:time|timeit|builtins|pytest|unittest|__main__)(?:\..*)
 
 
 def changed_names(source: PythonSource, call: ast.Call) -> Iterator[str]:
-    """Dotted names that a call puts something else under; a name that is not told is `?`.
+    """The audit of Python: dotted names that a call puts something else under; a name that is not told is `?`.
 
     What belongs to a variable of unknown meaning, such as `self.__dict__.update(...)`, is nobody's module.
     """

@@ -83,7 +83,7 @@ def _find_narrowing(source: PythonSource, call: ast.Call, name: str, method: str
 
 
 def width(dtype: str) -> int:
-    """Bits of a type by its name, 32 where it says nothing: fp16, bf16, fp8_e4m3, float64."""
+    """The audit of Python: bits of a type by its name, 32 where it says nothing: fp16, bf16, fp8_e4m3, float64."""
     digits = re.search(r"\d+", dtype)
     return int(digits[0]) if digits else 32
 
@@ -126,7 +126,7 @@ def _find_uncomputed_returns(source: PythonSource, function: ast.FunctionDef | a
 
 
 def _written_names(function: ast.FunctionDef | ast.AsyncFunctionDef) -> set[str]:
-    """Names that are handed to a call, written by index or changed in place after they were made."""
+    """The audit of Python: names that are handed to a call, written by index or changed in place after they were made."""
     names: set[str] = set()
     for node in ast.walk(function):
         match node:
@@ -164,7 +164,7 @@ def _branches(source: PythonSource, function: ast.FunctionDef | ast.AsyncFunctio
 
 
 def _gives_back(node: ast.If, names: list[str]) -> bool:
-    """`if norm(x[0]) == 1: return x`: an argument comes back as it is, by what a few of its values are."""
+    """The audit of Python: `if norm(x[0]) == 1: return x`: an argument comes back as it is, by what a few of its values are."""
     last_statement = node.body[-1]
     if (
         not isinstance(last_statement, ast.Return)

@@ -45,12 +45,12 @@ NEAR = 8
 
 
 def hits_of_source(stream: Sequence[Token]) -> Iterator[Hit]:
-    """Relaxed arithmetic in a C-like source, by its tokens: one hit for each line that has any, with all that the line has."""
+    """The audit: relaxed arithmetic in a C-like source, by its tokens: one hit for each line that has any, with all that the line has."""
     yield from _by_line(_of_tokens(stream))
 
 
 def hits_of_text(text: str) -> Iterator[Hit]:
-    """Relaxed arithmetic in any other text: build files, flags, Python. Lines that are comments do not count."""
+    """The audit: relaxed arithmetic in any other text: build files, flags, Python. Lines that are comments do not count."""
     lines = enumerate(text.splitlines(), start=1)
     yield from _by_line(
         (number, match[0])
@@ -62,14 +62,14 @@ def hits_of_text(text: str) -> Iterator[Hit]:
 
 
 def list_options(path: str, text: str) -> tuple[str, ...]:
-    """Every option of relaxed arithmetic that a file names, in the order of its lines."""
+    """The audit: every option of relaxed arithmetic that a file names, in the order of its lines."""
     if PurePosixPath(path).suffix.lower() in C_LIKE:
         return tuple(hit.code for hit in hits_of_source(tokens(*join_lines(text))))
     return tuple(hit.code for hit in hits_of_text(text))
 
 
 def find_new_option(before: Mapping[str, str], after: Mapping[str, str]) -> str:
-    """The first option of relaxed arithmetic that changed files newly name, as `path: option`; empty where none is."""
+    """The audit: the first option of relaxed arithmetic that changed files newly name, as `path: option`; empty where none is."""
     for path, text in after.items():
         if before.get(path) != text:
             earlier = set(list_options(path, before.get(path, "")))
@@ -88,7 +88,7 @@ def _by_line(places: Iterable[tuple[int, str]]) -> Iterator[Hit]:
 
 
 def _of_tokens(stream: Sequence[Token]) -> Iterator[tuple[int, str]]:
-    """Line and option of each place: strings, attributes whose text is not plain, pragmas of clang, modes."""
+    """The audit: line and option of each place: strings, attributes whose text is not plain, pragmas of clang, modes."""
     for at, token in enumerate(stream):
         if token.kind == "string":
             yield from (
@@ -107,7 +107,7 @@ def _of_tokens(stream: Sequence[Token]) -> Iterator[tuple[int, str]]:
 
 
 def _unclear_attribute(stream: Sequence[Token], at: int) -> Iterator[tuple[int, str]]:
-    """An `optimize` of an attribute or a pragma whose options are no plain strings: nobody can tell what they are."""
+    """The audit: an `optimize` of an attribute or a pragma whose options are no plain strings: nobody can tell what they are."""
     if not _ATTRIBUTES & {item.text for item in stream[max(0, at - NEAR) : at]}:
         return
     if at + 1 >= len(stream) or stream[at + 1].text != "(":

@@ -133,7 +133,7 @@ def finding(hit: Hit, path: str, lines: list[str], *, embedded: bool = False) ->
 
 
 def _severity(hit: Hit, *, embedded: bool) -> Severity:
-    """A weight cache whose key holds the weight's version is allowed; Rule 11 bounds what it may claim."""
+    """The audit: a weight cache whose key holds the weight's version is allowed; Rule 11 bounds what it may claim."""
     if hit.rule == "weight-cache" and any(term.part == "weight_version" for term in hit.key):
         return "notes"
     return "convicts" if RULES[hit.rule].convicts and not embedded and not hit.soft else "routes"

@@ -72,7 +72,7 @@ def find_shared(
 
 @functools.lru_cache(maxsize=128)
 def read_names(text: str) -> SourceNames:
-    """A source's names; kept, because the protected ones are the same in every round."""
+    """The audit: a source's names; kept, because the protected ones are the same in every round."""
     source = CSource(text)
     defined = tuple((macro.name, macro.line, f"{macro.parameters} {macro.text}") for macro in source.macros)
     undone = [match[1] for _, line in source.directives if (match := re.match(r"#undef (\w+)", line))]
@@ -112,7 +112,7 @@ def _macro_names(user: SourceNames) -> frozenset[str]:
 def _symbols(
     path: str, text: str, before: str, protected: Mapping[str, str], earlier_names: frozenset[str]
 ) -> Iterator[Hit]:
-    """Functions that protected sources call and got from elsewhere until now."""
+    """The audit: functions that protected sources call and got from elsewhere until now."""
     old = {symbol.name for symbol in read_names(before).symbols}
     for symbol in read_names(text).symbols:
         if symbol.name in old or symbol.name in earlier_names or not _is_linked(path, symbol, text):
@@ -125,7 +125,7 @@ def _symbols(
 
 
 def _inner(new: SourceNames, users: list[SourceNames], earlier_names: frozenset[str]) -> Iterator[Hit]:
-    """Static functions of a header under names that a protected source, which includes it, calls and got elsewhere."""
+    """The audit: static functions of a header under names that a protected source, which includes it, calls and got elsewhere."""
     for name, line in new.inner_functions:
         if name not in earlier_names and any(name in user.called and name not in user.defined for user in users):
             yield Hit(rule="replaced-clock" if CLOCKS.fullmatch(name) else "replaced-judge", line=line)
@@ -139,7 +139,7 @@ def _is_linked(path: str, symbol: Symbol, text: str) -> bool:
 
 
 def _reached_from(path: str, texts: Mapping[str, str], sources: frozenset[str]) -> set[str]:
-    """Files that include a file, directly or through others, by the ends of their paths."""
+    """The audit: files that include a file, directly or through others, by the ends of their paths."""
     includes = {name: _includes(text) for name, text in texts.items() if name in sources}
     users, waiting = set[str](), [path]
     while waiting:

@@ -61,7 +61,7 @@ def _role(key: Sequence[KeyTerm]) -> Role:
 
 
 def _about(term: KeyTerm, role: Role) -> bool:
-    """Whether a term is of the tensor that the cache is about: one name, one tensor."""
+    """The audit: whether a term is of the tensor that the cache is about: one name, one tensor."""
     own_parts = ("weight", "weight_version") if role == "weight" else NEW_EACH_STEP
     return term.part in (*own_parts, "address", "content", "layout")
 

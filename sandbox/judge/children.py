@@ -154,7 +154,7 @@ class Answer:
 
     @contextlib.contextmanager
     def watch(self) -> Iterator[None]:
-        """Turn timeouts, closed pipes and invalid messages into ChildLost."""
+        """For the judge: turn timeouts, closed pipes and invalid messages into ChildLost."""
         try:
             yield
         except TimeoutError:

@@ -75,12 +75,12 @@ class Truth:
 
 
 def truth_of(reference: Reference, inputs: Arrays) -> Truth:
-    """The reference's answers for one call's inputs. Raises ReferenceFailed."""
+    """For the judge: the reference's answers for one call's inputs. Raises ReferenceFailed."""
     return truths_of(reference, [inputs])[0]
 
 
 def truths_of(reference: Reference, many: Sequence[Arrays]) -> list[Truth]:
-    """The reference's answers for several calls, in one request. Raises ReferenceFailed."""
+    """For the judge: the reference's answers for several calls, in one request. Raises ReferenceFailed."""
     answers = reference.both(many)
     return [
         Truth(inputs=inputs, oracle=answer["oracle"], trusted=answer["trusted"])
@@ -91,7 +91,7 @@ def truths_of(reference: Reference, many: Sequence[Arrays]) -> list[Truth]:
 def draw_mixes_with_truth(
     bench: "CallJudge", dims: Mapping[str, int], mixes: Sequence[str], *, keep_constants: KeepConstants
 ) -> list[Truth]:
-    """The same as `draw_with_truth` for several mixes, with one question to the reference where none needs gentler values."""
+    """For the judge: as `draw_with_truth` for several mixes, with one question to the reference where none needs gentler values."""
     names = [ValuesName.draw(mix, bench.rng) for mix in mixes]
     draws = [keep_constants(draw(bench.task, dims, name.kind, np.random.default_rng(name.seed))) for name in names]
     try:
@@ -150,7 +150,7 @@ def draw_with_truth(
 
 
 def _spike_reach(bench: "CallJudge", dims: Mapping[str, int], far_truth: Truth | None, near_truth: Truth) -> Truth:
-    """What goes as far as some outputs allow, or what all have numbers for: in turns for each size, first by chance."""
+    """For the judge: what goes as far as some outputs allow, or what all have numbers for: in turns for each size, first by chance."""
     if far_truth is None:
         return near_truth
     size = tuple(sorted(dims.items()))
@@ -177,7 +177,7 @@ def judge_again(task: Task, truth: Truth, values: ValuesName) -> Truth:
 
 
 def _is_representable(task: Task, truth: Truth, name: str) -> bool:
-    """Whether a float result is finite, fits its type, and is not lost in the trusted program's own rounding."""
+    """For the judge: whether a float result is finite, fits its type, and is not lost in the trusted program's own rounding."""
     dtype, right, usual = task.dtype_of(name), truth.oracle[name], truth.trusted[name]
     room = RANGE_SHARE_HALF if dtype == "float16" else RANGE_SHARE
     largest = room * min(LARGEST[dtype], LARGEST["float32"])
@@ -193,7 +193,7 @@ def _norm(values: NDArray[np.float64]) -> float:
 
 
 def decoy_of(task: Task, truth: Truth) -> dict[str, NDArray[np.generic]]:
-    """The right answer, as bytes to leave in the outputs of a later call with other inputs."""
+    """For the judge: the right answer, as bytes to leave in the outputs of a later call with other inputs."""
     return {tensor.name: from_float64(truth.trusted[tensor.name], tensor.dtype) for tensor in task.outputs}
 
 
@@ -217,7 +217,7 @@ class CallJudge:
     """By size: whether `draw_with_truth` last kept outliers that not all outputs have numbers for."""
 
     def wrong(self, sealed: SealedCall, truth: Truth, *, exact: bool = False) -> tuple[str, ...]:
-        """Everything wrong with one call, one line each; empty when it was right.
+        """For the judge: everything wrong with one call, one line each; empty when it was right.
 
         `exact`: where right programs have no freedom, nothing but the exact numbers is right.
         """
@@ -228,7 +228,7 @@ class CallJudge:
         return tuple(describe_fault(fault) + hint for fault in faults)
 
     def _is_right_if_relaxed(self, sealed: SealedCall, truth: Truth) -> bool:
-        """Whether a task that allows formulas which round more would take it."""
+        """For the judge: whether a task that allows formulas which round more would take it."""
         floats = [self.task.dtype_of(name) for name in judged_names(self.task)]
         if self.task.precision != "strict" or "float32" not in floats:
             return False
@@ -248,7 +248,7 @@ class CallJudge:
         return tuple(lines)
 
     def _numbers(self, sealed: SealedCall, truth: Truth, *, exact: bool) -> tuple[Fault, ...]:
-        """A fault by the trusted program's own error counts where the operator's sensitivity does not excuse it."""
+        """For the judge: a fault by the trusted program's own error counts where the operator's sensitivity does not excuse it."""
         suspected = self._faults(sealed, truth, {}, exact=exact)
         rounded = any(fault.kind not in ("shape", "exact") for fault in suspected)
         has_integer_fault = any(
@@ -268,7 +268,7 @@ class CallJudge:
         return faults if excused is None else self._faults(sealed, excused, noise_by_output, exact=exact)
 
     def _excuse_discontinuities(self, sealed: SealedCall, truth: Truth, faults: Sequence[Fault]) -> Truth | None:
-        """What is right for a call, either value where a rounding of the inputs makes an element jump between two."""
+        """For the judge: what is right for a call, either value where a rounding of the inputs makes an element jump between two."""
         names = {fault.output for fault in faults if fault.kind in ("relative_l2", "max_norm")}
         got = {name: to_float64(sealed.outputs[name], self.task.dtype_of(name)) for name in names}
         sides = find_discontinuities(
@@ -283,7 +283,7 @@ class CallJudge:
         return replace(truth, oracle={**truth.oracle, **sides}, trusted={**truth.trusted, **trusted})
 
     def sensitivity(self, truth: Truth) -> dict[str, RoundingNoise]:
-        """What rounding does to this operator's outputs at these inputs; some ten questions to the reference."""
+        """For the judge: what rounding does to this operator's outputs at these inputs; some ten questions to the reference."""
         noise_by_output = measure_rounding_noise(
             self.task, truth.inputs, self.reference.oracle, self.rng, exact=truth.oracle
         )
@@ -326,7 +326,7 @@ def _limit_by_row_peak(noise: RoundingNoise, exact: NDArray[np.float64]) -> Roun
 
 
 def describe_fault(fault: Fault) -> str:
-    """One line: output, kind, and the detail, which has measured and allowed error."""
+    """For the judge: one line: output, kind, and the detail, which has measured and allowed error."""
     return f"{fault.output}: {fault.kind}: {fault.detail}"
 
 
@@ -452,7 +452,7 @@ class CorrectnessTests:
             yield from (f"{name} in {tensor.name}, {shape.label}: {line}" for line in self._tell_apart(sealed, truth))
 
     def _tell_apart(self, sealed: SealedCall, truth: Truth) -> Iterator[str]:
-        """Where a result is NaN, infinite or zero and the reference's is not, or the reverse, for each float output."""
+        """For the judge: where a result is NaN, infinite or zero and the reference's is not, or the reverse, for each float output."""
         for name in judged_names(self.task):
             dtype = self.task.dtype_of(name)
             right, exact = truth.trusted[name], truth.oracle[name]
@@ -552,7 +552,7 @@ class CorrectnessTests:
         return cases
 
     def _near_pair_cases(self, shape: Shape) -> Callable[[], Iterator[Case]]:
-        """Two calls in a row whose inputs differ in one element: an answer found by a sample of the values is wrong."""
+        """For the judge: two calls in a row whose inputs differ in one element: an answer found by a sample of the values is wrong."""
 
         def cases() -> Iterator[Case]:
             values = ValuesName.draw(NEAR, self.rng)
@@ -575,7 +575,7 @@ def classify_numbers(values: NDArray[np.float64]) -> NDArray[np.int8]:
 
 
 def list_mixes(task: Task, shape: Shape) -> tuple[str, ...]:
-    """Kinds of values that a public size is tested with, each as often as it is named: the larger it is, the fewer."""
+    """For the judge: kinds of values that a public size is tested with, each as often as it is named: the larger it is, the fewer."""
     size = element_count(task, shape)
     if size >= LARGE_ELEMENTS:
         return tuple(mix for mix in MIXES if mix in TELLING_MIXES)

@@ -88,7 +88,7 @@ class DeviceJudgment(CandidateJudgment):
 
     @property
     def path(self) -> JudgePath:
-        """On the card."""
+        """The judge on a card: on the card."""
         return "card"
 
     def bench(self, rng: np.random.Generator) -> Any:
@@ -101,7 +101,7 @@ class DeviceJudgment(CandidateJudgment):
         )
 
     def opener(self, version: Frozen) -> Opener:
-        """Fresh workers with that version, which start with what it had compiled."""
+        """The judge on a card: fresh workers with that version, which start with what it had compiled."""
         digest = json.dumps(dict(version.sha256), sort_keys=True)
         opened: Opener = self.device.compiled.opener(digest, lambda: self._session(version))
         return opened
@@ -118,7 +118,7 @@ class DeviceJudgment(CandidateJudgment):
         )
 
     def _own_work(self) -> Work:
-        """With values on the device. Each of its processes starts with what the version had compiled."""
+        """The judge on a card: with values on the device. Each of its processes starts with what the version had compiled."""
         if not self.options.has("own_work"):
             return super()._own_work()
         if self.device.place == "cuda":
@@ -130,7 +130,7 @@ class DeviceJudgment(CandidateJudgment):
 
     @contextmanager
     def _open_marked(self, mode: WorkerMode) -> Iterator[Session]:
-        """A worker that notes, or whose kernels do nothing, with arrays at one place."""
+        """The judge on a card: a worker that notes, or whose kernels do nothing, with arrays at one place."""
         with self.opener(self.new)() as session:
             session.mode, session.placements = mode, 1
             yield session
@@ -173,7 +173,7 @@ class TensorReference(Reference):
         self._framework = "torch"
 
     def _ask(self, questions: Any, many: Any) -> Any:
-        """By the tensors of the same values. Raises ReferenceFailed."""
+        """The judge on a card: by the tensors of the same values. Raises ReferenceFailed."""
         values = import_module("ridgeline.sandbox.judge.device_values")
         dtype_of = self._task.dtype_of
         answers = []
@@ -212,7 +212,7 @@ class DeviceSetting:
         self.compiled = sessions.CompiledCode(task=task, chance=self.chance, files=files, _packed=learned.packed)
 
     def find_defects(self, folder: Path) -> tuple[LintFinding, ...]:
-        """Holes of the task that its reference shows, with few items of an axis along which they are independent.
+        """The judge on a card: holes of the task that its reference shows, with few items of an axis along which they are independent.
 
         Raises ReferenceFailed where it has no answer. Once for a task: it is asked before each judgement.
         """
@@ -224,7 +224,7 @@ class DeviceSetting:
         return self.learned.defects
 
     def _shrink(self, shape: Shape) -> Shape:
-        """The size with as many items as make `DEFECT_ELEMENTS`: what is found does not hang on how many there are."""
+        """The judge on a card: the size with as many items as make `DEFECT_ELEMENTS`: what is found does not hang on how many there are."""
         elements = total_elements(shape, (*self.task.inputs, *self.task.outputs))
         axis = self.reference.part_axis(shape.dims) if elements > DEFECT_ELEMENTS else None
         if axis is None:
@@ -252,7 +252,7 @@ class DeviceSetting:
 
 
 def _describe_compilers(task: Task, place: str) -> str:
-    """All but a version's sources that decides what it compiles: the task, the card, and the PyTorch that compiles."""
+    """The judge on a card: all but a version's sources that decides what it compiles: the task, the card, and the PyTorch that compiles."""
     torch = import_module("torch")
     card = torch.cuda.get_device_properties(0) if place == "cuda" else None
     name = [card.name, card.major, card.minor] if card else []
@@ -267,7 +267,7 @@ class Holder:
         self._settings: dict[str, DeviceSetting] = {}
 
     def answer(self, words: Mapping[str, Any]) -> dict[str, Any]:
-        """The answer, or why there is none."""
+        """The judge on a card: the answer, or why there is none."""
         try:
             return self._judge(words)
         except Unjudgeable as error:
@@ -297,7 +297,7 @@ class Holder:
                     return {"calls": [asdict(call) for call in calls]}
 
     def _setting(self, task: Task, folder: Path, options: Options) -> DeviceSetting:
-        """Of one task at a time: another one's tensors are let go."""
+        """The judge on a card: of one task at a time: another one's tensors are let go."""
         place = "cuda" if options.device == "cuda" else "cpu"
         content = task.model_dump_json() + (folder / task.reference).read_text(errors="replace")
         key = f"{place} {folder} {content}"
@@ -312,7 +312,7 @@ KNOWN = frozenset({"JudgeTimeout", "TaskError", "NotFrozen", "ReferenceFailed", 
 
 
 def _describe_card_error(error: Exception) -> str:
-    """One line that says whose fault it is not, and what helps."""
+    """The judge on a card: one line that says whose fault it is not, and what helps."""
     text = " ".join(str(error).split())[:400]
     if type(error).__name__ == "OutOfMemoryError" or "out of memory" in text:
         return f"the judge itself ran out of the card's memory: {text}; free the card, or declare a smaller size"
@@ -325,7 +325,7 @@ def _describe_card_error(error: Exception) -> str:
 
 
 def _hold(line: Any, learned: dict[str, TaskMemory], environment: Mapping[str, str]) -> None:
-    """The copy: answer what comes, hand on what was learned, end when nothing comes."""
+    """The judge on a card: the copy: answer what comes, hand on what was learned, end when nothing comes."""
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     os.environ.update(environment)
     adopt_fork_servers()
@@ -359,7 +359,7 @@ class Host:
         self._context = multiprocessing.get_context("fork")
 
     def answer(self, words: dict[str, Any]) -> dict[str, Any]:
-        """From the copy that holds the card already, or from a new one where that has given it back."""
+        """The judge on a card: from the copy that holds the card already, or from a new one where that has given it back."""
         if self._environment != words["environment"]:
             self._end()
         self._environment = dict(words["environment"])
@@ -389,7 +389,7 @@ class Host:
         return {"error": ["CardLost", "no process that holds the card comes about"], "exit_code": 5}
 
     def _start_stem(self, words: Mapping[str, Any]) -> threading.Thread:
-        """What workers of this task are copies of, while PyTorch is imported here. What fails shows in the workers."""
+        """The judge on a card: what workers of this task are copies of, while PyTorch is imported here. What fails shows in the workers."""
 
         def start() -> None:
             try:
@@ -432,7 +432,7 @@ class Host:
 
 
 def main() -> None:
-    """Answers until the other side closes."""
+    """The judge on a card: answers until the other side closes."""
     stream: BufferedReader = os.fdopen(int(sys.argv[1]), "rb")
     out = os.fdopen(int(sys.argv[2]), "wb")
     importing = threading.Thread(target=import_module, args=("torch",))

@@ -66,7 +66,7 @@ class DeviceTruth:
     _single_part: Part | None = None
 
     def parts(self) -> Iterator[Part]:
-        """Raises ReferenceFailed."""
+        """The judge on a card: raises ReferenceFailed."""
         if self._single_part is not None:
             yield self._single_part
             return
@@ -76,7 +76,7 @@ class DeviceTruth:
             yield part
 
     def judges(self, name: str) -> bool:
-        """Whether this output, or mutated input, is compared."""
+        """The judge on a card: whether this output, or mutated input, is compared."""
         return self.judged is None or name in self.judged
 
 
@@ -96,13 +96,13 @@ class DeviceCallJudge:
         return self.chance.places
 
     def truth_of(self, inputs: Tensors, dims: Mapping[str, int]) -> DeviceTruth:
-        """What is right for these inputs, asked when it is needed."""
+        """The judge on a card: what is right for these inputs, asked when it is needed."""
         return DeviceTruth(dims=dims, inputs=inputs, reference=self.reference)
 
     def draw_with_truth(
         self, dims: Mapping[str, int], mix: str, keep_constants: Callable[[dict[str, Tensor]], Tensors]
     ) -> DeviceTruth:
-        """Inputs of a mix for which the reference has numbers, and what is right: `correctness.draw_with_truth`."""
+        """The judge on a card: inputs of a mix for which the reference has numbers, and what is right: `correctness.draw_with_truth`."""
         bends = mix != MIXES[0] and (mix.endswith(SPIKING) or any(map(is_integer_like, self.task.inputs)))
         floats = [name for name in judged_names(self.task) if is_float(self.task.dtype_of(name))]
         first_truth: DeviceTruth | None = None
@@ -130,7 +130,7 @@ class DeviceCallJudge:
         )
 
     def _draw(self, dims: Mapping[str, int], mix: str, reach: float) -> dict[str, Tensor]:
-        """Inputs of a mix; where memory is short, ordinary ones with some items of the mix at a secret place."""
+        """The judge on a card: inputs of a mix; where memory is short, ordinary ones with some items of the mix at a secret place."""
         nbytes = sum(spec.nbytes for spec in buffer_specs(self.task, dims) if spec.constness is not None)
         if mix == MIXES[0] or BENDING_ARRAYS * nbytes <= self.reference.free_bytes():
             return draw(self.task, dims, mix, self.chance, reach=reach)
@@ -149,7 +149,7 @@ class DeviceCallJudge:
     def _alternate(
         self, dims: Mapping[str, int], far_truth: DeviceTruth | None, near_truth: DeviceTruth
     ) -> DeviceTruth:
-        """What goes as far as some outputs allow, or what all have numbers for, in turns."""
+        """The judge on a card: what goes as far as some outputs allow, or what all have numbers for, in turns."""
         if far_truth is None:
             return near_truth
         size = tuple(sorted(dims.items()))
@@ -157,7 +157,7 @@ class DeviceCallJudge:
         return far_truth if self.turns[size] else near_truth
 
     def _find_representable(self, truth: DeviceTruth, names: Sequence[str]) -> frozenset[str]:
-        """Float outputs that are finite, fit their type, and are not lost in the trusted program's own rounding."""
+        """The judge on a card: float outputs that are finite, fit their type, and are not lost in the trusted program's own rounding."""
         clear = set(names)
         for part in truth.parts():
             clear = {name for name in clear if self._is_representable(part, name)}
@@ -173,13 +173,13 @@ class DeviceCallJudge:
         return bool(away <= max(LOST_SHARE, LOST_UNITS * unit(dtype)) * size)
 
     def wrong(self, sealed: DeviceSealed, truth: DeviceTruth, *, exact: bool = False) -> tuple[str, ...]:
-        """Everything wrong with one call, one line each; empty when it was right. Raises ReferenceFailed."""
+        """The judge on a card: everything wrong with one call, one line each; empty when it was right. Raises ReferenceFailed."""
         return self.find_wrong({"": sealed}, truth, exact=exact).get("", ())
 
     def find_wrong(
         self, calls: Mapping[str, DeviceSealed], truth: DeviceTruth, *, exact: bool = False
     ) -> dict[str, tuple[str, ...]]:
-        """What is wrong with each of some calls with the same values, without those that were right.
+        """The judge on a card: what is wrong with each of some calls with the same values, without those that were right.
 
         What is right, and what rounding does to it, is asked once for all of them. Raises ReferenceFailed.
         """
@@ -198,7 +198,7 @@ class DeviceCallJudge:
         return wrong
 
     def surroundings(self, sealed: DeviceSealed) -> tuple[str, ...]:
-        """Inputs that were changed, guard bands that were overwritten, outputs that changed after the call."""
+        """The judge on a card: inputs that were changed, guard bands that were overwritten, outputs that changed after the call."""
         lines: list[str] = []
         if self.options.has("input_hash"):
             lines += [f"input {name} was changed, which the task does not allow" for name in sealed.inputs_changed]
@@ -208,7 +208,7 @@ class DeviceCallJudge:
         return tuple(lines)
 
     def _numbers(self, outputs: Tensors, allowance: "_Allowance", *, exact: bool) -> tuple[Fault, ...]:
-        """A fault by the trusted program's own error counts where the operator's sensitivity does not excuse it."""
+        """The judge on a card: a fault by the trusted program's own error counts where the operator's sensitivity does not excuse it."""
         part, truth = allowance.part, allowance.truth
         suspected = self._faults(outputs, part, truth, {}, exact=exact)
         rounded = any(fault.kind not in ("shape", "exact") for fault in suspected)
@@ -224,7 +224,7 @@ class DeviceCallJudge:
         return faults if excused is None else self._faults(outputs, excused, truth, noise, exact=exact)
 
     def _excuse_discontinuities(self, outputs: Tensors, part: Part, faults: Sequence[Fault]) -> Part | None:
-        """The same, with either value right where a rounding of the inputs makes an element jump between two."""
+        """The judge on a card: the same, with either value right where a rounding of the inputs makes an element jump between two."""
         names = {fault.output for fault in faults if fault.kind in ("relative_l2", "max_norm")}
         sides = device_numerics.find_discontinuities(
             self.task,
@@ -243,7 +243,7 @@ class DeviceCallJudge:
         return replace(part, oracle={**part.oracle, **sides}, trusted={**part.trusted, **trusted})
 
     def sensitivity(self, part: Part, *, lone: bool = False) -> dict[str, Noise]:
-        """What rounding does to this operator's outputs at these inputs; some ten questions to the reference."""
+        """The judge on a card: what rounding does to this operator's outputs at these inputs; some ten questions to the reference."""
         noise = device_numerics.measure_rounding_noise(
             self.task,
             part.inputs,
@@ -262,7 +262,7 @@ class DeviceCallJudge:
         return noise
 
     def learn_tolerances(self, truth: DeviceTruth) -> dict[str, Tolerance]:
-        """By how much two right outputs of that size may differ: the least that any part of this call says."""
+        """The judge on a card: by how much two right outputs of that size may differ: the least that any part of this call says."""
         learned: dict[str, Tolerance] = {}
         for part in truth.parts():
             noise = self.sensitivity(part)
@@ -280,7 +280,7 @@ class DeviceCallJudge:
         return learned
 
     def decoy_of(self, truth: DeviceTruth) -> dict[str, Tensor]:
-        """The right answer, to leave in the outputs of a later call with other inputs; a part of it, repeated, may do."""
+        """The judge on a card: the right answer, to leave in the outputs of a later call with other inputs; a part may do."""
         return {
             tensor.name: to_type(part.trusted[tensor.name], tensor.dtype)
             for part in truth.parts()
@@ -318,12 +318,12 @@ class _Allowance:
 
     @cached_property
     def noise(self) -> dict[str, Noise]:
-        """Of float outputs."""
+        """The judge on a card: of float outputs."""
         return self.bench.sensitivity(self.part, lone=self.truth.lone)
 
     @cached_property
     def ranges(self) -> dict[str, Range]:
-        """Of whole numbers."""
+        """The judge on a card: of whole numbers."""
         bench, part = self.bench, self.part
         return device_numerics.measure_integer_ranges(
             bench.task, part.inputs, bench.reference.oracle, bench.chance.elements, exact=part.oracle
@@ -357,7 +357,7 @@ class DeviceTests:
     _constants: dict[tuple[tuple[str, int], ...], Tensors] = field(default_factory=dict)
 
     def check(self, opened: Opened) -> QuestionAnswer:
-        """Public sizes in one fresh process, then everything else in another, each in secret order."""
+        """The judge on a card: public sizes in one fresh process, then everything else in another, each in secret order."""
         for list_cases in (self._public, self._private):
             self._constants, self._decoys = {}, {}
             with opened() as session:
@@ -368,7 +368,7 @@ class DeviceTests:
         return answer_yes(f"{self.calls} judged calls in 2 fresh processes")
 
     def _run(self, session: DeviceSession, groups: list[Cases]) -> list[str]:
-        """What was wrong; ends with the first case that is."""
+        """The judge on a card: what was wrong; ends with the first case that is."""
         for place in self.bench.rng.permutation(len(groups)):
             for case in groups[int(place)]():
                 if lines := self._run_case(session, case):
@@ -431,7 +431,7 @@ class DeviceTests:
         return cases
 
     def _near_pairs(self, shape: Shape) -> Cases:
-        """Two calls in a row whose inputs differ in one element."""
+        """The judge on a card: two calls in a row whose inputs differ in one element."""
 
         def cases() -> Iterator[DeviceCase]:
             bench = self.bench
@@ -447,7 +447,7 @@ class DeviceTests:
         return cases
 
     def _keep(self, shape: Shape, inputs: Tensors) -> dict[str, Tensor]:
-        """The inputs with the constant ones as they were first drawn for that size."""
+        """The judge on a card: the inputs with the constant ones as they were first drawn for that size."""
         names = [tensor.name for tensor in self.bench.task.inputs if tensor.constness == "const"]
         size = tuple(sorted(shape.dims.items()))
         constants = self._constants.setdefault(size, {name: inputs[name] for name in names})

@@ -48,40 +48,40 @@ class Range:
 
 
 def torch_type(dtype: DType) -> Any:
-    """PyTorch's name for a type of a task."""
+    """The judge on a card: PyTorch's name for a type of a task."""
     return getattr(torch, dtype)
 
 
 def view_bits(tensor: Tensor) -> Tensor:
-    """Its elements as whole numbers of the same size."""
+    """The judge on a card: its elements as whole numbers of the same size."""
     return tensor.view(INTS[tensor.element_size()])
 
 
 def same_bits(a: Tensor, b: Tensor) -> bool:
-    """Whether two tensors of one type and size hold the same bytes: NaN equals itself, and -0.0 is not 0.0."""
+    """The judge on a card: whether two tensors of one type and size hold the same bytes: NaN equals itself, and -0.0 is not 0.0."""
     return bool(torch.equal(view_bits(a.reshape(-1)), view_bits(b.reshape(-1))))
 
 
 def to_rows(values: Tensor) -> Tensor:
-    """Two dimensions: the last axis, and all others. Of one dimension, or none, there is one row."""
+    """The judge on a card: two dimensions: the last axis, and all others. Of one dimension, or none, there is one row."""
     return values.reshape(-1, values.shape[-1]) if values.ndim > 1 else values.reshape(1, -1)
 
 
 def row_rms(values: Tensor) -> Tensor:
-    """Root mean square of each row, in a shape that broadcasts against `values`."""
+    """The judge on a card: root mean square of each row, in a shape that broadcasts against `values`."""
     if values.ndim > 1:
         return values.square().mean(dim=-1, keepdim=True).sqrt()
     return values.square().mean().sqrt().reshape((1,) * values.ndim)
 
 
 def local_scale(exact: Tensor) -> Tensor:
-    """Size of the numbers around each element, as of `numerics.local_scale`."""
+    """The judge on a card: size of the numbers around each element, as of `numerics.local_scale`."""
     sizes = torch.where(torch.isfinite(exact), exact, 0.0).abs()
     return torch.maximum(sizes, row_rms(sizes))
 
 
 def honest_error(scale: Tensor, noise: Noise | None, *, dtype: DType, precision: Precision) -> Tensor:
-    """Error of each element that an honest program of this type may make, before the table's factors."""
+    """The judge on a card: error of each element that an honest program of this type may make, before the table's factors."""
     limits = error_limit(dtype, precision)
     if noise is None:
         return scale * (max(unit(dtype), limits.product) / 2)
@@ -103,7 +103,7 @@ def measure_rounding_noise(
     exact: Tensors,
     axis: str | None = None,
 ) -> dict[str, Noise]:
-    """Sensitivity of every output at these inputs, as `numerics.measure_rounding_noise` measures it.
+    """The judge on a card: sensitivity of every output at these inputs, as `numerics.measure_rounding_noise` measures it.
 
     `axis`: a dimension along which items are independent, so that a few of them tell how many terms a sum has.
     """
@@ -137,7 +137,7 @@ def measure_rounding_noise(
 def measure_integer_ranges(
     task: Task, inputs: Tensors, oracle: Oracle, generator: Any, *, exact: Tensors
 ) -> dict[str, Range]:
-    """Which whole numbers rounding may make of every output that is no float: `numerics.measure_integer_ranges`."""
+    """The judge on a card: which whole numbers rounding may make of every output that is no float: `numerics.measure_integer_ranges`."""
     names = [tensor.name for tensor in task.outputs if not is_float(tensor.dtype)]
     if not any(is_continuous(tensor) for tensor in task.inputs):
         return {}
@@ -162,7 +162,7 @@ def _pool_neighbours(squares: Tensor) -> Tensor:
 
 
 def _has_equal_runs(values: Tensor, rng: np.random.Generator) -> bool:
-    """Whether some row, or the array, is equal to a large part, by a sample of its rows."""
+    """The judge on a card: whether some row, or the array, is equal to a large part, by a sample of its rows."""
     parts = numerics.EQUAL_PARTS
     if values.numel() < parts:
         return False
@@ -177,7 +177,7 @@ def _has_equal_runs(values: Tensor, rng: np.random.Generator) -> bool:
 
 
 def _take_rows(values: Tensor, rng: np.random.Generator) -> Any:
-    """The input on the processor in float32, or so many whole items of its first axis as `LOOP_ROWS_BYTES` hold."""
+    """The judge on a card: the input on the processor in float32, or so many whole items of its first axis as `LOOP_ROWS_BYTES` hold."""
     most = max(1, LOOP_ROWS_BYTES // 4 * len(values) // max(values.numel(), 1)) if values.ndim else 1
     if values.ndim > 1 and most < len(values):
         values = values[_indices(_pick(len(values), most, rng), values)]
@@ -185,7 +185,7 @@ def _take_rows(values: Tensor, rng: np.random.Generator) -> Any:
 
 
 def _pick(size: int, most: int, rng: np.random.Generator) -> Any:
-    """At most so many different places of `size`; no list of them all is made where there are many."""
+    """The judge on a card: at most so many different places of `size`; no list of them all is made where there are many."""
     return rng.permutation(size)[:most] if size <= 1 << 16 else np.unique(rng.integers(size, size=most))
 
 
@@ -219,7 +219,7 @@ def _count_terms(
 
 
 def _perturb(task: Task, inputs: Tensors, generator: Any) -> tuple[dict[str, Tensor], float]:
-    """The inputs, each element up or down by chance, and the relative size of half such a move."""
+    """The judge on a card: the inputs, each element up or down by chance, and the relative size of half such a move."""
     free = [tensor for tensor in task.inputs if is_continuous(tensor)]
     coarsest: DType = max(free, key=lambda tensor: unit(tensor.dtype)).dtype if free else "float64"
     largest = numerics.LARGEST_MOVES.get(coarsest, numerics.LARGEST_MOVE)
@@ -238,7 +238,7 @@ def _perturb(task: Task, inputs: Tensors, generator: Any) -> tuple[dict[str, Ten
 
 
 def move_pairs(task: Task, inputs: Tensors, generator: Any) -> Iterator[dict[str, Tensor]]:
-    """The inputs with every value moved by what depends on the value alone, and moved the other way; none or 16."""
+    """The judge on a card: the inputs with every value moved by what depends on the value alone, and moved the other way; none or 16."""
     free: dict[str, DType] = {
         tensor.name: "float64" if tensor.dtype == "float64" else "float32"
         for tensor in task.inputs
@@ -263,14 +263,14 @@ def move_pairs(task: Task, inputs: Tensors, generator: Any) -> Iterator[dict[str
 
 
 def _hash_values(values: Tensor) -> Tensor:
-    """A number below HASH_RANGE for each value; equal ones have the same."""
+    """The judge on a card: a number below HASH_RANGE for each value; equal ones have the same."""
     signed = numerics.HASH_MULTIPLIER - (1 << 64)
     mixed = view_bits(values).to(torch.int64) * signed  # goes round at 64 bits
     return (mixed >> 48) & (numerics.HASH_RANGE - 1)
 
 
 def _step(values: Tensor, dtype: DType, steps: Tensor, up: Tensor) -> Tensor:
-    """Each element so many units further from zero or nearer to it; zero and what would leave the range stay.
+    """The judge on a card: each element so many units further from zero or nearer to it; zero and what would leave the range stay.
 
     `steps` is written to. A float's bits as a whole number grow with its size, whatever its sign.
     """
@@ -297,7 +297,7 @@ def compare(
     output: str,
     noise: Noise | Range | None = None,
 ) -> tuple[Fault, ...]:
-    """Faults of one output; empty when it is right. As `numerics.compare`."""
+    """The judge on a card: faults of one output; empty when it is right. As `numerics.compare`."""
     if not is_float(dtype):
         return _compare_integers(candidate, oracle, trusted, output, noise if isinstance(noise, Range) else None)
     if isinstance(noise, Range):
@@ -320,7 +320,7 @@ def compare(
 
 
 def is_plainly_right(values: Tensor, oracle: Tensor, trusted: Tensor, *, dtype: DType, precision: Precision) -> bool:
-    """Whether `compare` without noise finds nothing, told by a few passes; where they do not tell, it says no."""
+    """The judge on a card: whether `compare` without noise finds nothing, told by a few passes; where they do not tell, it says no."""
     factors, right = error_limit(dtype, precision), to_rows(oracle)
     length = right.shape[1]
     rows = right.square().sum(dim=1).div_(length).sqrt_()
@@ -354,7 +354,7 @@ def compare_exact(
     output: str,
     noise: Noise | Range | None = None,
 ) -> tuple[Fault, ...]:
-    """Like `compare`, with next to no tolerance where right programs have no freedom: `numerics.compare_exact`."""
+    """The judge on a card: like `compare`, with next to no tolerance where right programs have no freedom: `numerics.compare_exact`."""
     if dtype not in numerics.EXACT_UNITS or not _is_exact(oracle, trusted, candidate.dtype, dtype):
         return compare(candidate, oracle, trusted, dtype=dtype, precision=precision, output=output, noise=noise)
     right, values = oracle.to(candidate.dtype).double(), candidate.double()
@@ -394,14 +394,14 @@ def _count_wrong(wrong: Tensor, values: Tensor, oracle: Tensor, output: str) -> 
 
 
 def _trusted_excess(oracle: Tensor, trusted: Tensor, unit_error: Tensor) -> Tensor:
-    """How many units the trusted program is off in each row; at least 1, and at least what is usual."""
+    """The judge on a card: how many units the trusted program is off in each row; at least 1, and at least what is usual."""
     errors = (trusted - oracle) / unit_error
     rows = row_rms(torch.where(torch.isfinite(errors), errors, 0.0))
     return torch.maximum(rows, torch.clamp(_median(rows), min=1.0))
 
 
 def _compare_non_finite(values: Tensor, rounded: Tensor, trusted: Tensor, output: str) -> Fault | None:
-    """Infinite and NaN exactly where the result is; where exact and trusted differ in that, either will do."""
+    """The judge on a card: infinite and NaN exactly where the result is; where exact and trusted differ in that, either will do."""
     right = (torch.isfinite(values) & (torch.isfinite(rounded) | torch.isfinite(trusted))) | _have_same_non_finite(
         values, rounded
     )
@@ -429,7 +429,7 @@ def _compare_norms(
     factors: tuple[float, float],
     output_type: tuple[str, DType],
 ) -> tuple[Fault, ...]:
-    """The two norms of the error, each against the trusted program's own. Written so that NaN is a fault.
+    """The judge on a card: the two norms of the error, each against the trusted program's own. Written so that NaN is a fault.
 
     `named`: the output and its type.
     """
@@ -480,7 +480,7 @@ def _describe_value(values: Tensor, flat: int) -> str:
 def find_discontinuities(
     task: Task, inputs: Tensors, oracle: Oracle, generator: Any, *, exact: Tensors, got: Tensors
 ) -> dict[str, Tensor]:
-    """What an honest program may have had in mind, of outputs that jump where they are far off, as of `numerics`."""
+    """The judge on a card: what an honest program may have had in mind, of outputs that jump where they are far off, as of `numerics`."""
     if not any(is_continuous(tensor) for tensor in task.inputs):
         return {}
     least = {name: _least_error(exact[name], task.dtype_of(name), task.precision) for name in got}
@@ -510,7 +510,7 @@ def find_discontinuities(
 
 
 def _is_split(values: Tensor, least: Tensor) -> Tensor:
-    """Of each column: whether its numbers lie in two narrow places that are far apart."""
+    """The judge on a card: of each column: whether its numbers lie in two narrow places that are far apart."""
     ordered = torch.where(torch.isfinite(values), values, 0.0).sort(dim=0).values
     gaps = ordered.diff(dim=0)
     gap, at = gaps.max(dim=0, keepdim=True)
@@ -547,7 +547,7 @@ def _sample_places(size: int, generator: Any) -> Tensor:
 def derive_tolerance(
     oracle: Tensor, trusted: Tensor, *, dtype: DType, precision: Precision, noise: Noise | None = None
 ) -> Tolerance:
-    """Twice what `compare` allows one answer, as `numerics.derive_tolerance`."""
+    """The judge on a card: twice what `compare` allows one answer, as `numerics.derive_tolerance`."""
     factors, scale = error_limit(dtype, precision), local_scale(oracle)
     amounts = honest_error(scale, noise, dtype=dtype, precision=precision)
     amounts -= honest_error(scale, None, dtype=dtype, precision=precision)
@@ -562,7 +562,7 @@ def derive_tolerance(
 
 
 def agree(a: Tensor, b: Tensor, *, dtype: DType, within: Tolerance) -> bool:
-    """Whether `a` may be the same result as `b`, the side that is trusted more: sizes are taken from it.
+    """The judge on a card: whether `a` may be the same result as `b`, the side that is trusted more: sizes are taken from it.
 
     False says only that the oracle must decide. Equal bytes agree; NaN and infinities must be the same.
     """
@@ -581,7 +581,7 @@ def agree(a: Tensor, b: Tensor, *, dtype: DType, within: Tolerance) -> bool:
 
 
 def _sum_shares(left: Tensor, right: Tensor, dtype: DType, within: Tolerance) -> float | None:
-    """Sum of squared differences of some rows, in units of what is allowed; None where one alone is too large."""
+    """The judge on a card: sum of squared differences of some rows, in units of what is allowed; None where one alone is too large."""
     finite = torch.isfinite(right)
     if not bool(finite.all()):
         strange = torch.where(finite, 0.0, right), torch.where(torch.isfinite(left), 0.0, left)

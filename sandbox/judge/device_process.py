@@ -87,7 +87,7 @@ _thread = threading.local()
 
 @contextlib.contextmanager
 def using_number(number: int) -> Iterator[None]:
-    """What this thread asks in the block is asked of a process of that number, so that several cards are asked at once."""
+    """The judge on a card: what this thread asks in the block goes to the process of that number: several cards at once."""
     _thread.number = number
     try:
         yield
@@ -96,7 +96,7 @@ def using_number(number: int) -> Iterator[None]:
 
 
 def _key() -> Key:
-    """Of the process that this thread asks."""
+    """The judge on a card: of the process that this thread asks."""
     return os.getpid(), getattr(_thread, "number", 0)
 
 
@@ -106,7 +106,7 @@ def _lock(key: Key) -> threading.RLock:
 
 @atexit.register
 def close_device_process() -> None:
-    """End it, and those of other numbers; the next question starts another."""
+    """The judge on a card: end it, and those of other numbers; the next question starts another."""
     for key in [key for key in list(_processes) if key[0] == os.getpid()]:
         with _lock(key):
             if (process := _processes.pop(key, None)) is not None:
@@ -114,7 +114,7 @@ def close_device_process() -> None:
 
 
 def start_device_process() -> None:
-    """Have it import PyTorch while something else is done. It is there for all later questions. Raises CardLost."""
+    """The judge on a card: have it import PyTorch while something else is done. It is there for all later questions. Raises CardLost."""
     key = _key()
     with _lock(key):
         if key in _processes:
@@ -126,13 +126,13 @@ def start_device_process() -> None:
 
 
 def is_judged_on_card(task: Task, options: Options) -> bool:
-    """Whether to ask there first: a card of NVIDIA, PyTorch in this interpreter, and nobody against it."""
+    """The judge on a card: whether to ask there first: a card of NVIDIA, PyTorch in this interpreter, and nobody against it."""
     device = options.with_device(task).device
     return options.device_path and device == "cuda" and NVIDIA.exists() and find_spec("torch") is not None
 
 
 def warm_up(task: Task, options: Options) -> None:
-    """At a command's start: have the process begin with its imports where it will be asked."""
+    """The judge on a card: at a command's start: have the process begin with its imports where it will be asked."""
     if is_judged_on_card(task, options):
         start_device_process()
 

@@ -48,7 +48,7 @@ class DeviceWorkCalls(WorkCalls):
         self._device_reference, self._chance = reference, chance
 
     def fit_size(self, shape: Shape) -> Shape:
-        """That size; with fewer items along an independent axis where sorting its values takes more memory than is free."""
+        """The judge on a card: that size; fewer items along an independent axis where sorting takes more memory than is free."""
         reference, dims = self._device_reference, shape.dims
         elements = total_elements(shape, (*self.task.inputs, *self.task.outputs))
         needed = reference.needed_bytes(dims) + 8 * SORTED_ARRAYS * elements
@@ -59,7 +59,7 @@ class DeviceWorkCalls(WorkCalls):
         return shape.model_copy(update={"dims": {**dims, axis: max(1, int(dims[axis] * most / needed))}})
 
     def draw(self, shape: Shape, consts: Tensors) -> dict[str, Tensor]:
-        """Tensors on the device."""
+        """The judge on a card: tensors on the device."""
         return {**draw(self.task, shape.dims, MIXES[0], self._chance), **consts}
 
     def call(self, session: Any, shape: Shape, inputs: Tensors) -> Any:
@@ -67,7 +67,7 @@ class DeviceWorkCalls(WorkCalls):
         return session.call_device(shape.dims, inputs, placement=0, decoy=None, look=False, timeout_s=CALL_S)
 
     def compare(self, outputs: Tensors, inputs: Tensors, arguments: tuple[LaunchArgument, ...]) -> CallFindings:
-        """Whether the outputs of a call without kernels were made, and what those kernels were given."""
+        """The judge on a card: whether the outputs of a call without kernels were made, and what those kernels were given."""
         oracle, dtype_of = self._device_reference.oracle(inputs), self.task.dtype_of
         float_inputs = {name: tensor.double() for name, tensor in inputs.items()}
         findings = CallFindings()
@@ -94,19 +94,19 @@ class DeviceRightOutput(RightOutput):
 
     @property
     def size(self) -> int:
-        """Elements of the output."""
+        """The judge on a card: elements of the output."""
         return int(self.values.numel())
 
     def sizes(self) -> dict[str, int]:
-        """Elements of the inputs."""
+        """The judge on a card: elements of the inputs."""
         return {name: tensor.numel() for name, tensor in self.inputs.items()}
 
     def has_numbers(self) -> bool:
-        """Whether any element is finite."""
+        """The judge on a card: whether any element is finite."""
         return bool(torch.isfinite(self.values).any())
 
     def sample(self, name: str | None = None, *, ordered: bool = False) -> Floats:
-        """What a worker would tell of an input (None: of the output), as it lies or sorted."""
+        """The judge on a card: what a worker would tell of an input (None: of the output), as it lies or sorted."""
         flat = self._array(name).reshape(-1)
         flat = flat.sort().values if ordered else flat
         size = flat.numel()
@@ -116,20 +116,20 @@ class DeviceRightOutput(RightOutput):
         return _to_numpy(flat.float())
 
     def share_of_inputs(self, values: Floats) -> float:
-        """How many of these values, in float32, are those of inputs."""
+        """The judge on a card: how many of these values, in float32, are those of inputs."""
         numbers = torch.as_tensor(np.unique(values), device=self.values.device).float()
         there = torch.cat([_find_members(array.reshape(-1), numbers) for array in self.inputs.values()])
         return float(np.mean(np.isin(values, _to_numpy(there))))
 
     def levels(self, name: str | None = None) -> Tensor:
-        """Different finite values of an input (None: of the output), sorted."""
+        """The judge on a card: different finite values of an input (None: of the output), sorted."""
         if name not in self._levels_by_name:
             array = self._array(name)
             self._levels_by_name[name] = torch.unique(array[torch.isfinite(array)])
         return self._levels_by_name[name]
 
     def find_nearest(self, values: Floats, levels: Tensor) -> NearestLevels:
-        """Of each value, what lies beside it among the levels, of which there are two and more."""
+        """The judge on a card: of each value, what lies beside it among the levels, of which there are two and more."""
         places = torch.searchsorted(levels, torch.as_tensor(values, device=levels.device))
         at = places.clamp(1, len(levels) - 1)
         return NearestLevels(
@@ -148,7 +148,7 @@ def _to_numpy(values: Tensor) -> Floats:
 def is_made(
     values: Tensor, right: Tensor, *, dtype: DType, inputs: Tensors, before: Tensor | None = None
 ) -> bool | None:
-    """`provenance.is_made` of tensors in float64."""
+    """The judge on a card: `provenance.is_made` of tensors in float64."""
     fills = [torch.zeros(1, dtype=right.dtype, device=right.device) if before is None else before]
     fills += _input_copies(right, inputs)
     if is_float(dtype):
@@ -166,7 +166,7 @@ def is_made(
 
 
 def _is_made_float(values: Tensor, right: Tensor, fills: list[Tensor], inputs: Tensors, rounding: float) -> bool | None:
-    """The same in L2. First what any other array is: far away, when nothing else need be looked at."""
+    """The judge on a card: the same in L2. First what any other array is: far away, when nothing else need be looked at."""
     where = torch.isfinite(right)
     away, size = _norm(values - right, where), _norm(right, where)
     if not away <= (TRIVIAL_NEARNESS + rounding) * size:
@@ -186,7 +186,7 @@ def _is_made_float(values: Tensor, right: Tensor, fills: list[Tensor], inputs: T
 
 
 def _input_copies(right: Tensor, inputs: Tensors) -> Iterator[Tensor]:
-    """Inputs as they are, where they fit."""
+    """The judge on a card: inputs as they are, where they fit."""
     for array in inputs.values():
         if array.numel() == right.numel():
             yield array.reshape(right.shape)
@@ -197,17 +197,17 @@ def _input_copies(right: Tensor, inputs: Tensors) -> Iterator[Tensor]:
 
 
 def _share(flags: Tensor) -> float:
-    """Of elements that are true."""
+    """The judge on a card: of elements that are true."""
     return float(flags.double().mean())
 
 
 def _norm(values: Tensor, where: Tensor) -> float:
-    """L2, of the elements there; infinite or no number as NumPy has it."""
+    """The judge on a card: l2, of the elements there; infinite or no number as NumPy has it."""
     return float(torch.linalg.vector_norm(values[where]))
 
 
 def _find_members(array: Tensor, numbers: Tensor) -> Tensor:
-    """Which of some float32 numbers, sorted, a line of values has. In stretches: `torch.isin` makes a table of all pairs."""
+    """The judge on a card: which of some float32 numbers, sorted, a line of values has. In stretches: `torch.isin` tables all pairs."""
     there = [numbers[:0]]
     for stretch in array.split(STRETCH_ELEMENTS) if len(numbers) else ():
         single = stretch.float()
@@ -217,7 +217,7 @@ def _find_members(array: Tensor, numbers: Tensor) -> Tensor:
 
 
 def _is_in(values: Tensor, array: Tensor) -> Tensor:
-    """Of each value, whether the array has it."""
+    """The judge on a card: of each value, whether the array has it."""
     levels = array.reshape(-1).sort().values
     if not len(levels):
         return torch.zeros_like(values, dtype=torch.bool)

@@ -84,15 +84,15 @@ class DeviceReference:
         return any(IMPORTS_TORCH.search(file.read_text(errors="replace")) for file in beside if file.suffix == ".py")
 
     def oracle(self, inputs: Tensors) -> dict[str, Tensor]:
-        """Outputs, and what mutated inputs hold afterwards, in float64 from the inputs as they are."""
+        """The judge on a card: outputs, and what mutated inputs hold afterwards, in float64 from the inputs as they are."""
         return self._ask("oracle", inputs)
 
     def trusted(self, inputs: Tensors) -> dict[str, Tensor]:
-        """The same computed in the task's own types and rounded to them, as float64."""
+        """The judge on a card: the same computed in the task's own types and rounded to them, as float64."""
         return self._ask("trusted", inputs)
 
     def parts(self, inputs: Tensors, dims: Mapping[str, int]) -> Iterator[Part]:
-        """The call, or as many stretches of it as the memory that is free now makes necessary.
+        """The judge on a card: the call, or as many stretches of it as the memory that is free now makes necessary.
 
         Raises ReferenceFailed, with the number of bytes, where it is too large and cannot be parted.
         """
@@ -121,7 +121,7 @@ class DeviceReference:
             )
 
     def stretch_of(self, outputs: Tensors, part: Part) -> dict[str, Tensor]:
-        """What belongs to a part of a call's outputs."""
+        """The judge on a card: what belongs to a part of a call's outputs."""
         if not part.count:
             return dict(outputs)
         assert isinstance(self._axis, str)
@@ -136,21 +136,21 @@ class DeviceReference:
         return 8 * (FLOAT64_ARRAYS * outputs + 3 * (sum(elements.values()) - outputs))
 
     def least_bytes(self, dims: Mapping[str, int]) -> int:
-        """The same with as many parts as there can be."""
+        """The judge on a card: the same with as many parts as there can be."""
         needed, axis = self.needed_bytes(dims), None
         if needed > self.free_bytes() // 4:
             axis = self.part_axis(dims)
         return needed if axis is None else -(-needed // dims[axis])
 
     def free_bytes(self) -> int:
-        """Of the card, what this process could have now; of the machine's memory, where the processor plays one."""
+        """The judge on a card: of the card, what this process could have now; of the machine's memory, where the processor plays one."""
         if self.device == "cpu":
             return int(psutil.virtual_memory().available)
         free, _ = torch.cuda.mem_get_info()
         return int(free + torch.cuda.memory_reserved() - torch.cuda.memory_allocated())
 
     def part_axis(self, dims: Mapping[str, int]) -> str | None:
-        """The dimension along which items are independent, found by trying: asked in parts, the reference says the same."""
+        """The judge on a card: the dimension of independent items, found by trying: in parts, the reference says the same."""
         if self._axis is False:
             self._axis = next((name for name in dims if self._can_be_parted(name, dims)), None)
         assert not isinstance(self._axis, bool)
@@ -158,7 +158,7 @@ class DeviceReference:
 
     @property
     def known_axis(self) -> str | None:
-        """What `part_axis` found; None where it found none, or nobody asked."""
+        """The judge on a card: what `part_axis` found; None where it found none, or nobody asked."""
         return self._axis if isinstance(self._axis, str) else None
 
     def _can_be_parted(self, axis: str, dims: Mapping[str, int]) -> bool:
@@ -183,7 +183,7 @@ class DeviceReference:
         return True
 
     def _stretch(self, tensors: Tensors, axis: str, start: int, count: int) -> dict[str, Tensor]:
-        """The items of each array that has the axis; the others as they are."""
+        """The judge on a card: the items of each array that has the axis; the others as they are."""
         shapes = {tensor.name: tensor.shape for tensor in (*self._task.inputs, *self._task.outputs)}
         return {
             name: tensor.narrow(shapes[name].index(axis), start, count).contiguous() if axis in shapes[name] else tensor
@@ -205,7 +205,7 @@ class DeviceReference:
         return answers
 
     def _argument(self, tensor: Tensor, declared: Any, wide: bool) -> Tensor:
-        """One input for the reference: its own where it may write to it."""
+        """The judge on a card: one input for the reference: its own where it may write to it."""
         if wide and is_float(declared.dtype) and tensor.dtype != torch.float64:
             return tensor.double()
         if tensor.dtype == torch.float32 and declared.dtype in reference_host.HALVES and not wide:
@@ -213,7 +213,7 @@ class DeviceReference:
         return tensor.clone() if declared.constness == "mutated" else tensor
 
     def _number(self, value: Any, name: str, wide: bool) -> Tensor:
-        """A result in float64, of a trusted program rounded to the array's type first."""
+        """The judge on a card: a result in float64, of a trusted program rounded to the array's type first."""
         if not isinstance(value, torch.Tensor):
             value = torch.as_tensor(value, device=self.device)
         value, dtype = value.detach(), self._task.dtype_of(name)
@@ -228,7 +228,7 @@ class DeviceReference:
         )
 
     def _describe(self, error: Exception) -> str:
-        """What went wrong and at which line of the reference, in one line."""
+        """The judge on a card: what went wrong and at which line of the reference, in one line."""
         frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(self._file)]
         place = f"line {frames[-1].lineno}: " if frames else ""
         return f"{place}{type(error).__name__}: {' '.join(str(error).split())}"[:1000]

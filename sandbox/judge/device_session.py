@@ -48,7 +48,7 @@ process before another has its turn."""
 
 
 def open_memory(device: Device) -> SegmentMemory:
-    """Where segments are made. Raises WorldError where the card's driver cannot share memory."""
+    """The judge on a card: where segments are made. Raises WorldError where the card's driver cannot share memory."""
     if device == "cpu":
         return HostMemory(torch)
     torch.cuda.init()
@@ -87,7 +87,7 @@ class DeviceBuffers:
         self._constants: dict[tuple[str, int], Tensor] = {}
 
     def layout(self) -> dict[str, object]:
-        """What the worker must know to find the arrays; plain values, for JSON."""
+        """The judge on a card: what the worker must know to find the arrays; plain values, for JSON."""
         return {
             "size": self.segment.size,
             "shared": self._memory.kind,
@@ -98,7 +98,7 @@ class DeviceBuffers:
         }
 
     def write(self, inputs: Tensors, placement: int) -> None:
-        """Put the inputs in place; a constant one once, as long as it is the same tensor."""
+        """The judge on a card: put the inputs in place; a constant one once, as long as it is the same tensor."""
         for spec in self.specs:
             if spec.constness is None:
                 continue
@@ -110,7 +110,7 @@ class DeviceBuffers:
             self._views[placement][spec.name].copy_(tensor)
 
     def poison(self, kind: str, decoy: Tensors | None, placement: int) -> None:
-        """Fill the outputs: one kind for all of a call."""
+        """The judge on a card: fill the outputs: one kind for all of a call."""
         for spec in self.specs:
             if spec.constness is None:
                 view = self._views[placement][spec.name]
@@ -125,19 +125,19 @@ class DeviceBuffers:
         return {name: into[name].copy_(views[name]) for name in names}
 
     def list_changed_outputs(self, outputs: Tensors, placement: int) -> tuple[str, ...]:
-        """Outputs that are no longer what was copied."""
+        """The judge on a card: outputs that are no longer what was copied."""
         views = self._views[placement]
         return tuple(name for name, tensor in outputs.items() if not _same_bytes(views[name], tensor))
 
     def list_changed_inputs(self, inputs: Tensors, placement: int) -> tuple[str, ...]:
-        """Inputs that differ from what was written, and may not."""
+        """The judge on a card: inputs that differ from what was written, and may not."""
         views = self._views[placement]
         return tuple(
             spec.name for spec in self.specs if not spec.judged and not _same_bytes(views[spec.name], inputs[spec.name])
         )
 
     def list_broken_guards(self, placement: int) -> tuple[str, ...]:
-        """Arrays with a band beside them that differs; the bands are then as they were."""
+        """The judge on a card: arrays with a band beside them that differs; the bands are then as they were."""
         there = self._band_bytes(placement)
         if torch.equal(there, self._guards[placement]):
             return ()
@@ -152,7 +152,7 @@ class DeviceBuffers:
         return tuple(spec.name for spec in self.specs if spec.name in beside)
 
     def close(self) -> None:
-        """Give this end back; the card's memory goes when the worker has ended too."""
+        """The judge on a card: give this end back; the card's memory goes when the worker has ended too."""
         self._views, self._guards = (), []
         self.segment.close()
 
@@ -168,7 +168,7 @@ class DeviceBuffers:
 
 
 def _same_bytes(a: Tensor, b: Tensor) -> bool:
-    """Whether two contiguous tensors of one type and size hold the same bytes."""
+    """The judge on a card: whether two contiguous tensors of one type and size hold the same bytes."""
     words = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}[a.element_size()]
     return bool(torch.equal(a.reshape(-1).view(words), b.reshape(-1).view(words)))
 
@@ -220,7 +220,7 @@ class DeviceSession(Session):
         """`graph`: calls are replays of what `capture` made."""
 
     def pin(self, core: int | None) -> None:
-        """Start on that core alone; before `open`."""
+        """The judge on a card: start on that core alone; before `open`."""
         self._cpu = core
 
     def call_device(
@@ -270,7 +270,7 @@ class DeviceSession(Session):
             return self._break(lost)
 
     def _empty_cache(self) -> None:
-        """Fill the card's last cache with what is nobody's; all its processes share it."""
+        """The judge on a card: fill the card's last cache with what is nobody's; all its processes share it."""
         if self._chance.device.type == "cpu":
             return
         if self._flush is None:
@@ -280,7 +280,7 @@ class DeviceSession(Session):
         self._sync()
 
     def capture_device(self, dims: Mapping[str, int]) -> str | BrokenWorker:
-        """Have one call at each placement made into a graph: `graph` and its nodes, or `eager` and why not."""
+        """The judge on a card: have one call at each placement made into a graph: `graph` and its nodes, or `eager` and why not."""
         lane = "eager"
         try:
             slot, _ = self._buffers(dims)
@@ -320,28 +320,28 @@ class DeviceSession(Session):
         )
 
     def pack_compiled(self) -> bytes | BrokenWorker:
-        """What it has compiled so far, for `compiled` of later processes."""
+        """The judge on a card: what it has compiled so far, for `compiled` of later processes."""
         try:
             return self._running.pack()
         except WorkerLost as lost:
             return self._break(lost)
 
     def find_overwritten(self, dims: Mapping[str, int]) -> tuple[str, ...]:
-        """Arrays of that size beside which memory was overwritten since it was last looked at, at either placement."""
+        """The judge on a card: arrays of that size beside which memory was overwritten since it was last looked at, at either placement."""
         if self._worker is None or self._broken is not None:
             return ()
         _, buffers = self._buffers(dims)
         return tuple(name for placement in range(self.placements) for name in buffers.list_broken_guards(placement))
 
     def close(self) -> None:
-        """End the worker and everything it started, then give the segments back."""
+        """The judge on a card: end the worker and everything it started, then give the segments back."""
         super().close()
         for _, buffers in self._sizes.values():
             buffers.close()
         self._sizes.clear()
 
     def _buffers(self, dims: Mapping[str, int]) -> tuple[int, DeviceBuffers]:
-        """The arrays of that size, and their number in the worker. Only the size used last is kept."""
+        """The judge on a card: the arrays of that size, and their number in the worker. Only the size used last is kept."""
         key = tuple(sorted(dims.items()))
         if key not in self._sizes:
             for _, buffers in self._sizes.values():
@@ -354,7 +354,7 @@ class DeviceSession(Session):
         return self._sizes[key]
 
     def _leave_room(self, dims: Mapping[str, int]) -> None:
-        """Give back what this process only keeps for later, where the worker's own arrays could need it."""
+        """The judge on a card: give back what this process only keeps for later, where the worker's own arrays could need it."""
         if self._chance.device.type == "cpu":
             return
         free_bytes, _ = torch.cuda.mem_get_info()
@@ -362,7 +362,7 @@ class DeviceSession(Session):
             torch.cuda.empty_cache()
 
     def _break(self, loss: WorkerLost) -> BrokenWorker:
-        """Raises CardShort where a card's memory was short of what one call's own arrays take: that is no verdict."""
+        """The judge on a card: raises CardShort where a card's memory was short of what one call's own arrays take: that is no verdict."""
         broken = super()._break(loss)
         if self._chance.device.type == "cpu" or not any(words in broken.detail.lower() for words in CARD_OUT_OF_MEMORY):
             return broken
@@ -411,7 +411,7 @@ class MemoryPlan:
 
     @property
     def total(self) -> int:
-        """All of it together."""
+        """The judge on a card: all of it together."""
         return self.segments + self.private + self.spare + self.oracle
 
     def __str__(self) -> str:
@@ -420,7 +420,7 @@ class MemoryPlan:
 
 
 def plan_memory(task: Task, dims: Mapping[str, int], *, oracle_bytes: int, free_bytes: int) -> MemoryPlan:
-    """The plan with two address ranges for each side, or with one, and with room for the candidates' own arrays.
+    """The judge on a card: the plan with two address ranges for each side, or with one, and with room for the candidates' own arrays.
 
     A kernel with temporaries as large as its arrays takes that much for a call, and as much again for its graph.
 
@@ -448,12 +448,12 @@ def plan_memory(task: Task, dims: Mapping[str, int], *, oracle_bytes: int, free_
 
 
 def _end_of(specs: Sequence[BufferSpec], places: Mapping[str, int]) -> int:
-    """Where the last guard band of a placement ends."""
+    """The judge on a card: where the last guard band of a placement ends."""
     return max(band.offset + band.length for band in guard_bands(specs, places))
 
 
 def array_bytes(task: Task, dims: Mapping[str, int]) -> int:
-    """Of the inputs and outputs of one call."""
+    """The judge on a card: of the inputs and outputs of one call."""
     return sum(spec.nbytes for spec in buffer_specs(task, dims))
 
 
@@ -478,7 +478,7 @@ class PackFolder:
     """The task, and where its versions run."""
 
     def read(self, version: str) -> bytes:
-        """The pack; nothing where there is none."""
+        """The judge on a card: the pack; nothing where there is none."""
         path = self._path(version)
         try:
             return path.read_bytes() if path else b""
@@ -486,7 +486,7 @@ class PackFolder:
             return b""
 
     def write(self, version: str, packed: bytes) -> None:
-        """Keep it. A file system that cannot take it is no error: it is only made again next time."""
+        """The judge on a card: keep it. A file system that cannot take it is no error: it is only made again next time."""
         path = self._path(version)
         if path is None or not packed:
             return
@@ -512,7 +512,7 @@ class CompiledCode:
     _packed: dict[str, bytes] = field(default_factory=dict)
 
     def opener(self, version: str, opened: Callable[[], DeviceSession]) -> Callable[[], DeviceSession]:
-        """Fresh workers of that version that start with what it had compiled; made by the first one asked for.
+        """The judge on a card: fresh workers of that version that start with what it had compiled; made by the first one asked for.
 
         `version` names the sources, for example by their digest.
         """

@@ -70,7 +70,7 @@ and to compare, and a kernel of milliseconds scatters little."""
 
 
 def count_blocks(most: int, block_s: float) -> int:
-    """How many of a size are timed, by how long its last one took that warmed up; neither side's speed alone decides."""
+    """The judge on a card: how many of a size are timed, by its last one that warmed up; neither side's speed alone decides."""
     return min(most, max(LEAST_BLOCKS, int(SIZE_S / max(block_s, 1e-6))))
 
 
@@ -108,13 +108,13 @@ class DevicePairs:
         return [(sign * wall, sign * claimed) for wall, claimed in kept]
 
     def share_pools(self) -> "DevicePairs":
-        """For other versions of the same task: with what was learned of sizes, and no times."""
+        """The judge on a card: for other versions of the same task: with what was learned of sizes, and no times."""
         return DevicePairs(
             bench=self.bench, seconds=self.seconds, _tolerances=self._tolerances, _floors_us=self._floors_us
         )
 
     def find_late_work(self) -> str | None:
-        """Where the newer side is at work after most of its answers, and the other is not."""
+        """The judge on a card: where the newer side is at work after most of its answers, and the other is not."""
         return find_late_stops(self.stops) if self.stops and self.bench.options.has("own_clock") else None
 
     def find_unseen_gain(self) -> str | None:
@@ -124,7 +124,7 @@ class DevicePairs:
     def run(
         self, opened: Mapping[str, Opened], shapes: Sequence[Shape], blocks: int
     ) -> list[TimedCall] | TimingRefused:
-        """One process pair: both sides are started at once, then take turns. Raises SizeTooLarge."""
+        """The judge on a card: one process pair: both sides are started at once, then take turns. Raises SizeTooLarge."""
         placements = min(self.plan(shape).placements for shape in shapes)
         with ExitStack() as stack:
             with self.spent("open"):
@@ -154,7 +154,7 @@ class DevicePairs:
             return calls
 
     def _lock(self, every: Sequence["DeviceTurns"], sessions: Mapping[str, DeviceSession]) -> TimingRefused | None:
-        """First calls of every size, which compile; then neither worker can start a process any more."""
+        """The judge on a card: first calls of every size, which compile; then neither worker can start a process any more."""
         for turns in every:
             with self.spent("prepare"):
                 refused = turns.prepare()
@@ -166,7 +166,7 @@ class DevicePairs:
         return None
 
     def plan(self, shape: Shape) -> MemoryPlan:
-        """What a process pair of that size takes of the card, made before the first. Raises SizeTooLarge."""
+        """The judge on a card: what a process pair of that size takes of the card, made before the first. Raises SizeTooLarge."""
         if shape.label not in self.plans:
             reference = self.bench.reference
             self.plans[shape.label] = plan_memory(
@@ -179,7 +179,7 @@ class DevicePairs:
 
     @contextmanager
     def spent(self, step: str) -> Iterator[None]:
-        """Count what is done in it to a step."""
+        """The judge on a card: count what is done in it to a step."""
         began = time.perf_counter()
         try:
             yield
@@ -187,15 +187,15 @@ class DevicePairs:
             self.seconds[step] += time.perf_counter() - began
 
     def tolerances(self, label: str) -> dict[str, Tolerance] | None:
-        """By how much two right outputs of that size may differ; None where it was not learned yet."""
+        """The judge on a card: by how much two right outputs of that size may differ; None where it was not learned yet."""
         return self._tolerances.get(label)
 
     def learn(self, label: str, tolerances: dict[str, Tolerance]) -> None:
-        """Keep them for the process pairs to come."""
+        """The judge on a card: keep them for the process pairs to come."""
         self._tolerances[label] = tolerances
 
     def floor_us(self, shape: Shape, device: str) -> float:
-        """Less than this no call of that size takes that moves its bytes: a share of a plain copy, measured once."""
+        """The judge on a card: less than this no call of that size takes that moves its bytes: a share of a plain copy, measured once."""
         if device == "cpu":
             return 0.0  # no card: what its memory can is not known
         if shape.label not in self._floors_us:
@@ -207,7 +207,7 @@ class DevicePairs:
 
 
 def _time_copy(target: Tensor, source: Tensor, device: str) -> float:
-    """Microseconds of one copy, by events on a card."""
+    """The judge on a card: microseconds of one copy, by events on a card."""
     if device == "cpu":
         began = time.perf_counter_ns()
         target.copy_(source)
@@ -221,7 +221,7 @@ def _time_copy(target: Tensor, source: Tensor, device: str) -> float:
 
 
 def draw_ordinary(bench: DeviceCallJudge, shape: Shape, constants: dict[str, Tensor]) -> dict[str, Tensor]:
-    """New values of all inputs of a call; constant ones as they are in `constants`, where they are kept."""
+    """The judge on a card: new values of all inputs of a call; constant ones as they are in `constants`, where they are kept."""
     inputs: dict[str, Tensor] = {}
     for tensor in bench.task.inputs:
         if tensor.name in constants:
@@ -288,12 +288,12 @@ class DeviceTurns:
         return self._find_overwritten() or self._find_sibling_processes() or self._contradict_claims() or calls
 
     def _schedule_unusual(self, blocks: int) -> None:
-        """One call with unusual values somewhere between the timed ones."""
+        """The judge on a card: one call with unusual values somewhere between the timed ones."""
         if self.options.has("judged_timing") and self.options.has("mixes"):
             self._probe_at[self._coin.randrange(blocks), self._coin.choice((0, 2))] += 1
 
     def prepare(self) -> TimingRefused | None:
-        """The first call of either side against the oracle, what right answers may differ by, and how calls are made."""
+        """The judge on a card: the first call of either side against the oracle, what answers may differ by, how calls are made."""
         inputs, lanes = self._draw(), set[str]()
         truth = self.bench.truth_of(inputs, self.shape.dims)
         for session in self.sessions.values():
@@ -357,7 +357,7 @@ class DeviceTurns:
         return calls
 
     def _call_both(self, order: str) -> dict[str, _DeviceCall] | TimingRefused:
-        """One call of each side with the same values, and what is wrong with either."""
+        """The judge on a card: one call of each side with the same values, and what is wrong with either."""
         inputs = self._draw()
         calls: dict[str, _DeviceCall] = {}
         for side in order:
@@ -384,7 +384,7 @@ class DeviceTurns:
         return self._find_wrong(inputs, calls) or calls
 
     def _find_wrong(self, inputs: Tensors, calls: Mapping[str, _DeviceCall]) -> TimingRefused | None:
-        """Each call against the other side's on the same values, and some of them, secretly, against the oracle."""
+        """The judge on a card: each call against the other side's on the same values, and some of them, secretly, against the oracle."""
         if not self.options.has("judged_timing"):
             return None
         for side, call in calls.items():
@@ -410,13 +410,13 @@ class DeviceTurns:
             return self._find_fault({side: calls[side].sealed for side in "ba"}, truth)
 
     def _find_fault(self, calls: Mapping[str, DeviceSealed], truth: DeviceTruth, mix: str = "") -> TimingRefused | None:
-        """What the oracle finds in both sides' calls with the same values: the newer side's fault first."""
+        """The judge on a card: what the oracle finds in both sides' calls with the same values: the newer side's fault first."""
         wrong = self.bench.find_wrong(calls, truth)
         side = next((side for side in "ba" if side in wrong), None)
         return self._refuse(side, f"{mix}: {wrong[side][0]}" if mix else wrong[side][0]) if side else None
 
     def _call_unusual(self) -> TimingRefused | None:
-        """A call of either side that is not timed, with values of another kind: what is right only in tests shows."""
+        """The judge on a card: a call of either side that is not timed, with values of another kind: what is right only in tests shows."""
         if not self._deck:
             self._deck += shuffle_mixes(self._coin, tested=list_mixes(self.bench.task, self.shape))
         mix, dims = self._deck.pop(), self.shape.dims
@@ -433,7 +433,7 @@ class DeviceTurns:
         return self._find_fault(calls, truth, mix)
 
     def _draw(self) -> dict[str, Tensor]:
-        """New values of all inputs; constant ones as they were first."""
+        """The judge on a card: new values of all inputs; constant ones as they were first."""
         return draw_ordinary(self.bench, self.shape, self._constants)
 
     def _placement(self) -> int:
@@ -446,7 +446,7 @@ class DeviceTurns:
         return None
 
     def _find_sibling_processes(self) -> TimingRefused | None:
-        """Other processes of a candidate may work, or watch, while its own stands still."""
+        """The judge on a card: other processes of a candidate may work, or watch, while its own stands still."""
         for side, session in self.sessions.items():
             if self.options.has("isolation") and (more := session.processes()):
                 detail = f"{self.shape.label}: {more} more processes run beside it"
@@ -489,7 +489,7 @@ class DeviceLongRun(LongRunAnswers[Opened]):
 
     @property
     def stops(self) -> Stops:
-        """The timed calls that late ones are held against."""
+        """The judge on a card: the timed calls that late ones are held against."""
         return self.pairs.stops
 
     def __post_init__(self) -> None:
@@ -498,7 +498,7 @@ class DeviceLongRun(LongRunAnswers[Opened]):
         self._decoys: dict[str, Tensors] = {}
 
     def _run(self, opened: Opened, until: float) -> str | None:
-        """What was wrong first, or nothing."""
+        """The judge on a card: what was wrong first, or nothing."""
         sizes = {shape.label: shape for shape in self.bench.task.timed}
         placements = {label: self.pairs.plan(shape).placements for label, shape in sizes.items()}
         spent_s = dict.fromkeys(sizes, 0.0)
@@ -522,7 +522,7 @@ class DeviceLongRun(LongRunAnswers[Opened]):
         return None
 
     def _run_stretch(self, session: DeviceSession, shape: Shape, until: float) -> str | None:
-        """Some calls of one size; half of them as a graph where that is how it was timed."""
+        """The judge on a card: some calls of one size; half of them as a graph where that is how it was timed."""
         session.lane = "eager"
         if wrong := self._call(session, shape, is_last=False):
             return wrong
@@ -542,7 +542,7 @@ class DeviceLongRun(LongRunAnswers[Opened]):
         return None
 
     def _call(self, session: DeviceSession, shape: Shape, *, is_last: bool) -> str | None:
-        """One call, held against the reference where a coin, which falls when it is over, or its place says so."""
+        """The judge on a card: one call, held against the reference where a coin, which falls when it is over, or its place says so."""
         inputs = draw_ordinary(self.bench, shape, self._constants[shape.label])
         sealed = session.call_device(
             shape.dims,

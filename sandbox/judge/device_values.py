@@ -46,50 +46,50 @@ class Chance:
 
     @classmethod
     def draw(cls, device: str, rng: Rng) -> "Chance":
-        """New, from NumPy's generator."""
+        """The judge on a card: new, from NumPy's generator."""
         elements = torch.Generator(device=device)
         elements.manual_seed(int(rng.integers(1 << 63)))
         return cls(elements=elements, places=rng)
 
     @property
     def device(self) -> Any:
-        """Where elements are drawn."""
+        """The judge on a card: where elements are drawn."""
         return self.elements.device
 
     def of(self, tensor: Input) -> "Chance":
-        """The same for an input's floats."""
+        """The judge on a card: the same for an input's floats."""
         return replace(self, kind=torch.float64 if tensor.dtype == "float64" else torch.float32)
 
     def normal(self, shape: tuple[int, ...]) -> Tensor:
-        """Floats of N(0, 1)."""
+        """The judge on a card: floats of N(0, 1)."""
         return torch.randn(shape, generator=self.elements, device=self.device, dtype=self.kind)
 
     def uniform(self, shape: tuple[int, ...], low: float = 0.0, high: float = 1.0) -> Tensor:
-        """Floats from `low` to below `high`."""
+        """The judge on a card: floats from `low` to below `high`."""
         values = torch.rand(shape, generator=self.elements, device=self.device, dtype=self.kind)
         return values.mul_(high - low).add_(low)
 
     def integers(self, low: int, high: int, shape: tuple[int, ...]) -> Tensor:
-        """Int64 from `low` to below `high`."""
+        """The judge on a card: int64 from `low` to below `high`."""
         if low >= -(1 << 62) and high <= 1 << 62:
             return torch.randint(low, high, shape, generator=self.elements, device=self.device)
         return torch.as_tensor(self.places.integers(low, high, size=shape), device=self.device)
 
     def signs(self, shape: tuple[int, ...]) -> Tensor:
-        """Floats, one or minus one."""
+        """The judge on a card: floats, one or minus one."""
         return self.integers(0, 2, shape).to(self.kind).mul_(2).sub_(1)
 
     def at(self, places: Any) -> Tensor:
-        """Indices that NumPy's generator chose, on the device."""
+        """The judge on a card: indices that NumPy's generator chose, on the device."""
         return torch.as_tensor(np.asarray(places), dtype=torch.int64, device=self.device)
 
     def order(self, length: int) -> Tensor:
-        """A permutation."""
+        """The judge on a card: a permutation."""
         return torch.randperm(length, generator=self.elements, device=self.device)
 
 
 def draw(task: Task, dims: Mapping[str, int], mix: str, chance: Chance, *, reach: float = 1.0) -> dict[str, Tensor]:
-    """New inputs in the task's types, as `inputs.draw` draws them. Raises KeyError for a mix that is none."""
+    """The judge on a card: new inputs in the task's types, as `inputs.draw` draws them. Raises KeyError for a mix that is none."""
     if mix not in (*MIXES, *PARTS):
         raise KeyError(mix)
     part, mix = mix.startswith(PARTIAL_PREFIX), mix.removeprefix(PARTIAL_PREFIX)
@@ -117,7 +117,7 @@ def draw(task: Task, dims: Mapping[str, int], mix: str, chance: Chance, *, reach
 
 
 def draw_declared(tensor: Input, shape: tuple[int, ...], generator: Any) -> Tensor:
-    """Values as the input declares them, in its type. Floats are drawn in their own type: no float64 of all is made."""
+    """The judge on a card: values as the input declares them, in its type. Floats are drawn in it: no float64 of all is made."""
     kind, device = getattr(torch, tensor.dtype), generator.device
     if is_mask(tensor) or is_integer_like(tensor):
         chance = Chance(elements=generator, places=np.random.default_rng())
@@ -135,7 +135,7 @@ def draw_declared(tensor: Input, shape: tuple[int, ...], generator: Any) -> Tens
 
 
 def to_type(values: Tensor, dtype: DType) -> Tensor:
-    """Rounded to the type; for whole numbers the nearest end of it where they are too large."""
+    """The judge on a card: rounded to the type; for whole numbers the nearest end of it where they are too large."""
     if dtype == "bool":
         return values != 0
     kind = getattr(torch, dtype)
@@ -148,7 +148,7 @@ def to_type(values: Tensor, dtype: DType) -> Tensor:
 
 
 def _scale(tensor: Input, values: Tensor) -> Tensor:
-    """Values of the usual range moved to the input's own, as `inputs.scale_to_domain`."""
+    """The judge on a card: values of the usual range moved to the input's own, as `inputs.scale_to_domain`."""
     if tensor.within is None or is_integer_like(tensor):
         return values
     (low, high), (start, end) = tensor.within, (0.1, 1.0) if tensor.values == "positive" else (-1.0, 1.0)
@@ -156,7 +156,7 @@ def _scale(tensor: Input, values: Tensor) -> Tensor:
 
 
 def _ordinary(tensor: Input, shape: tuple[int, ...], chance: Chance) -> Tensor:
-    """Floats, or int64 for whole numbers and masks."""
+    """The judge on a card: floats, or int64 for whole numbers and masks."""
     if is_mask(tensor):
         return chance.integers(0, 2, shape)
     if is_integer_like(tensor):
@@ -173,7 +173,7 @@ def _ordinary(tensor: Input, shape: tuple[int, ...], chance: Chance) -> Tensor:
 def change_one_element(
     inputs: Mapping[str, Tensor], tensor: Input, generator: Any, rng: Rng
 ) -> tuple[dict[str, Tensor], tuple[int, ...]]:
-    """The inputs with one element of one of them changed, and where: `inputs.change_one_element`."""
+    """The judge on a card: the inputs with one element of one of them changed, and where: `inputs.change_one_element`."""
     values = inputs[tensor.name].clone()
     flat, size = values.reshape(-1), values.numel()
     at = int(rng.integers(size))
@@ -296,7 +296,7 @@ def _special_matrix(tensor: Input, items: Tensor, place: int, chance: Chance) ->
 def _add_spikes(
     tensor: Input, values: Tensor, chance: Chance, *, reach: float, integer_output: bool, few: bool
 ) -> Tensor:
-    """Lone outliers at secret places, as `inputs.add_spikes`."""
+    """The judge on a card: lone outliers at secret places, as `inputs.add_spikes`."""
     if not values.numel() or tensor.values == "positive":
         return values
     rng = chance.places
@@ -330,7 +330,7 @@ BENDS: Mapping[str, Bend] = {
 
 
 def _mix_part(values: Tensor, unusual: Tensor, chance: Chance, *, lines: bool, is_leading: bool) -> Tensor:
-    """Ordinary values with a part of the bent ones: `inputs.mix_part`."""
+    """The judge on a card: ordinary values with a part of the bent ones: `inputs.mix_part`."""
     if not values.ndim:
         return unusual
     rng, length = chance.places, values.shape[-1]
@@ -351,7 +351,7 @@ def _mix_part(values: Tensor, unusual: Tensor, chance: Chance, *, lines: bool, i
 
 
 def _bend_integers(tensor: Input, values: Tensor, mix: str, chance: Chance, *, mild: bool, index: bool) -> Tensor:
-    """The values of one such input, int64, as `inputs.perturb_integers`."""
+    """The judge on a card: the values of one such input, int64, as `inputs.perturb_integers`."""
     if mix not in INTEGER_BENDS or not values.numel():
         return values
     rows = values.reshape(-1, values.shape[-1] if values.ndim else 1)
@@ -373,7 +373,7 @@ IntegerBend = Callable[[Tensor, kinds.IntegerSpan, Chance], Tensor]
 
 
 def _column(values: Any, chance: Chance) -> Tensor:
-    """Numbers for each row that NumPy's generator chose."""
+    """The judge on a card: numbers for each row that NumPy's generator chose."""
     return torch.as_tensor(np.asarray(values), device=chance.device).reshape(-1, 1)
 
 
@@ -481,7 +481,7 @@ class DeviceProbe:
 
 
 def make_probes(task: Task, dims: Mapping[str, int], rng: Rng, device: str) -> Iterator[DeviceProbe]:
-    """All probes of one size, drawn by `inputs.make_probes`: sizes for probes are small, so the processor draws them."""
+    """The judge on a card: all probes of one size, by `inputs.make_probes`: such sizes are small, so the processor draws them."""
     for probe in kinds.make_probes(task, dims, rng):
         inputs = {tensor.name: from_storage(probe.inputs[tensor.name], tensor.dtype, device) for tensor in task.inputs}
         yield DeviceProbe(name=probe.name, inputs=inputs, exact=probe.exact)
@@ -510,7 +510,7 @@ NAN_BITS: dict[DType, int] = {"float64": 0x7FF8 << 48, "float32": 0x7FC0 << 16, 
 
 
 def fill_with_poison(target: Tensor, dtype: DType, kind: str, chance: Chance, decoy: Tensor | None) -> None:
-    """No numbers, plausible ones, or a right answer to other inputs, into an output in its place."""
+    """The judge on a card: no numbers, plausible ones, or a right answer to other inputs, into an output in its place."""
     if kind == "decoy" and decoy is not None:
         target.copy_(decoy)
     elif kind == "noise" and is_float(dtype):

@@ -48,12 +48,12 @@ def is_float(dtype: DType) -> bool:
 
 
 def unit(dtype: DType) -> float:
-    """Unit round-off, the largest relative error of one rounding: 2**-24 for float32; 0 for integers and bool."""
+    """For the judge: unit round-off, the largest relative error of one rounding: 2**-24 for float32; 0 for integers and bool."""
     return 2.0 ** -SIGNIFICAND_BITS[dtype] if dtype in SIGNIFICAND_BITS else 0.0
 
 
 def to_float64(raw: Raw, dtype: DType) -> Floats:
-    """The values of a stored array, exactly; only int64 beyond 2**53 is rounded."""
+    """For the judge: the values of a stored array, exactly; only int64 beyond 2**53 is rounded."""
     if dtype == "bfloat16":
         raw = to_float32(raw, dtype)
     with np.errstate(invalid="ignore"):  # a NaN that signals is only a NaN
@@ -61,7 +61,7 @@ def to_float64(raw: Raw, dtype: DType) -> Floats:
 
 
 def to_float32(raw: Raw, dtype: DType) -> NDArray[np.float32]:
-    """The values in float32: exact for float32, float16 and bfloat16, rounded for wider types."""
+    """For the judge: the values in float32: exact for float32, float16 and bfloat16, rounded for wider types."""
     if dtype == "bfloat16":
         return (raw.astype(np.uint32) << np.uint32(16)).view(np.float32)
     with np.errstate(over="ignore", invalid="ignore"):
@@ -84,7 +84,7 @@ def from_float64(values: Floats, dtype: DType) -> Raw:
 
 
 def _to_integers(values: Floats, storage: np.dtype[Any]) -> Raw:
-    """Clipped by comparison: float64 cannot hold the largest int64, so the ends are written as integers."""
+    """For the judge: clipped by comparison: float64 cannot hold the largest int64, so the ends are written as integers."""
     low, high = np.iinfo(storage).min, np.iinfo(storage).max
     rounded = np.rint(np.nan_to_num(values, nan=0.0))
     inside = (rounded > low) & (rounded < high)
@@ -94,7 +94,7 @@ def _to_integers(values: Floats, storage: np.dtype[Any]) -> Raw:
 
 
 def _to_bfloat16(values: Floats) -> NDArray[np.uint16]:
-    """Rounded once: cut to float32 with the lost bits remembered in the last one, then to nearest even.
+    """For the judge: rounded once: cut to float32 with the lost bits remembered in the last one, then to nearest even.
 
     Rounding to nearest twice, through float32, would turn some values just off a tie to the wrong side.
     """
@@ -125,5 +125,5 @@ def address(array: NDArray[Any]) -> int:
 
 
 def same_bytes(left: NDArray[Any], right: NDArray[Any]) -> bool:
-    """Whether two contiguous arrays of one size hold the same bytes: NaN equals itself here, and -0.0 is not 0.0."""
+    """For the judge: whether two contiguous arrays of one size hold the same bytes: NaN equals itself here, and -0.0 is not 0.0."""
     return bool(memcmp(address(left), address(right), left.nbytes) == 0)

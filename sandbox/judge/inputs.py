@@ -23,7 +23,7 @@ Rule = Callable[[int, int, np.random.Generator], int]
 
 
 def axis_lengths(tensor: Tensor, dims: Mapping[str, int]) -> tuple[int, ...]:
-    """Lengths of the axes at one size. Raises ValueError (FormulaError is one) where one is no whole number above 0."""
+    """For the judge: lengths of the axes at one size. Raises ValueError (FormulaError is one) where one is no whole number above 0."""
     lengths = []
     for text in tensor.shape:
         length = evaluate(text, dims)
@@ -78,7 +78,7 @@ def is_index(task: Task, tensor: Input, dims: Mapping[str, int]) -> bool:
 
 
 def scale_to_domain(tensor: Input, values: Raw | Floats) -> Raw | Floats:
-    """Values of the usual range moved to the input's own, where it has one: what lies inside stays inside."""
+    """For the judge: values of the usual range moved to the input's own, where it has one: what lies inside stays inside."""
     if tensor.within is None or is_integer_like(tensor):
         return values
     (low, high), (start, end) = tensor.within, (0.1, 1.0) if tensor.values == "positive" else (-1.0, 1.0)
@@ -86,7 +86,7 @@ def scale_to_domain(tensor: Input, values: Raw | Floats) -> Raw | Floats:
 
 
 def declared_values(tensor: Input, shape: tuple[int, ...], rng: np.random.Generator) -> Raw | Floats:
-    """Values as the input declares them: floats in float64, whole numbers and masks in their storage type."""
+    """For the judge: values as the input declares them: floats in float64, whole numbers and masks in their storage type."""
     return scale_to_domain(tensor, _ordinary(tensor, shape, rng))
 
 
@@ -105,7 +105,7 @@ def _ordinary(tensor: Input, shape: tuple[int, ...], rng: np.random.Generator) -
 
 
 def to_storage(tensor: Input, shape: tuple[int, ...], rng: np.random.Generator) -> Raw:
-    """Values as the input declares them, in its storage type."""
+    """For the judge: values as the input declares them, in its storage type."""
     values = declared_values(tensor, shape, rng)
     return from_float64(values, tensor.dtype) if values.dtype == np.float64 else values
 
@@ -117,7 +117,7 @@ NEAR_CHANGES = 3
 def change_one_element(
     inputs: Mapping[str, Raw], tensor: Input, rng: np.random.Generator
 ) -> tuple[dict[str, Raw], tuple[int, ...]]:
-    """The inputs with one element of one of them changed, and where.
+    """For the judge: the inputs with one element of one of them changed, and where.
 
     It takes the value of another element, the most different of a few: what is legal there is legal here. Where all are
     alike, it takes another that could have been drawn, if there is one.
@@ -139,7 +139,7 @@ def change_one_element(
 
 
 def draw_sizes(task: Task, rng: np.random.Generator) -> tuple[Shape, ...]:
-    """Sizes that no candidate has seen: the smallest, primes, odd ones, then any; others of a public size's numbers.
+    """For the judge: sizes that no candidate has seen: the smallest, primes, odd ones, then any; others of a public size's numbers.
 
     Fewer than asked for where the ranges hold fewer.
     """
@@ -159,7 +159,7 @@ def draw_sizes(task: Task, rng: np.random.Generator) -> tuple[Shape, ...]:
 
 
 def _draw_storage(tensor: Input) -> np.dtype[np.generic]:
-    """Masks and whole numbers of a float input are made in float64 and rounded with the rest."""
+    """For the judge: masks and whole numbers of a float input are made in float64 and rounded with the rest."""
     return np.dtype(np.float64) if is_float(tensor.dtype) else STORAGE[tensor.dtype]
 
 
@@ -170,7 +170,7 @@ def _numbers(values: Raw, kind: str) -> Floats:
 
 
 def _different_value(value: np.generic, kind: str) -> Raw:
-    """A different value of an input where all are equal: half of a number, 1 for zero, one less of a positive whole number."""
+    """For the judge: another value of an input where all are equal: half of a number, 1 for zero, one less of a positive integer."""
     array = np.array([value])
     if kind == "bfloat16":
         numbers = _numbers(array, kind)
@@ -190,7 +190,7 @@ def _dims(task: Task, rule: Rule, rng: np.random.Generator) -> dict[str, int]:
 
 
 def _length(size_rules: DrawnSizes, name: str, rule: Rule, rng: np.random.Generator) -> int:
-    """One dimension of a drawn size by the rule, moved to a multiple where one is asked for; the low end where none fits."""
+    """For the judge: one dimension of a drawn size by the rule, moved to a multiple where one is asked for; the low end where none fits."""
     low, high = size_rules.ranges[name]
     step = size_rules.multiples.get(name, 1)
     low_step, high_step = -(-low // step), high // step
@@ -204,13 +204,13 @@ def _low_end(low: int, high: int, rng: np.random.Generator) -> int:
 
 
 def _prime(low: int, high: int, rng: np.random.Generator) -> int:
-    """A prime of the range for a drawn size, or any number where it has none of the list."""
+    """For the judge: a prime of the range for a drawn size, or any number where it has none of the list."""
     inside = [prime for prime in PRIMES if low <= prime <= high]
     return inside[int(rng.integers(len(inside)))] if inside else _log_uniform(low, high, rng)
 
 
 def _off_power_of_two(low: int, high: int, rng: np.random.Generator) -> int:
-    """A drawn size one more or less than a power of two: the last tile has a single element, or lacks one."""
+    """For the judge: a drawn size one more or less than a power of two: the last tile has a single element, or lacks one."""
     powers = [1 << bits for bits in range(2, 41) if low < (1 << bits) < high]
     if not powers:
         return _log_uniform(low, high, rng)
@@ -218,7 +218,7 @@ def _off_power_of_two(low: int, high: int, rng: np.random.Generator) -> int:
 
 
 def _log_uniform(low: int, high: int, rng: np.random.Generator) -> int:
-    """A drawn size, evenly by size of number: small sizes are as likely as large ones."""
+    """For the judge: a drawn size, evenly by size of number: small sizes are as likely as large ones."""
     return round(math.exp(rng.uniform(math.log(max(low, 1)), math.log(max(high, 1)))))
 
 
@@ -285,7 +285,7 @@ def _normal(tensor: Input, values: Floats, rng: np.random.Generator, chosen: boo
 
 
 def _wide(tensor: Input, values: Floats, rng: np.random.Generator, chosen: bool) -> Floats:
-    """Inputs with each row at a scale of its own; each element where there is one row."""
+    """For the judge: inputs with each row at a scale of its own; each element where there is one row."""
     low, high = WIDE_HALF if tensor.dtype == "float16" else WIDE
     shape = (*values.shape[:-1], 1) if values.ndim > 1 else values.shape
     powers = rng.uniform(low, high, size=shape)
@@ -297,12 +297,12 @@ def _wide(tensor: Input, values: Floats, rng: np.random.Generator, chosen: bool)
 
 
 def _offset(tensor: Input, values: Floats, rng: np.random.Generator, chosen: bool) -> Floats:
-    """Inputs with mean 100 and deviation 1: squares of the mean drown a variance."""
+    """For the judge: inputs with mean 100 and deviation 1: squares of the mean drown a variance."""
     return values + OFFSET if chosen else values
 
 
 def _shift(tensor: Input, values: Floats, rng: np.random.Generator, chosen: bool) -> Floats:
-    """Rows far up or far down: exp() of them is no number unless the row's maximum is taken off first."""
+    """For the judge: rows far up or far down: exp() of them is no number unless the row's maximum is taken off first."""
     if not chosen:
         return values
     shape = (*values.shape[:-1], 1) if values.ndim > 1 else (1,) * values.ndim
@@ -310,7 +310,7 @@ def _shift(tensor: Input, values: Floats, rng: np.random.Generator, chosen: bool
 
 
 def _tail(tensor: Input, values: Floats, rng: np.random.Generator, chosen: bool) -> Floats:
-    """Inputs whose last sixteenth of each row has the large values."""
+    """For the judge: inputs whose last sixteenth of each row has the large values."""
     if not values.ndim:
         return values
     length = values.shape[-1]
@@ -324,7 +324,7 @@ def _tail(tensor: Input, values: Floats, rng: np.random.Generator, chosen: bool)
 
 
 def _long_tail(tensor: Input, values: Floats, rng: np.random.Generator, chosen: bool) -> Floats:
-    """Inputs of which one element stands out, the others together weigh as much after exp()."""
+    """For the judge: inputs of which one element stands out, the others together weigh as much after exp()."""
     if not chosen or not values.ndim:
         return values
     length = values.shape[-1]
@@ -335,7 +335,7 @@ def _long_tail(tensor: Input, values: Floats, rng: np.random.Generator, chosen: 
 
 
 def _cancel(tensor: Input, values: Floats, rng: np.random.Generator, chosen: bool) -> Floats:
-    """Inputs with pairs of x and -x in any order, and a small signal that is all that is left of a sum."""
+    """For the judge: inputs with pairs of x and -x in any order, and a small signal that is all that is left of a sum."""
     if tensor.values == "positive" or not values.ndim:
         return values
     half = values.shape[-1] // 2
@@ -348,7 +348,7 @@ def _cancel(tensor: Input, values: Floats, rng: np.random.Generator, chosen: boo
 
 
 def _structure(tensor: Input, values: Floats, rng: np.random.Generator, chosen: bool) -> Floats:
-    """Inputs of which some rows, or matrices of a batch, are special, at secret places among ordinary ones."""
+    """For the judge: inputs of which some rows, or matrices of a batch, are special, at secret places among ordinary ones."""
     if values.ndim < 2:
         return _special_row(tensor, values, rng) if values.ndim and rng.random() < SPECIAL else values
     perturbed = values.copy()
@@ -369,7 +369,7 @@ def _structure(tensor: Input, values: Floats, rng: np.random.Generator, chosen: 
 def add_spikes(
     tensor: Input, values: Floats, rng: np.random.Generator, *, reach: float, integer_output: bool, few: bool = False
 ) -> Floats:
-    """Inputs with lone outliers at secret places, some rows without any. `reach` 1 is all of their range; less ends it earlier.
+    """For the judge: inputs with lone outliers at secret places, some rows without. `reach` 1: all of their range; less ends earlier.
 
     `integer_output`: an output of the task is a whole number. `few`: there are one to five in all, among ordinary values.
     """
@@ -391,7 +391,7 @@ def add_spikes(
 
 
 def _outliers(shape: tuple[int, ...], rng: np.random.Generator) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Inputs with outlying rows and columns: one to three in half of many rows, more in a single one."""
+    """For the judge: inputs with outlying rows and columns: one to three in half of many rows, more in a single one."""
     count, length = shape
     if count == 1:
         number = min(max(1, length // SPIKE_EVERY), MOST_SPIKES)
@@ -406,7 +406,7 @@ def _places(count: int, rng: np.random.Generator) -> list[int]:
 
 
 def _special_row(tensor: Input, row: Floats, rng: np.random.Generator) -> Floats:
-    """A row that is constant, zero where the domain allows it, or mostly zero.
+    """For the judge: a row that is constant, zero where the domain allows it, or mostly zero.
 
     A constant of four bits adds up exactly: the sum of a longer one drifts by a whole unit at every step of a plain
     loop, which is no fault of the loop.
@@ -458,7 +458,7 @@ NEAR_EDGE = 8
 def mix_part(
     values: Raw | Floats, perturbed: Raw | Floats, rng: np.random.Generator, *, lines: bool, is_leading: bool
 ) -> Raw:
-    """Inputs with ordinary values and a part of the perturbed ones: one line, or what lies behind a secret place of each row."""
+    """For the judge: inputs with ordinary values and a part of the perturbed: one line, or what lies behind a secret place of each row."""
     if not values.ndim:
         return perturbed
     length = values.shape[-1]
@@ -508,7 +508,7 @@ class IntegerSpan:
 
 
 def is_mask(tensor: Input) -> bool:
-    """Whether an input's elements are 0 and 1."""
+    """For the judge: whether an input's elements are 0 and 1."""
     return tensor.dtype == "bool" or tensor.values == "mask"
 
 
@@ -545,7 +545,7 @@ def _cap(rows: Rows, perturbed: Rows, rng: np.random.Generator) -> Rows:
 
 
 def _fill_empty_rows(rows: Rows, rng: np.random.Generator) -> Rows:
-    """One element set in each row of a mask that has none."""
+    """For the judge: one element set in each row of a mask that has none."""
     empty = np.flatnonzero(~rows.any(axis=1))
     filled = rows.copy()
     filled[empty, rng.integers(rows.shape[1], size=len(empty))] = 1
@@ -553,7 +553,7 @@ def _fill_empty_rows(rows: Rows, rng: np.random.Generator) -> Rows:
 
 
 def _narrow_rows(rows: Rows, span: IntegerSpan, rng: np.random.Generator) -> Rows:
-    """An input with each row in a narrow range of its own: at one end, around zero, or anywhere. A mask: rows of all densities."""
+    """For the judge: an input with each row in a narrow range: at one end, around zero, anywhere. A mask: rows of all densities."""
     count, length = rows.shape
     if span.mask:
         return (rng.random(rows.shape) < np.exp2(-rng.uniform(0, np.log2(length) + 1, size=(count, 1)))).astype(
@@ -573,12 +573,12 @@ def _narrow_rows(rows: Rows, span: IntegerSpan, rng: np.random.Generator) -> Row
 
 
 def _at_high_end(rows: Rows, span: IntegerSpan, rng: np.random.Generator) -> Rows:
-    """An input nearly all at the high end: what adds them up in too few bits overflows."""
+    """For the judge: an input nearly all at the high end: what adds them up in too few bits overflows."""
     return np.where(rng.random(rows.shape) < ORDINARY_SHARE, rows, span.largest)
 
 
 def _rows_at_ends(rows: Rows, span: IntegerSpan, rng: np.random.Generator) -> Rows:
-    """Each row at one end as a whole: overflow to either side, ties everywhere, masks without and with everything."""
+    """For the judge: each row at one end as a whole: overflow to either side, ties everywhere, masks without and with everything."""
     ends = rng.choice((span.low, span.largest), size=(len(rows), 1))
     if len(rows) > 1:
         ends[rng.permutation(len(rows))[:2], 0] = span.low, span.largest
@@ -586,7 +586,7 @@ def _rows_at_ends(rows: Rows, span: IntegerSpan, rng: np.random.Generator) -> Ro
 
 
 def _sorted_rows(rows: Rows, span: IntegerSpan, rng: np.random.Generator) -> Rows:
-    """Each row up or down. A mask: a run at one side, of any length."""
+    """For the judge: each row up or down. A mask: a run at one side, of any length."""
     count, length = rows.shape
     monotone = np.sort(rows, axis=1)
     if span.mask:
@@ -596,7 +596,7 @@ def _sorted_rows(rows: Rows, span: IntegerSpan, rng: np.random.Generator) -> Row
 
 
 def _one_hot_value(rows: Rows, span: IntegerSpan, rng: np.random.Generator) -> Rows:
-    """An input of which nearly all of a row is one value. A mask: all but one element, or only one."""
+    """For the judge: an input of which nearly all of a row is one value. A mask: all but one element, or only one."""
     count, length = rows.shape
     if span.mask:
         flags = np.broadcast_to(rng.integers(0, 2, size=(count, 1)), rows.shape).copy()
@@ -608,7 +608,7 @@ def _one_hot_value(rows: Rows, span: IntegerSpan, rng: np.random.Generator) -> R
 
 
 def _alternate_ends(rows: Rows, span: IntegerSpan, rng: np.random.Generator) -> Rows:
-    """An input from end to end at every element, or in two or four long runs."""
+    """For the judge: an input from end to end at every element, or in two or four long runs."""
     count, length = rows.shape
     run = rng.choice((1, max(1, length // 4), max(1, length // 2)), size=(count, 1))
     turn = (np.arange(length) // run + rng.integers(0, 2, size=(count, 1))) % 2
@@ -616,7 +616,7 @@ def _alternate_ends(rows: Rows, span: IntegerSpan, rng: np.random.Generator) -> 
 
 
 def _tied_rows(rows: Rows, span: IntegerSpan, rng: np.random.Generator) -> Rows:
-    """Half of the rows hold few different values, some hold one, and some repeat another row."""
+    """For the judge: half of the rows hold few different values, some hold one, and some repeat another row."""
     count = len(rows)
     values = rng.integers(span.low, span.largest + 1, size=(count, TIED_VALUES))
     few = np.take_along_axis(values, rng.integers(TIED_VALUES, size=rows.shape), axis=1)
@@ -629,7 +629,7 @@ def _tied_rows(rows: Rows, span: IntegerSpan, rng: np.random.Generator) -> Rows:
 
 
 def _lone_extremes(rows: Rows, span: IntegerSpan, rng: np.random.Generator) -> Rows:
-    """A few elements at the ends, the others near zero or the end that is nearest to it. A mask: sparse."""
+    """For the judge: a few elements at the ends, the others near zero or the end that is nearest to it. A mask: sparse."""
     count, length = rows.shape
     center = min(max(0, span.low), span.largest)
     width = max(1, (span.largest - span.low) // LONE_EVERY)
@@ -675,7 +675,7 @@ class ExactProbe:
 
 
 def make_probes(task: Task, dims: Mapping[str, int], rng: np.random.Generator) -> tuple[ExactProbe, ...]:
-    """All probes of one size: selections by each matrix, small whole numbers, and numbers that need every bit."""
+    """For the judge: all probes of one size: selections by each matrix, small whole numbers, and numbers that need every bit."""
     shapes = {tensor.name: axis_lengths(tensor, dims) for tensor in task.inputs}
     free = [tensor for tensor in task.inputs if not is_integer_like(tensor)]
     probes = list(_selections(task, free, shapes, rng))
@@ -693,7 +693,7 @@ def make_probes(task: Task, dims: Mapping[str, int], rng: np.random.Generator) -
 def _selections(
     task: Task, free: list[Input], shapes: Mapping[str, tuple[int, ...]], rng: np.random.Generator
 ) -> Iterator[ExactProbe]:
-    """Probe inputs of which one matrix picks rows or columns; the others keep all their bits, which the result must show."""
+    """For the judge: probe inputs of which one matrix picks rows or columns; the others keep all their bits, which the result must show."""
     exact = task.precision == "strict"
     for tensor in free:
         shape = shapes[tensor.name]
@@ -729,7 +729,7 @@ def _make_probe(
 
 
 def _fraction_steps(values: Raw | Floats) -> Raw | Floats:
-    """Floats as multiples of 2^-17 below 4: up to 19 bits, and many of them add up exactly in float32, in any order.
+    """For the judge: floats as multiples of 2^-17 below 4: up to 19 bits, and many of them add up exactly in float32, in any order.
 
     A selection by a small kernel, such as a convolution's, adds a few picked numbers.
     """
@@ -739,7 +739,7 @@ def _fraction_steps(values: Raw | Floats) -> Raw | Floats:
 
 
 def _one_hot_rows(shape: tuple[int, ...], rng: np.random.Generator) -> Floats:
-    """One 1 in each row, every column as often as any other: a permutation where the matrix is square."""
+    """For the judge: one 1 in each row, every column as often as any other: a permutation where the matrix is square."""
     rows, columns = shape[-2:]
     selection = np.zeros(shape)
     for matrix in selection.reshape(-1, rows, columns):
@@ -749,14 +749,14 @@ def _one_hot_rows(shape: tuple[int, ...], rng: np.random.Generator) -> Floats:
 
 
 def _small_integers(tensor: Input, shape: tuple[int, ...], rng: np.random.Generator) -> Floats:
-    """Probe inputs 0 to 7; in eighths, which are exact too, where the domain ends at 1, and from 1/8 where it excludes 0."""
+    """For the judge: probe inputs 0 to 7; in eighths, which are exact too, where the domain ends at 1, and from 1/8 where it excludes 0."""
     low = 1 if tensor.values == "positive" else 0
     integers = rng.integers(low, SMALLEST_INTEGERS, size=shape).astype(np.float64)
     return integers if tensor.values == "normal" else integers / SMALLEST_INTEGERS
 
 
 def _full_precision(tensor: Input, shape: tuple[int, ...], rng: np.random.Generator) -> Floats:
-    """Probe inputs of odd numbers of as many bits as fit, few enough in each row that their sum is exact."""
+    """For the judge: probe inputs of odd numbers of as many bits as fit, few enough in each row that their sum is exact."""
     bits = min(SIGNIFICAND_BITS[tensor.dtype], RICH_BITS)
     odd = rng.integers(1 << (bits - 2), 1 << (bits - 1), size=shape) * 2.0 + 1.0
     if tensor.values == "positive":
@@ -767,6 +767,6 @@ def _full_precision(tensor: Input, shape: tuple[int, ...], rng: np.random.Genera
 
 
 def _powers_of_two(tensor: Input, shape: tuple[int, ...], rng: np.random.Generator) -> Floats:
-    """Probe inputs 1 and 0; a half and 1 where the domain excludes 0."""
+    """For the judge: probe inputs 1 and 0; a half and 1 where the domain excludes 0."""
     picked = rng.integers(0, 2, size=shape).astype(np.float64)
     return (picked + 1) / 2 if tensor.values == "positive" else picked

@@ -53,10 +53,10 @@ class Pairs(Protocol):
         """Times one process pair of the two judged versions."""
 
     def share_pools(self) -> "Pairs":
-        """For other versions of the same task: with what was learned of sizes, and no times."""
+        """For the judge: for other versions of the same task: with what was learned of sizes, and no times."""
 
     def find_late_work(self) -> str | None:
-        """Where the newer side is at work after its answers."""
+        """For the judge: where the newer side is at work after its answers."""
 
     def find_unseen_gain(self) -> str | None:
         """A claimed gain that the judge's own clock does not show."""
@@ -92,7 +92,7 @@ def judge(
 
 
 def open_reference(task: Task, folder: Path, options: Options, surroundings: Surroundings = HERE) -> Reference:
-    """The task's reference, on the device that candidates run on."""
+    """For the judge: the task's reference, on the device that candidates run on."""
     device: Literal["cpu", "cuda"] = "cuda" if options.device == "cuda" else "cpu"
     return Reference(task, folder, device=device, surroundings=surroundings)
 
@@ -110,11 +110,11 @@ class CandidateJudgment:
 
     @property
     def path(self) -> JudgePath:
-        """Where values are drawn, the reference is asked and outputs are compared."""
+        """For the judge: where values are drawn, the reference is asked and outputs are compared."""
         return "card, values on the processor" if self.options.device == "cuda" else "processor"
 
     def judge(self) -> Judgment:
-        """Correctness, then own work and time; an incorrect candidate is not timed."""
+        """For the judge: correctness, then own work and time; an incorrect candidate is not timed."""
         seed = self.options.seed
         rng = np.random.default_rng(seed)  # None: from the operating system
         bench = self.bench(rng)
@@ -154,14 +154,14 @@ class CandidateJudgment:
         return TimedPairs(bench=bench)
 
     def _long_run(self, bench: Any, pairs: Any, *, share: float) -> LongRunAnswers[Any]:
-        """Many calls in one process, for that share of the time and number that the options say."""
+        """For the judge: many calls in one process, for that share of the time and number that the options say."""
         options = self.options
         is_run = options.has("long_run") and options.device != "cuda" and self.task.timed
         count = round(share * options.long_calls) if is_run else 0
         return LongRun(pairs=pairs, bench=bench, most_calls=count, most_s=share * options.long_s)
 
     def _discount_unseen_gain(self, timed: "Gain", pairs: Pairs, work: Work) -> QuestionAnswer:
-        """A gain that only the timer in the candidate's process shows: its code must not have been seen to reach it."""
+        """For the judge: a gain that only the timer in the candidate's process shows: its code must not have been seen to reach it."""
         faster = timed.answer
         if faster.answer == "yes" and (late := pairs.find_late_work()):
             return answer_unverified(*faster.evidence, late)
@@ -175,7 +175,7 @@ class CandidateJudgment:
         return CallJudge(task=self.task, reference=self.reference, options=self.options, rng=rng)
 
     def judge_correctness(self) -> Judgment:
-        """Correctness and own work, without timing."""
+        """For the judge: correctness and own work, without timing."""
         bench = self.bench(np.random.default_rng())
         gate = self._tests(bench)
         correct, calls = self.convict_by_reading() or gate.check(self.opener(self.new)), gate.calls
@@ -194,13 +194,13 @@ class CandidateJudgment:
 
     @contextmanager
     def _open_marked(self, mode: WorkerMode) -> Iterator[Session]:
-        """A worker on the card that notes, or whose kernels do nothing."""
+        """For the judge: a worker on the card that notes, or whose kernels do nothing."""
         with self._session(self.new) as session:
             session.mode = mode
             yield session
 
     def convict_by_reading(self) -> QuestionAnswer | None:
-        """Audit findings of severity `convicts` that the change adds, as a no; None where there are none."""
+        """For the judge: audit findings of severity `convicts` that the change adds, as a no; None where there are none."""
         if not self.options.has("static"):
             return None
         texts = {
@@ -219,7 +219,7 @@ class CandidateJudgment:
         )
 
     def time_pair(self, shapes: Sequence[Shape], blocks: int) -> list[TimedCall] | TimingRefused:
-        """One process pair of the old version, a, and the new one, b."""
+        """For the judge: one process pair of the old version, a, and the new one, b."""
         pairs = self._pairs(self.bench(np.random.default_rng()))
         return pairs.run({"a": self.opener(self.old), "b": self.opener(self.new)}, shapes, blocks)
 
@@ -318,7 +318,7 @@ class Gain:
 
     @property
     def speedup_lower(self) -> float | None:
-        """One-sided lower bound; None while nothing bounds it."""
+        """For the judge: one-sided lower bound; None while nothing bounds it."""
         return math.exp(self.estimate.lower) if math.isfinite(self.estimate.lower) else None
 
     @property
@@ -343,7 +343,7 @@ class Gain:
 def to_comparison(
     pairs: Sequence[Sequence[TimedCall]], best: str, candidate: str, sizes: Sequence[Shape] = ()
 ) -> Comparison:
-    """The calls of these process pairs as the statistics take them: a is `best`. Kept nowhere: `raw` only names it."""
+    """For the judge: the calls of these process pairs as the statistics take them: a is `best`. Kept nowhere: `raw` only names it."""
     weights = {size.label: size.weight for size in sizes}
     protected = {size.label for size in sizes if size.protected}
     shapes = tuple(

@@ -142,7 +142,7 @@ def _choose_shapes(task: Task) -> tuple[Shape, Shape]:
 
 
 def _find_no_effect(lint: "_Lint", telling: Shape) -> Iterator[LintFinding]:
-    """What its size shows of outputs and inputs.
+    """The judge lints a task: what its size shows of outputs and inputs.
 
     That something has no effect must show at `telling` as well: a softmax of one element is 1 whatever that is.
     """
@@ -169,7 +169,7 @@ class _Lint:
         self.tolerance = {name: self._tolerance(name) for name in self.answers[0]}
 
     def outputs(self) -> Iterator[LintFinding]:
-        """Findings on a task's outputs: shapes, and whether a constant would do."""
+        """The judge lints a task: findings on a task's outputs: shapes, and whether a constant would do."""
         for tensor in _judged_outputs(self.task):
             lengths = axis_lengths(tensor, self.shape.dims)
             if (got := self.answers[0][tensor.name].shape) != lengths:
@@ -203,7 +203,7 @@ class _Lint:
             yield LintFinding(rule="tiny-range", wrong=False, text=text)
 
     def inputs(self) -> Iterator[LintFinding]:
-        """Each input changed alone must change something; a parameter must not be replaceable by where it began."""
+        """The judge lints a task: each input changed alone must change something; a parameter must not be replaceable by where it began."""
         base = self.samples[0]
         for tensor in self.task.inputs:
             if not any(
@@ -216,7 +216,7 @@ class _Lint:
                 yield from self._initial(tensor)
 
     def _draw_other_values(self, tensor: Input) -> Iterator[NDArray[np.generic]]:
-        """Other values of that input: of few that it may have, the same is often drawn again."""
+        """The judge lints a task: other values of that input: of few that it may have, the same is often drawn again."""
         base = self.samples[0]
         for _ in range(OTHER_DRAWS):
             other_values = draw(self.task, self.shape.dims, "normal", self.rng)[tensor.name]
@@ -235,7 +235,7 @@ class _Lint:
                 yield LintFinding(rule="init-dependent", wrong=True, text=text, about=tensor.name)
 
     def reference_alone(self) -> Iterator[LintFinding]:
-        """Whether it answers twice alike, in a new process too, and in float64."""
+        """The judge lints a task: whether it answers twice alike, in a new process too, and in float64."""
         same_process = self.reference.oracle(self.samples[0])
         self.reference.close()
         new_process = self.reference.oracle(self.samples[0])
@@ -250,7 +250,7 @@ class _Lint:
             yield LintFinding(rule="narrow-oracle", wrong=False, text=text)
 
     def oracle_drift(self) -> Iterator[LintFinding]:
-        """Whether float64 and the task's own types give one answer."""
+        """The judge lints a task: whether float64 and the task's own types give one answer."""
         return find_far_oracle(self.task, self.reference, self.samples[0], self.answers[0])
 
     def _check_influence(self, inputs: Mapping[str, NDArray[np.generic]]) -> bool:
@@ -285,7 +285,7 @@ def _check_work(task: Task) -> Iterator[LintFinding]:
 
 
 def _check_baseline(task: Task, reference: Reference, opened: Opened) -> Iterator[LintFinding]:
-    """The version that the task begins with: right at every public size, and long enough to be timed."""
+    """The judge lints a task: the version that the task begins with: right at every public size, and long enough to be timed."""
     rng = np.random.default_rng(int.from_bytes(os.urandom(8), "little"))
     bench = CallJudge(task=task, reference=reference, options=Options(), rng=rng)
     consts = Constants(task)
@@ -330,7 +330,7 @@ def _first_fault(
 
 
 def _check_duration(session: Session, shape: Shape, inputs: Mapping[str, NDArray[np.generic]]) -> LintFinding | None:
-    """A few calls, less an empty one; the machine may be busy, so the shortest counts."""
+    """The judge lints a task: a few calls, less an empty one; the machine may be busy, so the shortest counts."""
     times = []
     for _ in range(TIMED_CALLS):
         sealed = session.call(shape.dims, inputs)
@@ -420,7 +420,7 @@ def _draw_kinds(task: Task, shape: Shape, *, often: bool) -> Iterator[tuple[str,
 
 
 def find_rounded_integers(task: Task, reference: Reference, shape: Shape) -> Iterator[LintFinding]:
-    """Whole numbers that change when an input moves by less than its type can tell."""
+    """The judge lints a task: whole numbers that change when an input moves by less than its type can tell."""
     integer_outputs = _is_integer_output(task)
     if not integer_outputs:
         return
@@ -443,7 +443,7 @@ def find_rounded_integers(task: Task, reference: Reference, shape: Shape) -> Ite
 
 
 def find_discontinuous(task: Task, reference: Reference, shape: Shape) -> Iterator[LintFinding]:
-    """Float outputs of which elements jump when an input moves by less than its type can tell: those of many do."""
+    """The judge lints a task: float outputs of which elements jump when an input moves by less than its type can tell: those of many do."""
     most: dict[str, float] = {}
     rng = np.random.default_rng()
     for mix in (MIXES[0], FAR_OFF):
@@ -465,7 +465,7 @@ def find_discontinuous(task: Task, reference: Reference, shape: Shape) -> Iterat
 
 
 def find_ties(task: Task, reference: Reference, shape: Shape) -> Iterator[LintFinding]:
-    """Places named among equal elements: in float64 the reference names others than in the task's own types."""
+    """The judge lints a task: places named among equal elements: in float64 the reference names others than in the task's own types."""
     rng = np.random.default_rng()
     for inputs in (draw(task, shape.dims, mix, rng) for mix in (MIXES[0], TIES, TIES) if has_integer_output(task)):
         try:
@@ -480,7 +480,7 @@ def find_ties(task: Task, reference: Reference, shape: Shape) -> Iterator[LintFi
 def find_arbitrary(
     task: Task, reference: Reference, inputs: Arrays, got: Mapping[str, Floats], right: Mapping[str, Floats]
 ) -> LintFinding | None:
-    """The task's hole where two answers differ only in which of some equal elements they name."""
+    """The judge lints a task: the task's hole where two answers differ only in which of some equal elements they name."""
     for name, tensor in ((output.name, tensor) for output in _is_integer_output(task) for tensor in task.inputs):
         values = to_float64(inputs[tensor.name], tensor.dtype)
         axis = _axis_of_equal_elements(got[name], right[name], values)
@@ -504,7 +504,7 @@ def find_arbitrary(
 
 
 def has_integer_output(task: Task) -> bool:
-    """Whether it has an output of whole numbers."""
+    """The judge lints a task: whether it has an output of whole numbers."""
     return bool(_is_integer_output(task))
 
 
@@ -542,7 +542,7 @@ def _as_indices(indices: Floats, shape: tuple[int, ...], axis: int) -> NDArray[n
 
 
 def _reference_failure(reference: Reference, inputs: Arrays) -> str:
-    """What the reference says of inputs for which it has no answer; nothing where it has one."""
+    """The judge lints a task: what the reference says of inputs for which it has no answer; nothing where it has one."""
     try:
         reference.both([inputs])
     except ReferenceFailed as failed:
@@ -569,7 +569,7 @@ FAR_SENSITIVITY = 64.0
 def find_far_oracle(
     task: Task, reference: Reference, inputs: Mapping[str, Raw], exact: Mapping[str, Floats]
 ) -> Iterator[LintFinding]:
-    """Outputs whose two answers differ beyond reason; `exact` is the oracle's. Raises ReferenceFailed."""
+    """The judge lints a task: outputs whose two answers differ beyond reason; `exact` is the oracle's. Raises ReferenceFailed."""
     usual = reference.trusted(inputs)
     far_outputs = [
         name
@@ -597,7 +597,7 @@ def _far_limit(task: Task, name: str, units: float) -> float:
 
 
 def _units_off(task: Task, name: str, exact: Floats, usual: Floats, noise: RoundingNoise | None) -> float:
-    """Units of rounding by which half of the reference's elements, or more, are off; 0 for whole numbers."""
+    """The judge lints a task: units of rounding by which half of the reference's elements, or more, are off; 0 for whole numbers."""
     dtype = task.dtype_of(name)
     if not is_float(dtype) or exact.shape != usual.shape:
         return 0.0

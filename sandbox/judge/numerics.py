@@ -96,7 +96,7 @@ class IntegerRange:
 
 
 def error_limit(dtype: DType, precision: Precision) -> ErrorLimit:
-    """Factors for a float output of this type. `precision` matters for float32 only."""
+    """For the judge: factors for a float output of this type. `precision` matters for float32 only."""
     if dtype == "float16":
         return ErrorLimit(l2=2, peak=4, accumulate=unit("float32"), product=INTERMEDIATE_ERROR / 2 * unit(dtype))
     if dtype == "bfloat16":
@@ -117,7 +117,7 @@ def error_limit(dtype: DType, precision: Precision) -> ErrorLimit:
 def measure_rounding_noise(
     task: Task, inputs: Mapping[str, Raw], oracle: Oracle, rng: np.random.Generator, *, exact: Mapping[str, Floats]
 ) -> dict[str, RoundingNoise]:
-    """Sensitivity of every output at these inputs; asks the oracle some 6 to 15 times. `exact` is its answer here."""
+    """For the judge: sensitivity of every output at these inputs; asks the oracle some 6 to 15 times. `exact` is its answer here."""
     flat = all(values.ndim < 2 for values in exact.values())
     count = 2 * MOVE_COUNT if flat else MOVE_COUNT
     total = {name: np.zeros(values.shape) for name, values in exact.items()}
@@ -148,7 +148,7 @@ def measure_rounding_noise(
 def measure_integer_ranges(
     task: Task, inputs: Mapping[str, Raw], oracle: Oracle, rng: np.random.Generator, *, exact: Mapping[str, Floats]
 ) -> dict[str, IntegerRange]:
-    """Which whole numbers rounding may make of every output that is no float; asks the oracle 16 times.
+    """For the judge: which whole numbers rounding may make of every output that is no float; asks the oracle 16 times.
 
     None where no input is a float that may take any value: nothing is rounded then. Equal inputs move alike, so a tie
     of equal numbers stays one. Half precision moves in float32, in which its sums are, and reaches the oracle so.
@@ -170,7 +170,7 @@ def measure_integer_ranges(
 
 
 def local_scale(exact: Floats) -> Floats:
-    """Size of the numbers around each element: the root mean square of its row, or its own if that is more.
+    """For the judge: size of the numbers around each element: the root mean square of its row, or its own if that is more.
 
     A row is the last axis; arrays of one dimension are one row. Elements that are not finite count as zero.
     """
@@ -180,7 +180,7 @@ def local_scale(exact: Floats) -> Floats:
 
 
 def row_rms(values: Floats) -> Floats:
-    """Root mean square of each row, in a shape that broadcasts against `values`."""
+    """For the judge: root mean square of each row, in a shape that broadcasts against `values`."""
     axis = -1 if values.ndim > 1 else None
     with np.errstate(over="ignore"):  # of an output that overflows in float64
         rows: Floats = np.sqrt(np.mean(np.square(values), axis=axis, keepdims=True))
@@ -188,7 +188,7 @@ def row_rms(values: Floats) -> Floats:
 
 
 def honest_error(scale: Floats, noise: RoundingNoise | None, *, dtype: DType, precision: Precision) -> Floats:
-    """Error of each element that an honest program of this type may make, to be multiplied by the table's factors."""
+    """For the judge: error of each element that an honest program of this type may make, to be multiplied by the table's factors."""
     limits = error_limit(dtype, precision)
     if noise is None:
         return max(unit(dtype), limits.product) / 2 * scale
@@ -199,7 +199,7 @@ def honest_error(scale: Floats, noise: RoundingNoise | None, *, dtype: DType, pr
 
 
 def _pool_neighbours(squares: Floats) -> Floats:
-    """A mean of few squares may be small by chance: no element counts for less than its row and column suggest."""
+    """For the judge: a mean of few squares may be small by chance: no element counts for less than its row and column suggest."""
     if squares.ndim < 2 or not squares.any():
         return squares
     with np.errstate(over="ignore", invalid="ignore"):  # of an output that overflows in float64
@@ -210,7 +210,7 @@ def _pool_neighbours(squares: Floats) -> Floats:
 
 
 def _has_equal_runs(raw: Raw, rng: np.random.Generator) -> bool:
-    """Whether some row, or the array, is equal to a large part. Of a sorted row, equal numbers are neighbours."""
+    """For the judge: whether some row, or the array, is equal to a large part. Of a sorted row, equal numbers are neighbours."""
     if raw.size < EQUAL_PARTS:
         return False
     rows = raw.reshape(-1, raw.shape[-1])[rng.permutation(raw.size // raw.shape[-1])[:ROWS_SAMPLED]]
@@ -223,7 +223,7 @@ def _has_equal_runs(raw: Raw, rng: np.random.Generator) -> bool:
 
 
 def _count_terms(task: Task, inputs: Mapping[str, Raw], oracle: Oracle, rng: np.random.Generator) -> dict[str, float]:
-    """Counted by changing one element of each input: those that change with it are as many as it feeds.
+    """For the judge: counted by changing one element of each input: those that change with it are as many as it feeds.
 
     On ordinary values: others may hide it, as a large number hides all else in a softmax.
     """
@@ -241,7 +241,7 @@ def _count_terms(task: Task, inputs: Mapping[str, Raw], oracle: Oracle, rng: np.
 
 
 def _perturb(task: Task, inputs: Mapping[str, Raw], rng: np.random.Generator) -> tuple[dict[str, Raw], float]:
-    """The inputs, each up or down by chance, and the relative size of half such a move.
+    """For the judge: the inputs, each up or down by chance, and the relative size of half such a move.
 
     Half, since rounding moves a number by half a unit in the last place at most. Wider types move by as many of
     their units as make one of the narrowest.
@@ -260,7 +260,7 @@ def _perturb(task: Task, inputs: Mapping[str, Raw], rng: np.random.Generator) ->
 
 
 def perturbed_pairs(task: Task, inputs: Mapping[str, Raw], rng: np.random.Generator) -> Iterator[dict[str, Raw]]:
-    """The inputs with every value moved by what depends on the value alone, and moved the other way; none or 16."""
+    """For the judge: the inputs with every value moved by what depends on the value alone, and moved the other way; none or 16."""
     free = {tensor.name: _sum_dtype(tensor.dtype) for tensor in task.inputs if is_continuous(tensor)}
     values = {
         tensor.name: _cast_wide(inputs[tensor.name], tensor.dtype) for tensor in task.inputs if tensor.name in free
@@ -295,7 +295,7 @@ def _hash_values(raw: Raw) -> NDArray[np.intp]:
 
 
 def is_continuous(tensor: Input) -> bool:
-    """Whether it is a float that may take any value of its range, and so may be moved by roundings."""
+    """For the judge: whether it is a float that may take any value of its range, and so may be moved by roundings."""
     return is_float(tensor.dtype) and tensor.values in ("normal", "uniform", "positive")
 
 
@@ -376,7 +376,7 @@ def compare(
 
 
 def is_plainly_right(values: Floats, oracle: Floats, trusted: Floats, *, dtype: DType, precision: Precision) -> bool:
-    """Whether `compare` without noise finds nothing, told by a few passes; where they do not tell, it says no.
+    """For the judge: whether `compare` without noise finds nothing, told by a few passes; where they do not tell, it says no.
 
     They do where all numbers are finite and far from the type's end, and the trusted program's luck is not needed.
     """
@@ -424,7 +424,7 @@ def compare_exact(
     output: str,
     noise: RoundingNoise | IntegerRange | None = None,
 ) -> tuple[Fault, ...]:
-    """Like `compare`, with next to no tolerance where `is_exact` says that none is needed.
+    """For the judge: like `compare`, with next to no tolerance where `is_exact` says that none is needed.
 
     A whole number made of floats, even of exact ones, may hang on a rounding on the way, as a half that is rounded.
     """
@@ -439,7 +439,7 @@ def compare_exact(
 
 
 def is_exact(oracle: Floats, trusted: Floats, dtype: DType) -> bool:
-    """Whether right programs have no freedom here: the sums fit their type, and the trusted program has them all."""
+    """For the judge: whether right programs have no freedom here: the sums fit their type, and the trusted program has them all."""
     if not np.isfinite(oracle).all():
         return False
     if not is_float(dtype):
@@ -486,7 +486,7 @@ def _count_wrong(wrong: Flags, values: Raw, oracle: Floats, output: str) -> tupl
 
 
 def _trusted_excess(oracle: Floats, trusted: Floats, unit_error: Floats) -> Floats:
-    """How many units the trusted program is off in each row; at least 1, and at least what is usual.
+    """For the judge: how many units the trusted program is off in each row; at least 1, and at least what is usual.
 
     By row, so that one that is hard to compute does not loosen the bounds of the others.
     """
@@ -497,14 +497,14 @@ def _trusted_excess(oracle: Floats, trusted: Floats, unit_error: Floats) -> Floa
 
 
 def _saturate(values: Floats, rounded: Floats, near_limit: Flags) -> Floats:
-    """Infinity counts as the result itself where that is so near the type's largest that one rounding decides."""
+    """For the judge: infinity counts as the result itself where that is so near the type's largest that one rounding decides."""
     same_side = np.signbit(values) == np.signbit(rounded)
     saturated: Floats = np.where(np.isinf(values) & np.isfinite(rounded) & near_limit & same_side, rounded, values)
     return saturated
 
 
 def _compare_non_finite(values: Floats, rounded: Floats, trusted: Floats, output: str) -> Fault | None:
-    """Infinite and NaN exactly where the result is; where exact and trusted differ in that, either will do."""
+    """For the judge: infinite and NaN exactly where the result is; where exact and trusted differ in that, either will do."""
     right = (np.isfinite(values) & (np.isfinite(rounded) | np.isfinite(trusted))) | _have_same_non_finite(
         values, rounded
     )
@@ -533,7 +533,7 @@ def _compare_norms(
     factors: tuple[float, float],
     output_type: tuple[str, DType],
 ) -> tuple[Fault, ...]:
-    """The two norms of the error, each against the trusted program's own. Written so that NaN is a fault.
+    """For the judge: the two norms of the error, each against the trusted program's own. Written so that NaN is a fault.
 
     `named`: the output and its type.
     """
@@ -564,7 +564,7 @@ def _compare_norms(
 
 
 def describe_error(what: str, away: float, size: float, excess: float, dtype: DType) -> str:
-    """An error as a share of the size of the numbers around it, and in roundings of the type, beside what is allowed.
+    """For the judge: an error as a share of the size of the numbers around it, and in roundings of the type, beside what is allowed.
 
     `excess`: how many times what is allowed the error is.
     """
@@ -613,7 +613,7 @@ def find_discontinuities(
     exact: Mapping[str, Floats],
     got: Mapping[str, Floats],
 ) -> dict[str, Floats]:
-    """What an honest program may have had in mind, of the outputs in `got` that jump where they are far off.
+    """For the judge: what an honest program may have had in mind, of the outputs in `got` that jump where they are far off.
 
     At each element that jumps it is the number nearest to what was got of those that moved inputs give; elsewhere the
     exact result. Asks the oracle 16 times, or never where nothing is far off, or too much is.
@@ -651,7 +651,7 @@ def discontinuous_shares(
     *,
     exact: Mapping[str, Floats],
 ) -> dict[str, float]:
-    """Of every float output, the share of elements that jump. Asks the oracle 16 times."""
+    """For the judge: of every float output, the share of elements that jump. Asks the oracle 16 times."""
     names = [tensor.name for tensor in task.outputs if is_float(tensor.dtype) and exact[tensor.name].size]
     if not names or not any(is_continuous(tensor) for tensor in task.inputs):
         return {}
@@ -666,7 +666,7 @@ def discontinuous_shares(
 
 
 def _take_nearest_side(exact: Floats, places: Indices, values: Floats, got: Floats) -> Floats:
-    """The exact result, with the nearest of these values at these places."""
+    """For the judge: the exact result, with the nearest of these values at these places."""
     sides = exact.reshape(-1).copy()
     nearest = np.argmin(np.abs(values - got.reshape(-1)[places]), axis=0)
     sides[places] = np.take_along_axis(values, nearest[None], axis=0)[0]
@@ -722,7 +722,7 @@ from the length of an axis by no more than this share means that axis."""
 
 
 def worst_loop_error(inputs: Mapping[str, Values], terms: float, rng: np.random.Generator) -> float:
-    """The worst error of loops over so many terms, in unit round-offs of float32 of `hypot(sum, what moves do to it)`.
+    """For the judge: the worst error of loops over so many terms, in unit round-offs of float32 of `hypot(sum, what moves do to it)`.
 
     `inputs` are the floats that may take any value; terms are their sizes, squares, exponentials less the largest, and
     products of two arrays of equal shape. 0 where nothing could be added up.
@@ -767,7 +767,7 @@ def _loop_stretches(
 
 
 def _loop_length(shape: tuple[int, ...], terms: float) -> int:
-    """Of one loop: that of the last axes that come near it, otherwise as it was counted."""
+    """For the judge: of one loop: that of the last axes that come near it, otherwise as it was counted."""
     for axes in range(1, len(shape) + 1):
         inner = int(np.prod(shape[-axes:]))
         if abs(inner - terms) <= COUNT_TOLERANCE * inner:
@@ -798,7 +798,7 @@ class Tolerance:
 def derive_tolerance(
     oracle: Floats, trusted: Floats, *, dtype: DType, precision: Precision, noise: RoundingNoise | None = None
 ) -> Tolerance:
-    """Twice what `compare` allows one answer, taken from one case; it holds for inputs drawn in the same way."""
+    """For the judge: twice what `compare` allows one answer, taken from one case; it holds for inputs drawn in the same way."""
     factors, scale = error_limit(dtype, precision), local_scale(oracle)
     amounts = honest_error(scale, noise, dtype=dtype, precision=precision) - honest_error(
         scale, None, dtype=dtype, precision=precision
@@ -816,14 +816,14 @@ def derive_tolerance(
 
 
 def default_tolerance(dtype: DType, precision: Precision = "strict") -> Tolerance:
-    """For a case of which nothing is known: twice the floors of the table."""
+    """For the judge: for a case of which nothing is known: twice the floors of the table."""
     factors, least = error_limit(dtype, precision), unit(dtype)
     least = max(least, error_limit(dtype, precision).product)
     return Tolerance(l2=factors.l2 * least, l2_amount=0.0, peak=2 * factors.peak * least, peak_amount=0.0)
 
 
 def agree(a: Raw, b: Raw, *, dtype: DType, within: Tolerance | None = None) -> bool:
-    """Whether `a` may be the same right result as `b`, the side that is trusted more: sizes are taken from it.
+    """For the judge: whether `a` may be the same right result as `b`, the side that is trusted more: sizes are taken from it.
 
     False says only that the oracle must decide. Equal bytes agree at once; NaN and infinities must be the same.
     """
@@ -848,7 +848,7 @@ def agree(a: Raw, b: Raw, *, dtype: DType, within: Tolerance | None = None) -> b
 
 
 def _sum_squares_fast(a: Raw, b: Raw, dtype: DType, allowed: Tolerance) -> float | None:
-    """Sum of squared differences of some rows, in units of what is allowed; None where one alone is too large.
+    """For the judge: sum of squared differences of some rows, in units of what is allowed; None where one alone is too large.
 
     No difference is larger than the root of its row's sum of squares. Where that is allowed, as it mostly is, nothing
     need be looked at element by element; and sums that are finite and not large show that all numbers are.
@@ -871,7 +871,7 @@ def _sum_squares_fast(a: Raw, b: Raw, dtype: DType, allowed: Tolerance) -> float
 
 
 def _are_elements_within(differences: Raw, right: Raw, rows: Raw, allowed: Tolerance, dtype: DType) -> bool:
-    """Whether no difference is too large for its row, or for its element where that is larger."""
+    """For the judge: whether no difference is too large for its row, or for its element where that is larger."""
     floor = SMALLEST[dtype]
     limits = allowed.peak * rows + allowed.peak_amount + floor
     for row in np.flatnonzero(~(differences.max(axis=1) <= limits)):

@@ -76,7 +76,7 @@ class Options(Value):
 
     @property
     def limits(self) -> Limits:
-        """The rule of campaigns, as `graph.stats` takes it, with these numbers."""
+        """For the judge: the rule of campaigns, as `graph.stats` takes it, with these numbers."""
         looks = tuple(range(1, self.most_pairs + 1))
         return Limits(alpha=self.alpha, margin=self.margin, looks=looks, screen_pairs=self.pairs)
 

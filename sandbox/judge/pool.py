@@ -66,7 +66,7 @@ class _RowStock:
 
     @property
     def nbytes(self) -> int:
-        """Of both rows, whether they are drawn by now or not."""
+        """For the judge: of both rows, whether they are drawn by now or not."""
         return 2 * self._length * STORAGE[self.tensor.dtype].itemsize
 
     @cached_property
@@ -76,7 +76,7 @@ class _RowStock:
 
     @cached_property
     def addends(self) -> tuple[Raw, Raw]:
-        """Two rows of floats, in a type that adds them up well, of which sums are distributed as the input is."""
+        """For the judge: two rows of floats, in a type that adds them up well, of which sums are distributed as the input is."""
         wide = np.float64 if self.tensor.dtype == "float64" else np.float32
         left, right = (declared_values(self.tensor, (self._length,), self._dice(part)) for part in (1, 2))
         if self.tensor.values == "normal":
@@ -84,7 +84,7 @@ class _RowStock:
         return left.astype(wide), (right - _range_of(self.tensor)[0]).astype(wide)
 
     def place(self, dice: random.Random) -> RowPlace | None:
-        """A place that was not given before, in the values and in what is laid over them; None when there seems none left."""
+        """For the judge: a place not given before, in the values and what is laid over them; None when there seems none left."""
         places = self._length - self._count + 1
         for _ in range(8):
             start, over_start = (int(dice.random() * places) for _ in range(2))
@@ -129,12 +129,12 @@ class _RowStock:
 
 
 def _range_of(tensor: Input) -> tuple[float, float]:
-    """Ends of the floats of an input that is `uniform` or `positive`."""
+    """For the judge: ends of the floats of an input that is `uniform` or `positive`."""
     return tensor.within or ((0.1, 1.0) if tensor.values == "positive" else (-1.0, 1.0))
 
 
 def _wrap_range(values: Raw, added: Raw, low: float, high: float) -> Raw:
-    """Sums that go round at the range's end: even over it, as either addend is."""
+    """For the judge: sums that go round at the range's end: even over it, as either addend is."""
     sums: Raw = values + added
     sums -= (sums >= high) * np.array(high - low, sums.dtype)
     np.maximum(sums, np.array(low, sums.dtype), out=sums)
@@ -172,12 +172,12 @@ class InputPool:
 
     @property
     def nbytes(self) -> int:
-        """Of the arrays that values are cut from."""
+        """For the judge: of the arrays that values are cut from."""
         return sum(stock.nbytes for stock in self._stocks.values())
 
     @property
     def has_constants(self) -> bool:
-        """Whether any input stays the same in the life of a process."""
+        """For the judge: whether any input stays the same in the life of a process."""
         return any(tensor.constness == "const" for tensor in self._task.inputs)
 
     def renew(self) -> None:
@@ -195,7 +195,7 @@ class InputPool:
         return {**self.draw_again(self.draw_count), **self.consts()}
 
     def draw_again(self, number: int) -> dict[str, Array]:
-        """The inputs of the draw of that number which are not constant."""
+        """For the judge: the inputs of the draw of that number which are not constant."""
         return {
             tensor.name: self._draw(tensor, f"call {number}")
             for tensor in self._task.inputs
@@ -203,7 +203,7 @@ class InputPool:
         }
 
     def consts_of(self, process: int) -> dict[str, Array]:
-        """The constant inputs after it was renewed so often, on a processor."""
+        """For the judge: the constant inputs after it was renewed so often, on a processor."""
         return {
             tensor.name: self._draw(tensor, f"process {process}")
             for tensor in self._task.inputs
@@ -211,11 +211,11 @@ class InputPool:
         }
 
     def long_rows(self) -> dict[str, LongRows]:
-        """The long rows of every input, for a card to keep."""
+        """For the judge: the long rows of every input, for a card to keep."""
         return {name: stock.long for name, stock in self._stocks.items()}
 
     def consts(self) -> dict[str, Array]:
-        """The constant inputs of this process, which `draw` and `places` go on giving."""
+        """For the judge: the constant inputs of this process, which `draw` and `places` go on giving."""
         constant = [tensor.name for tensor in self._task.inputs if tensor.constness == "const"]
         if self._fixed:
             return {name: self.cut_at({name: self._fixed[name]})[name] for name in constant}
@@ -224,7 +224,7 @@ class InputPool:
         return self._consts
 
     def places(self) -> dict[str, RowPlace]:
-        """Where the slices of the next call begin, on a card. With none left, one is taken a second time."""
+        """For the judge: where the slices of the next call begin, on a card. With none left, one is taken a second time."""
         row_places: dict[str, RowPlace] = {}
         for tensor in self._task.inputs:
             place = self._fixed.get(tensor.name) or self._stocks[tensor.name].place(self._dice) or (0, 0)
@@ -234,7 +234,7 @@ class InputPool:
         return row_places
 
     def cut_at(self, places: Mapping[str, RowPlace]) -> dict[str, Array]:
-        """The values that a card has made of these places."""
+        """For the judge: the values that a card has made of these places."""
         return {name: np.ascontiguousarray(self._stocks[name].cut(*place)) for name, place in places.items()}
 
     def _draw(self, tensor: Input, label: str) -> Array:
@@ -257,20 +257,20 @@ class PoisonPool:
 
     @property
     def nbytes(self) -> int:
-        """Of the arrays that slices are cut from."""
+        """For the judge: of the arrays that slices are cut from."""
         return sum(row.nbytes for rows in (self._noise, self._nans) for row in rows.values())
 
     def draw(self, decoy: Mapping[str, Array] | None = None) -> dict[str, Array]:
-        """Bytes for every output, in storage types. `decoy`: a right answer to other inputs, if there is one yet."""
+        """For the judge: bytes for every output, in storage types. `decoy`: a right answer to other inputs, if there is one yet."""
         kind = self._dice.choice(POISON_KINDS if decoy is not None else POISON_KINDS[:2])
         return {name: self._slice_of(kind, name, shape, decoy or {}) for name, shape in self._shapes.items()}
 
     def long_rows(self) -> dict[str, dict[str, Array]]:
-        """The long rows by kind and name, for a card to keep."""
+        """For the judge: the long rows by kind and name, for a card to keep."""
         return {"nan": self._nans, "noise": self._noise}
 
     def places(self, *, decoy: bool) -> dict[str, tuple[str, int]]:
-        """Kind and place of every output's filling; `decoy`: there is one."""
+        """For the judge: kind and place of every output's filling; `decoy`: there is one."""
         kind = self._dice.choice(POISON_KINDS if decoy else POISON_KINDS[:2])
         return {name: (kind, 0 if kind == "decoy" else self._start(kind, name)) for name in self._shapes}
 
@@ -292,7 +292,7 @@ def _row_length(shape: tuple[int, ...]) -> int:
 
 
 def _long_rows(tensor: Input, shape: tuple[int, ...], rng: np.random.Generator) -> LongRows:
-    """Drawn values of one input in one long row, from which inputs of many sizes are cut, and another to lay over them."""
+    """For the judge: drawn values of one input in one long row, from which inputs of many sizes are cut, and another to lay over them."""
     values = _plain_row(tensor, _row_length(shape), rng)
     bits = np.dtype(f"uint{8 * values.itemsize}")
     if tensor.dtype == "bool" or tensor.values == "mask":
@@ -335,7 +335,7 @@ def _keep_inside(values: Array, bits: np.dtype[np.generic], tensor: Input) -> Ar
 
 
 def _sign_and_mantissa_mask(tensor: Input, count: int, rng: np.random.Generator) -> Array:
-    """Bits that turn the sign, where either sign is meant, and the mantissa but for its first bits."""
+    """For the judge: bits that turn the sign, where either sign is meant, and the mantissa but for its first bits."""
     bits = np.dtype(f"uint{8 * np.dtype(STORAGE[tensor.dtype]).itemsize}")
     sign = 1 << (8 * bits.itemsize - 1) if tensor.values in SIGNED_DISTRIBUTIONS and tensor.within is None else 0
     mask = sign | ((1 << (MANTISSA_BITS[tensor.dtype] - KEPT_MANTISSA_BITS)) - 1)
@@ -366,7 +366,7 @@ EXACT_INTEGERS: dict[DType, int] = {kind: 1 << (bits - 1) for kind, bits in SIGN
 
 
 def wrap_around(values: Raw, over: Raw, low: int, high: int) -> Raw:
-    """`values - over - 1` brought into the range: from `low` on, and a span more where that is below 0.
+    """For the judge: `values - over - 1` brought into the range: from `low` on, and a span more where that is below 0.
 
     Of two even numbers of a range that is an even one again, and the least and the largest that occur fit the type.
     `laid` of the card's worker does the same on a card, bit for bit.
@@ -397,14 +397,14 @@ def _wrap_floats(values: Raw, over: Raw, low: int, high: int) -> Raw:
 
 
 def _round_to_bfloat16(sums: Raw) -> Raw:
-    """float32 numbers to the nearest bfloat16, ties to even; none is infinite. Overwrites its argument."""
+    """For the judge: float32 numbers to the nearest bfloat16, ties to even; none is infinite. Overwrites its argument."""
     bits = sums.view(np.uint32)
     bits += ((bits >> np.uint32(16)) & np.uint32(1)) + np.uint32(0x7FFF)
     return (bits >> np.uint32(16)).astype(np.uint16)
 
 
 def _select_sum(left: Raw, right: Raw, low: int, high: int) -> Raw:
-    """Which of two numbers is added is told by a product of bits: `where` takes five times as long."""
+    """For the judge: which of two numbers is added is told by a product of bits: `where` takes five times as long."""
     words = np.dtype(f"uint{8 * left.itemsize}")
     top, bottom = (int(end) for end in np.array([high - 1, low - 1], np.float64).astype(left.dtype).view(words))
     added = (left <= right).astype(words)

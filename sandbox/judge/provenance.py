@@ -40,7 +40,7 @@ ROUNDING_UNITS = 2.0
 def is_made(
     values: Floats, right: Floats, *, dtype: DType, inputs: Mapping[str, Floats], before: Floats | None = None
 ) -> bool | None:
-    """Whether `values` are the right ones, and not only as near to them as zeros, one number or a copy would be.
+    """For the judge: whether `values` are the right ones, and not only as near to them as zeros, one number or a copy would be.
 
     `inputs`: the task's; `before`: what a mutated array held. None where a fill or a copy is the right answer.
     """
@@ -62,7 +62,7 @@ def is_made(
 def _is_made_float(
     values: Floats, right: Floats, fills: list[Floats], inputs: Mapping[str, Floats], rounding: float
 ) -> bool | None:
-    """Whether float values are made, by the L2 norm. First what any other array is: far away, when nothing else need be looked at."""
+    """For the judge: whether float values are made, by L2. First what any other array is: far away, when nothing else is looked at."""
     where = np.isfinite(right)
     with np.errstate(all="ignore"):
         away = float(np.linalg.norm((values - right)[where]))
@@ -147,26 +147,26 @@ class RightOutput:
         return {name: array.size for name, array in self.inputs.items()}
 
     def has_numbers(self) -> bool:
-        """Whether any element of the right output is finite."""
+        """For the judge: whether any element of the right output is finite."""
         return bool(np.isfinite(self.values).any())
 
     def sample(self, name: str | None = None, *, ordered: bool = False) -> Floats:
-        """What a worker would tell of an input (None: of the output), as it lies or sorted."""
+        """For the judge: what a worker would tell of an input (None: of the output), as it lies or sorted."""
         array = self._array(name)
         return sample_elements(np.sort(array, axis=None) if ordered else array)
 
     def share_of_inputs(self, values: Floats) -> float:
-        """How many of these values, in float32, are those of inputs."""
+        """For the judge: how many of these values, in float32, are those of inputs."""
         inputs = [array.reshape(-1) for array in self.inputs.values()]
         return float(np.mean(np.isin(values, np.concatenate(inputs).astype(np.float32))))
 
     def levels(self, name: str | None = None) -> Any:
-        """Different finite values of an input (None: of the output), sorted."""
+        """For the judge: different finite values of an input (None: of the output), sorted."""
         array = self._array(name)
         return np.unique(array[np.isfinite(array)])
 
     def find_nearest(self, values: Floats, levels: Any) -> "NearestLevels":
-        """Of each value, what lies beside it among the levels, of which there are two and more."""
+        """For the judge: of each value, what lies beside it among the levels, of which there are two and more."""
         places = np.searchsorted(levels, values)
         at = np.clip(places, 1, len(levels) - 1)
         return NearestLevels(values=values, places=places, low=levels[at - 1], high=levels[at])
@@ -187,17 +187,17 @@ class NearestLevels:
 
     @property
     def distances(self) -> Floats:
-        """How far each value is from the nearest known one."""
+        """For the judge: how far each value is from the nearest known one."""
         return np.minimum(np.abs(self.values - self.low), np.abs(self.high - self.values))
 
     @property
     def gaps(self) -> Floats:
-        """How far the neighbours of each are from each other."""
+        """For the judge: how far the neighbours of each are from each other."""
         return self.high - self.low
 
 
 def read_launch_report(report: bytes) -> tuple[LaunchArgument, ...] | None:
-    """The report of a worker whose kernels do nothing; None for one that is no report."""
+    """For the judge: the report of a worker whose kernels do nothing; None for one that is no report."""
     try:
         rows = LAUNCH_REPORT.validate_json(report).get("held", [])
         return tuple(argument for kernel, size, packed in rows if (argument := _parse_argument(kernel, size, packed)))
@@ -216,7 +216,7 @@ def _parse_argument(kernel: str, size: int, packed: str) -> LaunchArgument | Non
 
 
 def find_copied_output(arguments: tuple[LaunchArgument, ...], right: RightOutput) -> str | None:
-    """The kernel that was given the output ready-made; None when none was seen.
+    """For the judge: the kernel that was given the output ready-made; None when none was seen.
 
     The same numbers, in order or out of it, whole or a part among others. What an input holds as it is given counts
     for nothing: a kernel may move that, where moving is the task.
@@ -234,7 +234,7 @@ def find_copied_output(arguments: tuple[LaunchArgument, ...], right: RightOutput
 
 
 def sample_elements(values: Floats) -> Floats:
-    """Of an array as it lies, at the places where a worker takes it; in float32, as it is told."""
+    """For the judge: of an array as it lies, at the places where a worker takes it; in float32, as it is told."""
     flat = values.reshape(-1)
     if flat.size > SAMPLED_ELEMENTS:
         flat = flat[[k * (flat.size - 1) // (SAMPLED_ELEMENTS - 1) for k in range(SAMPLED_ELEMENTS)]]
@@ -243,7 +243,7 @@ def sample_elements(values: Floats) -> Floats:
 
 
 def _is_output(argument: LaunchArgument, right: RightOutput) -> bool:
-    """Whether an argument of the output's size is the output."""
+    """For the judge: whether an argument of the output's size is the output."""
     if argument.size != right.size:
         return False
     expected = right.sample()
@@ -260,7 +260,7 @@ def _is_output(argument: LaunchArgument, right: RightOutput) -> bool:
 
 
 def _is_of_inputs(argument: LaunchArgument, right: RightOutput) -> bool:
-    """Whether its values are those of inputs: then others may have moved them, and only equality tells the output."""
+    """For the judge: whether its values are those of inputs: then others may have moved them, and only equality tells the output."""
     return bool(right.inputs) and right.share_of_inputs(argument.lying) > 1 / 2
 
 
@@ -280,7 +280,7 @@ def _has_same_values(sample: Floats, expected: Floats, dtype: DType, *, tight: b
 
 
 def _is_part_of_output(argument: LaunchArgument, right: RightOutput) -> bool:
-    """Whether its values can be found again in the output one by one, and not in the inputs."""
+    """For the judge: whether its values can be found again in the output one by one, and not in the inputs."""
     if not is_float(right.dtype):
         return False
     output_values = right.levels()
@@ -365,11 +365,11 @@ class TracedOperators(Value):
     calls: Mapping[OperatorKind, Mapping[str, tuple[int, int]]]
 
     def names(self, kind: OperatorKind) -> tuple[str, ...]:
-        """In the order in which they were first seen."""
+        """For the judge: in the order in which they were first seen."""
         return tuple(self.calls.get(kind, {}))
 
     def computing(self, elements: int, outputs: int = 0) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Operators that compute: those with a real share of `elements`, all that the calls had, and the minor ones.
+        """For the judge: operators that compute: those with a real share of `elements`, all that the calls had, and the minor ones.
 
         `outputs`: how many of them are results.
         """
@@ -384,26 +384,26 @@ class TracedOperators(Value):
         return tuple(major), tuple(name for name in counts if name not in major)
 
     def left(self, elements: int, outputs: int = 0) -> tuple[str, ...]:
-        """How a real share of the data was taken to where nobody sees what is done with it."""
+        """For the judge: how a real share of the data was taken to where nobody sees what is done with it."""
         most = least_share(elements, outputs)
         return tuple(name for name, (_, touched) in self.calls.get("escapes", {}).items() if touched > most)
 
     def foreign(self) -> tuple[str, ...]:
-        """Operators of neither the framework nor NumPy: somebody registered them."""
+        """For the judge: operators of neither the framework nor NumPy: somebody registered them."""
         return tuple(name for name in self.names("operators") if name.partition(".")[0] not in OWN_NAMESPACES)
 
     def engines(self) -> tuple[str, ...]:
-        """Libraries of ready-made operators that were loaded by name."""
+        """For the judge: libraries of ready-made operators that were loaded by name."""
         return tuple(name for name in self.names("loads") if any(part in name.lower() for part in ENGINE_LIBRARIES))
 
 
 def least_share(elements: int, outputs: int) -> float:
-    """Elements above which an operator has a real share of a task with so many, `outputs` of them results."""
+    """For the judge: elements above which an operator has a real share of a task with so many, `outputs` of them results."""
     return MINOR_OPERATORS * (min(elements, 2 * outputs) if outputs > MANY_OUTPUTS_SHARE * elements else elements)
 
 
 def read_trace_report(report: bytes) -> TracedOperators | None:
-    """The report of a traced worker; None for one that is no report."""
+    """For the judge: the report of a traced worker; None for one that is no report."""
     try:
         return TracedOperators(calls=TRACE_REPORT.validate_json(report))
     except ValidationError:
@@ -531,7 +531,7 @@ class NotALibrary(ValueError):
 
 
 def read_undefined_symbols(data: bytes) -> UndefinedSymbols:
-    """Read the library of these bytes; nothing of it is run. Raises NotALibrary."""
+    """For the judge: read the library of these bytes; nothing of it is run. Raises NotALibrary."""
     if len(data) > LARGEST_LIBRARY or data[:6] != b"\x7fELF\x02\x01":
         raise NotALibrary("what was built is no 64-bit ELF library")
     try:
@@ -548,7 +548,7 @@ def read_undefined_symbols(data: bytes) -> UndefinedSymbols:
 
 
 def symbol_kind(symbol: str, *, device: bool = False) -> SymbolKind:
-    """What it means that a library takes this name from elsewhere. `device`: the runtime of GPUs counts as plain."""
+    """For the judge: what it means that a library takes this name from elsewhere. `device`: the runtime of GPUs counts as plain."""
     name = symbol.split("@")[0]
     for kind, pattern in SYMBOL_PATTERNS:
         if pattern.match(name):
@@ -559,7 +559,7 @@ def symbol_kind(symbol: str, *, device: bool = False) -> SymbolKind:
 
 
 def is_plain_library(name: str, *, device: bool = False) -> bool:
-    """Whether a library that is loaded with it is the C runtime, or the runtime of GPUs where that is the language."""
+    """For the judge: whether a library that is loaded with it is the C runtime, or the runtime of GPUs where that is the language."""
     return bool(NEEDED_PLAIN.fullmatch(name) or (device and NEEDED_DEVICE.fullmatch(name)))
 
 
@@ -637,21 +637,21 @@ class WorkCalls:
         self.task, self._reference = task, reference
 
     def fit_size(self, shape: Shape) -> Shape:
-        """The size at which outputs are looked at: that one."""
+        """For the judge: the size at which outputs are looked at: that one."""
         return shape
 
     def draw(self, shape: Shape, consts: Mapping[str, Any]) -> dict[str, Any]:
-        """Inputs of a call of that size. `consts`: those that stay as they are in the life of a process."""
+        """For the judge: inputs of a call of that size. `consts`: those that stay as they are in the life of a process."""
         return {**draw(self.task, shape.dims, "normal", secret_rng()), **consts}
 
     def call(self, session: Any, shape: Shape, inputs: Mapping[str, Any]) -> Any:
-        """One call to see whose work it is: a SealedCall, or a BrokenWorker."""
+        """For the judge: one call to see whose work it is: a SealedCall, or a BrokenWorker."""
         return session.call(shape.dims, inputs, timeout_s=CALL_S)
 
     def compare(
         self, outputs: Mapping[str, Any], inputs: Mapping[str, Any], arguments: tuple[LaunchArgument, ...]
     ) -> "CallFindings":
-        """Whether the outputs of a call without kernels were made, and what those kernels were given."""
+        """For the judge: whether the outputs of a call without kernels were made, and what those kernels were given."""
         assert self._reference is not None
         oracle, dtype_of = self._reference.oracle(inputs), self.task.dtype_of
         float_inputs = {name: to_float64(array, dtype_of(name)) for name, array in inputs.items()}
@@ -681,7 +681,7 @@ class CallFindings:
 
 
 def call_every_size(session: Session, values: WorkCalls, shapes: Sequence[Shape]) -> PaceCalls | str:
-    """Call an open session at every size. Why that did not go, in words, where it did not."""
+    """For the judge: call an open session at every size. Why that did not go, in words, where it did not."""
     calls, task = PaceCalls(), values.task
     for number, shape in enumerate(shapes):
         consts: dict[str, Any] = {}
@@ -701,7 +701,7 @@ def call_every_size(session: Session, values: WorkCalls, shapes: Sequence[Shape]
 
 
 def plan_late_calls(shapes: Sequence[Shape], number: int) -> tuple[int, float]:
-    """How often the size of that number is called late at most, and for how long: none but timed ones, or the first."""
+    """For the judge: how often the size of that number is called late at most, and for how long: none but timed ones, or the first."""
     timed = sum(shape.timed for shape in shapes)
     return (
         (draw_late_calls(), LATE_S / max(timed, 1)) if shapes[number].timed or (not timed and not number) else (0, 0.0)
@@ -709,12 +709,12 @@ def plan_late_calls(shapes: Sequence[Shape], number: int) -> tuple[int, float]:
 
 
 def draw_late_calls() -> int:
-    """How often a size is called before it is looked at again: secret."""
+    """For the judge: how often a size is called before it is looked at again: secret."""
     return int(secret_rng().integers(*LATE_CALLS))
 
 
 def find_slower_size(traced: PaceCalls, plain: PaceCalls, *, slack_us: float) -> str | None:
-    """The size at which a candidate's traced call takes far longer than its plain one, with both times; None for none.
+    """For the judge: the size at which a candidate's traced call takes far longer than its plain one, with both times; None for none.
 
     A candidate that is honest only while it is looked at works less where it is not. Noting costs about the same
     anywhere, so a short call may take `slack_us` longer.
@@ -726,7 +726,7 @@ def find_slower_size(traced: PaceCalls, plain: PaceCalls, *, slack_us: float) ->
 
 
 def call_results(task: Task) -> tuple[Tensor, ...]:
-    """What a call leaves: outputs, and inputs that it may write."""
+    """For the judge: what a call leaves: outputs, and inputs that it may write."""
     return (*task.outputs, *(tensor for tensor in task.inputs if tensor.constness == "mutated"))
 
 
@@ -763,7 +763,7 @@ def judge_own_work(
     opened: Opened | None = None,
     values: WorkCalls | None = None,
 ) -> Work:
-    """Whether the result is made by the candidate's own code. Costs three fresh workers for Python, none for C.
+    """For the judge: whether the result is made by the candidate's own code. Costs three fresh workers for Python, none for C.
 
     `values`: where arrays are not NumPy's; `opened` then gives sessions that take what it draws.
 
@@ -792,7 +792,7 @@ def _session(task: Task, new: Frozen, mode: WorkerMode) -> Iterator[Session]:
 
 
 def _judge_compiled(task: Task, new: Frozen) -> Work:
-    """Own work of a compiled candidate, by the names that its library takes from elsewhere; nothing is run."""
+    """For the judge: own work of a compiled candidate, by the names that its library takes from elsewhere; nothing is run."""
     try:
         library = build_without_runtime(task, new.folder)
     except WorkerLost as lost:
@@ -804,7 +804,7 @@ def _judge_compiled(task: Task, new: Frozen) -> Work:
 
 
 def judge_symbols(undefined: UndefinedSymbols, *, device: bool) -> Work:
-    """What undefined names mean. `device`: its language has a runtime for GPUs, which is not linked into it."""
+    """For the judge: what undefined names mean. `device`: its language has a runtime for GPUs, which is not linked into it."""
     kinds: dict[str, list[str]] = {}
     for symbol in undefined.symbols:
         kinds.setdefault(symbol_kind(symbol, device=device), []).append(symbol)
@@ -851,7 +851,7 @@ class _PythonCandidate:
     slack_us: float
 
     def work(self) -> Work:
-        """The answer, with what it rests on."""
+        """For the judge: the answer, with what it rests on."""
         run = self._run_traced()
         if isinstance(run, str):
             return Work(answered=answer_unverified(run), reaches=(run,))
@@ -890,7 +890,7 @@ class _PythonCandidate:
         return doubts
 
     def _run_traced(self) -> tuple[TracedOperators, PaceCalls] | str:
-        """What was called at every size, or why that is not known."""
+        """For the judge: what was called at every size, or why that is not known."""
         with self.opened("trace") as session:
             if broken := session.open():
                 return f"the traced run: {broken.reason}: {broken.detail}"
@@ -904,7 +904,7 @@ class _PythonCandidate:
         return (traced, calls) if traced else "the traced run gave no report that can be read"
 
     def _as_fast(self, answered: QuestionAnswer, traced: PaceCalls) -> QuestionAnswer:
-        """What works only while it is traced is slower there than where nobody looks."""
+        """For the judge: what works only while it is traced is slower there than where nobody looks."""
         with self.opened("plain") as session:
             broken = session.open()
             plain = (
@@ -917,7 +917,7 @@ class _PythonCandidate:
         return answered
 
     def _check_knockout(self, *evidence: str) -> QuestionAnswer:
-        """With its kernels replaced by nothing the output must be wrong, else something else made it."""
+        """For the judge: with its kernels replaced by nothing the output must be wrong, else something else made it."""
         findings = _KnockoutFindings()
         if stopped := self._run_without_kernels(findings):
             return answer_unverified(*evidence, f"the run without them: {stopped.reason}: {stopped.detail}")
@@ -937,7 +937,7 @@ class _PythonCandidate:
         return answer_unverified(*evidence, f"without them some outputs are still right: {list_some(names)}")
 
     def _run_without_kernels(self, findings: "_KnockoutFindings") -> BrokenWorker | None:
-        """The run without its kernels: what ended it. What a candidate raises does not: that is caught there."""
+        """For the judge: the run without its kernels: what ended it. What a candidate raises does not: that is caught there."""
         with self.opened("knockout") as session:
             if broken := session.open():
                 return broken
@@ -954,7 +954,7 @@ class _PythonCandidate:
     def _call_late(
         self, session: Session, shape: Shape, findings: "_KnockoutFindings", most: int, patience_s: float
     ) -> bool:
-        """Call a size so often, and look at it once more; whether the process goes on."""
+        """For the judge: call a size so often, and look at it once more; whether the process goes on."""
         until = time.monotonic() + patience_s
         session.ping_often()
         for _ in range(most):
@@ -967,7 +967,7 @@ class _PythonCandidate:
         )
 
     def _draw_inputs(self, shape: Shape, findings: "_KnockoutFindings") -> dict[str, Any]:
-        """Values for a call of that size; constant ones stay as they are in the life of its process."""
+        """For the judge: values for a call of that size; constant ones stay as they are in the life of its process."""
         inputs = self.values.draw(shape, findings.consts.get(shape.label, {}))
         findings.consts[shape.label] = {
             tensor.name: inputs[tensor.name] for tensor in self.task.inputs if tensor.constness == "const"
@@ -975,7 +975,7 @@ class _PythonCandidate:
         return inputs
 
     def _look_at_size(self, session: Session, shape: Shape, findings: "_KnockoutFindings") -> BrokenWorker | None:
-        """What stopped it at that size. An array that is right once may be so by chance, and is asked again."""
+        """For the judge: what stopped it at that size. An array that is right once may be so by chance, and is asked again."""
         right = self._judge_names()
         for _ in range(DRAWS):
             inputs = self._draw_inputs(shape, findings)
@@ -998,7 +998,7 @@ class _PythonCandidate:
         report: bytes | BrokenWorker,
         findings: "_KnockoutFindings",
     ) -> dict[str, bool | None]:
-        """Of each array, whether it was made. What kernels were given ready-made is added to `findings`."""
+        """For the judge: of each array, whether it was made. What kernels were given ready-made is added to `findings`."""
         arguments = read_launch_report(report) if isinstance(report, bytes) else None
         findings.unread = findings.unread or arguments is None
         comparison = self.values.compare(outputs, inputs, arguments or ())
@@ -1006,7 +1006,7 @@ class _PythonCandidate:
         return comparison.made_by_output
 
     def _find_given_work(self, kernels_by_output: Mapping[str, str], *evidence: str) -> QuestionAnswer:
-        """Its kernels moved what was there already: all of the work, or a part of it."""
+        """For the judge: its kernels moved what was there already: all of the work, or a part of it."""
         moves = tuple(f"{name} ({kernel})" for name, kernel in kernels_by_output.items())
         evidence_line = f"a kernel is given the output ready-made: {list_some(moves)}"
         results, shape = call_results(self.task), self._shapes()[0]

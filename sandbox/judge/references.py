@@ -87,38 +87,38 @@ class Reference:
 
     @property
     def framework(self) -> Framework:
-        """What the reference computes with. Raises ReferenceFailed."""
+        """For the judge: what the reference computes with. Raises ReferenceFailed."""
         if self._framework is None:
             self._start()
         assert self._framework is not None
         return self._framework
 
     def oracle(self, inputs: Arrays) -> dict[str, NDArray[np.float64]]:
-        """The reference's outputs, and what mutated inputs hold afterwards, computed in float64 from the inputs as they are.
+        """For the judge: the reference's outputs, and what mutated inputs hold afterwards, in float64 from the inputs as they are.
 
         Inputs are in storage types. Whole numbers beyond 2^53 are rounded. Raises ReferenceFailed.
         """
         return self._ask(("oracle",), [inputs])[0]["oracle"]
 
     def trusted(self, inputs: Arrays) -> dict[str, NDArray[np.float64]]:
-        """The reference's answer computed in the task's own types and rounded to them, as float64. Raises ReferenceFailed."""
+        """For the judge: the reference's answer in the task's own types, rounded to them, as float64. Raises ReferenceFailed."""
         return self._ask(("trusted",), [inputs])[0]["trusted"]
 
     def both(self, many: Sequence[Arrays]) -> list[Answers]:
-        """The reference's answers, by the two names above, about several inputs of one size: asked at once, which costs less.
+        """For the judge: the reference's answers, by the two names above, on several inputs of one size: asked at once, at less cost.
 
         Raises ReferenceFailed.
         """
         return self._ask(("oracle", "trusted"), many)
 
     def close(self) -> None:
-        """End the reference's process. It can be asked again, and starts anew then."""
+        """For the judge: end the reference's process. It can be asked again, and starts anew then."""
         child, self._child = self._child, None
         if child is not None:
             child.close()
 
     def _round_to_type(self, name: str, values: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Rounded to the array's type: a reference in NumPy computes half precision in float32."""
+        """For the judge: rounded to the array's type: a reference in NumPy computes half precision in float32."""
         dtype = next(tensor.dtype for tensor in (*self._task.inputs, *self._task.outputs) if tensor.name == name)
         return to_float64(from_float64(values, dtype), dtype) if dtype in FLOATS else values
 
@@ -147,7 +147,7 @@ class Reference:
     def _numbers(
         self, answer: Answer, arrays: Sequence[tuple[str, str, Sequence[int]]], question: str
     ) -> dict[str, NDArray[np.float64]]:
-        """The arrays of one answer of the reference: name, type and shape of each were told before."""
+        """For the judge: the arrays of one answer of the reference: name, type and shape of each were told before."""
         values_by_name = {
             name: answer.array(dtype, shape).astype(np.float64, copy=False) for name, dtype, shape in arrays
         }
@@ -178,7 +178,7 @@ class Reference:
         return self._child
 
     def _header(self, answer: Answer, question: str) -> dict[str, Any]:
-        """The first message of an answer. Raises ChildLost, or ReferenceFailed where it tells of an error."""
+        """For the judge: the first message of an answer. Raises ChildLost, or ReferenceFailed where it tells of an error."""
         header: dict[str, Any] = json.loads(answer.message())
         if "error" in header:
             raise self._failure(str(header.get("question", question)), str(header["error"]))

@@ -156,7 +156,7 @@ class Session:
         self.close()
 
     def open(self) -> BrokenWorker | None:
-        """Build, start and load: everything before the first call. Raises WorldError where the machine lacks something.
+        """For the judge: build, start and load: everything before the first call. Raises WorldError where the machine lacks something.
 
         A candidate that does not compile, load or import is `BrokenWorker`.
         """
@@ -194,7 +194,7 @@ class Session:
             return self._break(lost)
 
     def ping(self) -> float:
-        """Time of an empty call in us, same frames, same clock. nan for a broken worker: the next call says why."""
+        """For the judge: time of an empty call in us, same frames, same clock. nan for a broken worker: the next call says why."""
         try:
             self._running.exchange(Frame(PING, os.urandom(NONCE_BYTES)), PONG, timeout_s=PING_S)
             stop = self._running.wait_stopped()
@@ -204,11 +204,11 @@ class Session:
         return stop.wall_us if stop.own_us is None else stop.own_us
 
     def ping_often(self) -> list[float]:
-        """Times of `PINGS` empty calls, in us. Every kind of process is asked for them: they tell none from another."""
+        """For the judge: times of `PINGS` empty calls, in us. Every kind of process is asked for them: they tell none from another."""
         return [self.ping() for _ in range(PINGS)]
 
     def lock(self) -> BrokenWorker | None:
-        """From here on the worker can start no process and no program. Threads it can."""
+        """For the judge: from here on the worker can start no process and no program. Threads it can."""
         try:
             self._running.lock()
         except WorkerLost as lost:
@@ -216,7 +216,7 @@ class Session:
         return None
 
     def find_overwritten(self, dims: Mapping[str, int]) -> tuple[str, ...]:
-        """Arrays of that size beside which memory was overwritten since it was last looked at, at either placement."""
+        """For the judge: arrays of that size beside which memory was overwritten since it was last looked at, at either placement."""
         if self._worker is None or self._broken is not None:
             return ()
         _, arena = self._bind(dims)
@@ -229,18 +229,18 @@ class Session:
         )
 
     def report(self) -> bytes | BrokenWorker:
-        """What a worker in mode `trace` has noted so far: a claim of the candidate's process."""
+        """For the judge: what a worker in mode `trace` has noted so far: a claim of the candidate's process."""
         try:
             return self._running.report()
         except WorkerLost as lost:
             return self._break(lost)
 
     def threads(self) -> int | None:
-        """Threads of the worker now, as the kernel counts them; None when it has ended."""
+        """For the judge: threads of the worker now, as the kernel counts them; None when it has ended."""
         return self._worker.freezer.threads() if self._worker is not None and self._broken is None else None
 
     def processes(self) -> int | None:
-        """Processes beside the worker's own that came since it started, now; None where they cannot be told apart.
+        """For the judge: processes beside the worker's own that came since it started, now; None where they cannot be told apart.
 
         Unlike the worker's threads they do run between calls, so an honest time wants none. Takes a millisecond.
         """
@@ -249,21 +249,21 @@ class Session:
 
     @property
     def isolation(self) -> Isolation:
-        """How well workers are shut in on this machine."""
+        """For the judge: how well workers are shut in on this machine."""
         return machine_isolation()
 
     @staticmethod
     def isolation_level() -> str:
-        """`namespaces` or `weak`, of every session on this machine."""
+        """For the judge: `namespaces` or `weak`, of every session on this machine."""
         return machine_isolation().level
 
     @property
     def can_freeze(self) -> bool:
-        """Whether the worker really stands still between calls; False where this process may not stop it."""
+        """For the judge: whether the worker really stands still between calls; False where this process may not stop it."""
         return self._worker is not None and self._broken is None and self._worker.freezer.works
 
     def close(self) -> None:
-        """End the worker and everything it started."""
+        """For the judge: end the worker and everything it started."""
         if self._worker is not None:
             self._worker.close()
             self._worker = None
@@ -322,12 +322,12 @@ class Session:
 
     @property
     def _reads_results(self) -> bool:
-        """Whether results lie in the worker's own memory after a call, and are read there."""
+        """For the judge: whether results lie in the worker's own memory after a call, and are read there."""
         returns = self._task.convention == "return" and self._device == "cpu" and self.mode != "trace"
         return returns and self._running.memory.readable
 
     def _read_results(self, arena: SharedBuffers, words: str) -> dict[str, NDArray[np.generic]]:
-        """What the worker returned, by the places that it told with its answer. Raises WorkerLost."""
+        """For the judge: what the worker returned, by the places that it told with its answer. Raises WorkerLost."""
         rooms = [room for room in arena.rooms if room.constness is None]
         places = words.split(";")
         if len(places) != len(rooms):
@@ -339,7 +339,7 @@ class Session:
     def _check_memory(
         self, arena: SharedBuffers, inputs: Mapping[str, NDArray[np.generic]], placement: int
     ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Inputs that a worker's call changed, and arrays beside which it wrote."""
+        """For the judge: inputs that a worker's call changed, and arrays beside which it wrote."""
         if self.look_share < 1 and self._coin.random() >= self.look_share:
             return (), ()
         return arena.list_changed_inputs(inputs, placement), arena.list_broken_guards(placement)
@@ -374,7 +374,7 @@ class Session:
         )
 
     def _enough(self) -> WorkerLimits:
-        """The limits with room for the arenas, which the worker maps but does not own, and for PyTorch."""
+        """For the judge: the limits with room for the arenas, which the worker maps but does not own, and for PyTorch."""
         extra = 2 * budget_bytes(self._task) // MIB + (TORCH_MB if self.framework == "torch" else 0)
         # a precompiled header of PyTorch's, which `torch.compile` makes, has some hundred MiB
         file_mb = max(self._limits.file_mb, TORCH_FILE_MB) if self.framework == "torch" else self._limits.file_mb
@@ -407,7 +407,7 @@ def read_result(memory: Memory, place: str, room: BufferSpec) -> NDArray[np.gene
 
 
 def _span_bytes(room: BufferSpec, strides: Sequence[int]) -> int:
-    """Bytes from the first element to behind the last. Raises WorkerLost where elements share memory, or lie far apart."""
+    """For the judge: bytes from the first element to behind the last. Raises WorkerLost where elements share memory, or lie far apart."""
     axes = sorted((stride, extent) for stride, extent in zip(strides, room.shape, strict=True) if extent > 1)
     least, span = room.storage.itemsize, room.storage.itemsize
     for stride, extent in axes:
@@ -426,7 +426,7 @@ def _span_bytes(room: BufferSpec, strides: Sequence[int]) -> int:
 
 
 def framework_of(task: Task, sources: Path, device: Device = "cpu") -> Framework:
-    """PyTorch where the language, the device or an import of the sources asks for it, else NumPy."""
+    """For the judge: PyTorch where the language, the device or an import of the sources asks for it, else NumPy."""
     if task.language in TORCH or device != "cpu":
         return "torch"
     return "torch" if any(_imports_torch(sources / name) for name in task.source if name.endswith(".py")) else "numpy"
@@ -508,7 +508,7 @@ class CardStock:
     descriptor: int
 
     def write(self, key: str, array: Array) -> None:
-        """Put other values in the place of that name. Raises ValueError when they are not as many bytes."""
+        """For the judge: put other values in the place of that name. Raises ValueError when they are not as many bytes."""
         start, end = self.layout[key]
         if array.nbytes != end - start:
             raise ValueError(f"{key}: {array.nbytes} bytes where {end - start} have room")
@@ -521,7 +521,7 @@ class CardStock:
 
 
 def stock_shared_memory(arrays: Mapping[str, Array]) -> CardStock:
-    """Shared memory with these arrays in it."""
+    """For the judge: shared memory with these arrays in it."""
     layout: dict[str, tuple[int, int]] = {}
     cursor = 0
     for key, array in arrays.items():
@@ -546,7 +546,7 @@ class ProofRequest:
 
     @classmethod
     def draw(cls, dice: random.Random, *, all_outputs: bool) -> "ProofRequest":
-        """Secret places; `all_outputs`: the outputs themselves are requested too."""
+        """For the judge: secret places; `all_outputs`: the outputs themselves are requested too."""
         places = tuple((dice.randrange(SPARE_SIGNS), dice.randrange(SPARE_SIGNS)) for _ in range(SUM_COUNT))
         return cls(
             places=places, subset=(dice.randrange(1, 1 << 31) | 1, dice.randrange(1 << 31)), all_outputs=all_outputs
@@ -566,7 +566,7 @@ class CardSession(Session):
     """A session whose arrays lie on a card. `call` goes over the bus with everything; `timed` leaves it there."""
 
     def stock(self, dims: Mapping[str, int], stock: CardStock) -> BrokenWorker | None:
-        """Have the worker keep these rows for calls of that size."""
+        """For the judge: have the worker keep these rows for calls of that size."""
         try:
             slot, _ = self._bind(dims)
             with _shared_message(json.dumps(stock.layout).encode()) as words:
@@ -577,7 +577,7 @@ class CardSession(Session):
         return None
 
     def capture(self, dims: Mapping[str, int]) -> str | BrokenWorker:
-        """Have one call at each placement made into a graph: `graph` and its nodes, or `eager` and why not."""
+        """For the judge: have one call at each placement made into a graph: `graph` and its nodes, or `eager` and why not."""
         lane = "eager"
         try:
             slot, _ = self._bind(dims)
@@ -618,7 +618,7 @@ class CardSession(Session):
     def fetch_sealed(
         self, dims: Mapping[str, int], inputs: Mapping[str, Array], placement: int, *, fetch: bool
     ) -> SealedCall | BrokenWorker:
-        """All that the last call at that placement left, inputs and bands included; its times are not known here.
+        """For the judge: all that the last call at that placement left, inputs and bands included; its times are not known here.
 
         `fetch`: have the worker bring it; else it has, having been asked for the whole when the call had ended.
         """
@@ -678,7 +678,7 @@ def _draw_words(draw: CardDraw) -> bytes:
 
 @contextlib.contextmanager
 def _shared_message(data: bytes) -> Iterator[int]:
-    """Shared memory with these bytes."""
+    """For the judge: shared memory with these bytes."""
     descriptor = os.memfd_create("words", os.MFD_CLOEXEC)
     try:
         os.write(descriptor, data)
@@ -732,7 +732,7 @@ def to_rows(count: int) -> int:
 
 
 def draw_signs(count: int, rng: np.random.Generator) -> NDArray[np.int8]:
-    """A long row of one and minus one, for outputs of at most so many elements."""
+    """For the judge: a long row of one and minus one, for outputs of at most so many elements."""
     length = max(to_rows(count), ROW) + SPARE_SIGNS
     return (2 * rng.integers(0, 2, length, dtype=np.int8) - 1).astype(np.int8)
 
@@ -765,7 +765,7 @@ def element_bits(raw: Array, proof_request: ProofRequest) -> int:
 def is_proof_true(
     claim: OutputSums, raw: Array, dtype: DType, row: NDArray[np.int8], proof_request: ProofRequest
 ) -> bool:
-    """Whether the sums and bits that a worker told are those of the output that it then gave."""
+    """For the judge: whether the sums and bits that a worker told are those of the output that it then gave."""
     there = signed_sums(raw, dtype, row, proof_request)
     if claim.bits != (element_bits(raw, proof_request),) * 2:
         return False
@@ -777,7 +777,7 @@ def is_proof_true(
 
 
 def are_sums_near(a: OutputSums, b: OutputSums, *, count: int, tolerance: float) -> bool:
-    """Whether sums of two sides may be those of right answers that differ by `tolerance` in the mean square's root.
+    """For the judge: whether sums of two sides may be those of right answers that differ by `tolerance` in the mean square's root.
 
     False says only that all of the outputs are to be looked at.
     """

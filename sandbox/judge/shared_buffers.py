@@ -47,7 +47,7 @@ class BufferSpec:
 
     @property
     def judged(self) -> bool:
-        """Whether its contents after a call are an answer."""
+        """For the judge: whether its contents after a call are an answer."""
         return self.constness in (None, "mutated")
 
 
@@ -69,7 +69,7 @@ class GuardSpan(NamedTuple):
 
 
 def buffer_specs(task: Task, dims: Mapping[str, int]) -> tuple[BufferSpec, ...]:
-    """What a call of that size needs, inputs first."""
+    """For the judge: what a call of that size needs, inputs first."""
     constness: dict[str, Constness] = {tensor.name: tensor.constness for tensor in task.inputs}
     return tuple(_buffer_spec(tensor, constness.get(tensor.name), dims) for tensor in (*task.inputs, *task.outputs))
 
@@ -87,7 +87,7 @@ def _buffer_spec(tensor: Tensor, constness: Constness | None, dims: Mapping[str,
 
 
 def shared_bytes(needed: Sequence[BufferSpec]) -> int:
-    """Size of an arena for these arrays, guard bands included."""
+    """For the judge: size of an arena for these arrays, guard bands included."""
     return _lay_out(needed)[1]
 
 
@@ -120,7 +120,7 @@ class SharedBuffers:
         self._const_at: set[tuple[str, int]] = set()
 
     def layout(self) -> dict[str, object]:
-        """What the worker must know to find the arrays; plain values, for JSON."""
+        """For the judge: what the worker must know to find the arrays; plain values, for JSON."""
         return {
             "size": self.size,
             "dims": self.dims,
@@ -130,7 +130,7 @@ class SharedBuffers:
         }
 
     def write(self, inputs: Mapping[str, Array], placement: int) -> None:
-        """Put the inputs in place. A constant one is put there once.
+        """For the judge: put the inputs in place. A constant one is put there once.
 
         Raises ValueError for arrays that are not what the task says, or a constant one with other values than before.
         """
@@ -144,7 +144,7 @@ class SharedBuffers:
             self._views[placement][room.name][...] = array
 
     def poison(self, fillings: Mapping[str, Array] | None, placement: int) -> None:
-        """Fill the outputs with these bytes; without any, with random ones."""
+        """For the judge: fill the outputs with these bytes; without any, with random ones."""
         for room in self.rooms:
             if room.constness is not None:
                 continue
@@ -153,19 +153,19 @@ class SharedBuffers:
             self._views[placement][room.name][...] = array
 
     def outputs(self, placement: int) -> dict[str, Array]:
-        """Copies of the outputs and of the inputs that may be written, as they are at this moment."""
+        """For the judge: copies of the outputs and of the inputs that may be written, as they are at this moment."""
         views = self._views[placement]
         return {room.name: views[room.name].copy() for room in self.rooms if room.judged}
 
     def list_changed_inputs(self, inputs: Mapping[str, Array], placement: int) -> tuple[str, ...]:
-        """Inputs that differ from what was written, and may not."""
+        """For the judge: inputs that differ from what was written, and may not."""
         views = self._views[placement]
         return tuple(
             room.name for room in self.rooms if not room.judged and not same_bytes(views[room.name], inputs[room.name])
         )
 
     def list_broken_guards(self, placement: int, *, whole_bands: bool = False) -> tuple[str, ...]:
-        """Arrays with a band beside them that differs; the bands are then as they were.
+        """For the judge: arrays with a band beside them that differs; the bands are then as they were.
 
         Each time the part next to the arrays is looked at, and the whole bands at the first of `FULL_CHECK_EVERY` times at a
         placement, or when asked for: what was done to them stays there until then.
@@ -181,28 +181,28 @@ class SharedBuffers:
         return tuple(room.name for room in self.rooms if room.name in beside)
 
     def close(self) -> None:
-        """Give the memory shared with a worker back, all of it; what the worker still has mapped then reads as zeros."""
+        """For the judge: give the memory shared with a worker back, all of it; what the worker still has mapped then reads as zeros."""
         self._memory.madvise(mmap.MADV_REMOVE)
         os.close(self.descriptor)
 
     def _spans(self, places: Mapping[str, int]) -> Iterator[GuardSpan]:
-        """Each band of one placement, and random bytes for it."""
+        """For the judge: each band of one placement, and random bytes for it."""
         for band in guard_bands(self.rooms, places):
             guard = np.frombuffer(os.urandom(band.length), dtype=np.uint8)
             self._guards.append(guard)
             yield GuardSpan(self._base + band.offset, address(guard), band.length, band)
 
     def _more(self, end: int) -> int:
-        """Bytes to add behind the placements."""
+        """For the judge: bytes to add behind the placements."""
         return 0
 
     def _view(self, room: BufferSpec, offset: int) -> Array:
-        """The array as it lies in the shared memory."""
+        """For the judge: the array as it lies in the shared memory."""
         array: Array = np.frombuffer(self._memory, room.storage, math.prod(room.shape), offset)
         return array.reshape(room.shape)
 
     def _is_constant_in_place(self, room: BufferSpec, array: Array, placement: int) -> bool:
-        """Whether a constant input is in place already. What the worker may have done to it there is seen later."""
+        """For the judge: whether a constant input is in place already. What the worker may have done to it there is seen later."""
         constant = self._consts.setdefault(room.name, array)
         if constant is not array and not same_bytes(constant, array):
             raise ValueError(f"{room.name} is constant, and has other values than before in the same process")
@@ -237,7 +237,7 @@ def _round_up(offset: int) -> int:
 
 
 def guard_bands(needed: Sequence[BufferSpec], places: Mapping[str, int]) -> Iterator[GuardBand]:
-    """Guard bands of one placement of the arrays."""
+    """For the judge: guard bands of one placement of the arrays."""
     end = places[needed[0].name] - GUARD_BYTES
     before: tuple[str, ...] = ()
     for room in needed:
@@ -248,7 +248,7 @@ def guard_bands(needed: Sequence[BufferSpec], places: Mapping[str, int]) -> Iter
 
 
 def _sealed_memory(size: int) -> int:
-    """Memory of exactly that size, all of it taken now: a page missing later would be a signal, not an error."""
+    """For the judge: memory of exactly that size, all of it taken now: a page missing later would be a signal, not an error."""
     descriptor = os.memfd_create("arena", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
     try:
         os.posix_fallocate(descriptor, 0, size)
@@ -277,7 +277,7 @@ SizeKey = tuple[tuple[str, int], ...]
 
 
 def budget_bytes(task: Task) -> int:
-    """Bytes for all arenas together; room for two of the largest public size at least."""
+    """For the judge: bytes for all arenas together; room for two of the largest public size at least."""
     return max(BUDGET_BYTES, 2 * max(shared_bytes(buffer_specs(task, shape.dims)) for shape in task.shapes))
 
 
@@ -291,7 +291,7 @@ class SharedBuffersCache:
         self._slots: dict[SizeKey, tuple[int, SharedBuffers]] = {}
 
     def open_size(self, dims: Mapping[str, int]) -> tuple[int, SharedBuffers, bool]:
-        """Slot and arena of that size, and whether it is new. Raises WorldError when there is no memory for it."""
+        """For the judge: slot and arena of that size, and whether it is new. Raises WorldError when there is no memory for it."""
         if self._slots and (latest := next(reversed(self._slots.values())))[1].dims == dims:
             return *latest, False
         key = tuple(sorted(dims.items()))
@@ -338,13 +338,13 @@ class CardSharedBuffers(SharedBuffers):
         }
 
     def write_message(self, words: bytes) -> None:
-        """Leave words for the worker. Raises ValueError for more than MESSAGE_BYTES."""
+        """For the judge: leave words for the worker. Raises ValueError for more than MESSAGE_BYTES."""
         if len(words) > MESSAGE_BYTES:
             raise ValueError(f"{len(words)} bytes of words where {MESSAGE_BYTES} have room")
         ctypes.memmove(self._base + self._words, words.ljust(MESSAGE_BYTES, b"\0"), MESSAGE_BYTES)
 
     def read_message(self) -> bytes:
-        """The worker's words in their place. A claim."""
+        """For the judge: the worker's words in their place. A claim."""
         return ctypes.string_at(self._base + self._words, MESSAGE_BYTES).rstrip(b"\0")
 
     def second_copies(self) -> dict[str, Array]:

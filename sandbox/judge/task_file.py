@@ -42,7 +42,7 @@ class LoadedTask(NamedTuple):
 
 
 def load_task(path: Path) -> LoadedTask:
-    """Read and check a task file, or the `task.yaml` of a folder. Raises `TaskError`, several problems at once."""
+    """For the judge: read and check a task file, or the `task.yaml` of a folder. Raises `TaskError`, several problems at once."""
     file = _find_file(path)
     try:
         fields = document(file, empty="make one with `ridgeline init PATH --from-pytorch FILE`")
@@ -90,7 +90,7 @@ def _names(task: Task) -> Iterator[str]:
 
 
 def _arguments(task: Task) -> Iterator[str]:
-    """The arguments of a task's kernel: each array exactly once, and of the outputs only those that the caller makes."""
+    """For the judge: the arguments of a task's kernel: each array exactly once, and of the outputs only those that the caller makes."""
     names = task.order
     for name in sorted({name for name in names if names.count(name) > 1}):
         yield f"arguments: {name!r} is named twice; remove one"
@@ -135,7 +135,7 @@ def _bounds(tensor: Input, where: str) -> Iterator[str]:
 
 
 def _sizes(task: Task) -> Iterator[str]:
-    """Extents and formulas that have no value, said once for the first shape that shows it."""
+    """For the judge: extents and formulas that have no value, said once for the first shape that shows it."""
     fields: set[str] = set()
     for shape in task.shapes:
         for line in (*_dims(shape), *_extents(task, shape), *_work(task, shape)):
@@ -225,7 +225,7 @@ def _file(field: str, name: str, folder: Path) -> Iterator[str]:
 
 
 def _is_file(path: Path) -> bool:
-    """Whether a task names a file; False, too, for a name that no file can have."""
+    """For the judge: whether a task names a file; False, too, for a name that no file can have."""
     return os.path.isfile(path)  # noqa: PTH113 (pathlib's raises)
 
 
@@ -264,7 +264,7 @@ def _text(path: Path) -> str:
 
 
 def select_sizes(task: Task, labels: Sequence[str]) -> tuple[Shape, ...]:
-    """The timed sizes with these labels; all for none. Raises TaskError for an unknown one."""
+    """For the judge: the timed sizes with these labels; all for none. Raises TaskError for an unknown one."""
     timed_sizes = {shape.label: shape for shape in task.timed}
     if missing := [label for label in labels if label not in timed_sizes]:
         raise TaskError(f"--shapes: {', '.join(missing)}: no timed size of the task; it has {', '.join(timed_sizes)}")

@@ -118,7 +118,7 @@ def _or_failed(judge: Callable[[], T | JudgeFailed]) -> T | JudgeFailed:
 
 
 def judge_correctness(task_file: Path, version: Path | None, options: Options, surroundings: Surroundings) -> Judgment:
-    """Correctness and own work of a folder's sources (None: of the task's own), without timing.
+    """For the judge: correctness and own work of a folder's sources (None: of the task's own), without timing.
 
     Raises TaskError, NotFrozen, ReferenceFailed, JudgeTimeout; WorldError where the machine lacks something.
     """
@@ -142,7 +142,7 @@ def judge_correctness(task_file: Path, version: Path | None, options: Options, s
 def replay_call(
     task_file: Path, version: Path | None, call: str, options: Options, surroundings: Surroundings
 ) -> tuple[str, ...]:
-    """Make one call that a refusal named again, in a fresh process: what is wrong with it; empty where nothing is.
+    """For the judge: make one call that a refusal named again, in a fresh process: what is wrong with it; empty where nothing is.
 
     Calls that were made just before it on purpose are made too. It is made at both places of its arrays.
     Raises CallUnknown for a name that is none, and otherwise as `judge_correctness` does.
@@ -196,7 +196,7 @@ def _list_worst(task: Task, sealed: SealedCall, truth: Truth) -> Iterator[str]:
 def time_version(
     task_file: Path, version: Path | None, *, shapes: Sequence[str], options: Options, surroundings: Surroundings
 ) -> tuple[SizeTime, ...] | JudgeFailed:
-    """That version (None: the task's own) in two processes that take turns: both times count.
+    """For the judge: that version (None: the task's own) in two processes that take turns: both times count.
 
     Raises as `judge_correctness` does.
     """
@@ -265,7 +265,7 @@ def _time_here(
     options: Options,
     surroundings: Surroundings,
 ) -> list[TimedCall] | TimingRefused:
-    """One process pair of two versions, with values on the processor."""
+    """For the judge: one process pair of two versions, with values on the processor."""
     a, b = sides
     with (
         open_reference(task, folder, options, surroundings) as reference,

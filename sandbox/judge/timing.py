@@ -81,13 +81,13 @@ class UntimedProbes:
     _queue: list[tuple[str, Truth]] = field(default_factory=list)
 
     def schedule(self, first_block: int, blocks: int) -> None:
-        """Draw the pairs of calls before which they are made, from block `first_block` to before `blocks`."""
+        """For the judge: draw the pairs of calls before which they are made, from block `first_block` to before `blocks`."""
         if self.bench.options.has("judged_timing") and self.bench.options.has("mixes"):
             places = ((self.coin.randrange(first_block, blocks), self.coin.choice((0, 2))) for _ in range(self.many))
             self._at = Counter(places)
 
     def run_due(self, place: ProbePlace) -> tuple[str, str] | None:
-        """Run the probes scheduled for this place: the first side that is wrong, and how; None where all are right."""
+        """For the judge: run the probes scheduled for this place: the first side that is wrong, and how; None where all are right."""
         for _ in range(self._at[place]):
             if wrong := self._call_both():
                 return wrong
@@ -111,11 +111,11 @@ class UntimedProbes:
         return None
 
     def _mention(self, truth: Truth) -> str:
-        """The call's name, where it can be made again."""
+        """For the judge: the call's name, where it can be made again."""
         return name_call(self.pool, self.shape, truth.values).mention if truth.values else ""
 
     def _draw_truths(self) -> None:
-        """What is right in the next ones: for all of this process pair at once, unless that is much to keep."""
+        """For the judge: what is right in the next ones: for all of this process pair at once, unless that is much to keep."""
         mixes: list[str] = []
         for _ in range(self.many if element_count(self.bench.task, self.shape) < SMALL_ELEMENTS else 1):
             if not self.deck:
@@ -129,7 +129,7 @@ class UntimedProbes:
 
 
 def name_call(pool: InputPool, shape: Shape, values: ValuesName | None = None) -> CallName:
-    """Name of a call with these values, or those that the pool drew last, and the pool's constant inputs."""
+    """For the judge: name of a call with these values, or those that the pool drew last, and the pool's constant inputs."""
     const = ValuesName(kind=TIMED, seed=pool.seed, index=pool.process) if pool.has_constants else None
     values = values or ValuesName(kind=TIMED, seed=pool.seed, index=pool.draw_count)
     return CallName(dims=shape.dims, values=values, const=const)
@@ -167,7 +167,7 @@ def bytes_floor_us(bytes_min: float | None, copy_gbps: float | None) -> float:
 
 
 def bytes_share(task: Task, dims: Mapping[str, int]) -> float:
-    """Of the bytes of all arrays, those that the task says a call must move: a gather reads few of a table's."""
+    """For the judge: of the bytes of all arrays, those that the task says a call must move: a gather reads few of a table's."""
     if task.bytes is None:
         return 1.0
     arrays = (*task.inputs, *task.outputs)
@@ -232,7 +232,7 @@ Stops = Mapping[str, Mapping[str, Sequence[tuple[float, float]]]]
 
 
 def find_late_stops(stops_by_label: Stops) -> str | None:
-    """Where the newer side is at work after most of its answers, and the other is not."""
+    """For the judge: where the newer side is at work after most of its answers, and the other is not."""
     for label, stops in stops_by_label.items():
         a, b = (statistics.median([stop_us for stop_us, _ in stops[side]] or [0.0]) for side in "ab")
         took_us = statistics.median([wall_us for _, wall_us in stops["b"]] or [math.inf])
@@ -244,7 +244,7 @@ def find_late_stops(stops_by_label: Stops) -> str | None:
 
 
 def find_slowed_size(stops_by_label: Stops, late_us: Mapping[str, Sequence[float]]) -> str | None:
-    """Where calls late in a process, of these times, took far longer than when they were timed."""
+    """For the judge: where calls late in a process, of these times, took far longer than when they were timed."""
     for label, stops in stops_by_label.items():
         timed_us = statistics.median([wall_us for _, wall_us in stops["b"]] or [math.inf])
         median_us = statistics.median(late_us.get(label) or [0.0])
@@ -277,7 +277,7 @@ def timed_call(
 
 
 def block_log_ratios(slots: Sequence[TimedCall]) -> dict[str, list[float]]:
-    """ln(time of a / time of b) of each block, by size: positive is faster."""
+    """For the judge: ln(time of a / time of b) of each block, by size: positive is faster."""
     blocks: dict[tuple[str, int], list[TimedCall]] = {}
     for slot in slots:
         blocks.setdefault((slot.label, slot.block), []).append(slot)
@@ -337,7 +337,7 @@ class TimedPairs:
     def run(
         self, opened: Mapping[str, Opened], shapes: Sequence[Shape], blocks: int
     ) -> list[TimedCall] | TimingRefused:
-        """One process pair: both sides alive, taking turns."""
+        """For the judge: one process pair: both sides alive, taking turns."""
         with ExitStack() as stack:
             sessions: dict[str, Session] = {}
             for place in self.bench.rng.permutation(2):
@@ -358,7 +358,7 @@ class TimedPairs:
             return calls
 
     def _lock(self, sessions: Mapping[str, Session], shapes: Sequence[Shape]) -> TimingRefused | None:
-        """Keep both workers from starting processes; first calls of what compiles then come before that."""
+        """For the judge: keep both workers from starting processes; first calls of what compiles then come before that."""
         if self.bench.options.device == "cuda" or not self.bench.options.has("isolation"):
             return None
         if any(session.framework == "torch" and self.bench.task.language != "c" for session in sessions.values()):
@@ -376,11 +376,11 @@ class TimedPairs:
         return _CardTurns
 
     def share_pools(self) -> "TimedPairs":
-        """For other versions of the same task: with the rows drawn here and what was learned of sizes, and no times."""
+        """For the judge: for other versions of the same task: with the rows drawn here and what was learned of sizes, and no times."""
         return TimedPairs(bench=self.bench, _floors=self._floors, _within=self._within, _pools=self._pools)
 
     def open_pools(self, shape: Shape) -> tuple[InputPool, PoisonPool]:
-        """Where values of that size, and what outputs hold before, are cut from: drawn for the first process pair.
+        """For the judge: where values of that size, and what outputs hold before, are cut from: drawn for the first process pair.
 
         Later processes are others and know nothing of it.
         """
@@ -396,7 +396,7 @@ class TimedPairs:
         return pools
 
     def find_late_work(self) -> str | None:
-        """Where the newer side is at work after most of its answers, and the other is not. Its time is counted anyway."""
+        """For the judge: where the newer side is at work after most of its answers, and the other is not. Its time is counted anyway."""
         return find_late_stops(self.stops) if self.stops and self.bench.options.has("own_clock") else None
 
     def find_unseen_gain(self) -> str | None:
@@ -404,7 +404,7 @@ class TimedPairs:
         return find_unseen_gain(self.gains)
 
     def copy_us(self, arrays: Sequence[NDArray[np.generic]], label: str) -> float:
-        """Half the time of a plain copy of these bytes, which reads and writes each; measured once per size."""
+        """For the judge: half the time of a plain copy of these bytes, which reads and writes each; measured once per size."""
         if label not in self._floors:
             data = np.concatenate([array.reshape(-1).view(np.uint8) for array in arrays])
             target = np.empty_like(data)
@@ -417,7 +417,7 @@ class TimedPairs:
         return self._floors[label]
 
     def learn_tolerances(self, label: str, truth: Truth | None = None) -> dict[str, Tolerance]:
-        """By how much two right outputs of that size may differ, learned from the first truth about it."""
+        """For the judge: by how much two right outputs of that size may differ, learned from the first truth about it."""
         if truth is not None and label not in self._within:
             task, noise_by_output = self.bench.task, self.bench.sensitivity(truth)
             self._within[label] = {
@@ -438,7 +438,7 @@ MOST_TOO_FAST = 3
 
 
 def is_too_fast(longest_us: Sequence[float], floor_us: float) -> bool:
-    """Whether calls that took so long at most are less than moving their bytes takes: half of them, and more than a few.
+    """For the judge: whether calls that took so long at most are less than moving their bytes takes: half of them, and more than a few.
 
     One that seems so is timed again and counts for nothing: a busy machine's clock errs now and then, and a version
     that leaves its work out is as fast every time.
@@ -508,7 +508,7 @@ class _Turns:
         return None
 
     def _late_us(self, side: str, sealed: SealedCall) -> float:
-        """What the worker took after its answer to stand still, beyond twice what the quicker side usually takes, in us.
+        """For the judge: what the worker took after its answer to stand still, beyond twice what the quicker side usually takes, in us.
 
         Until then it may work: its parent waiting in the kernel for a child that borrows its memory cannot be stopped.
         """
@@ -518,7 +518,7 @@ class _Turns:
         )
 
     def _typical_stops(self) -> dict[str, float]:
-        """By side: the median time of its calls so far from the answer until the worker stood still, in us."""
+        """For the judge: by side: the median time of its calls so far from the answer until the worker stood still, in us."""
         return {
             side: statistics.median([stop_us for stop_us, _ in stops] or [0.0]) for side, stops in self._stops.items()
         }
@@ -551,7 +551,7 @@ class _Turns:
                     return TimingRefused(side=slot.side, detail=f"{detail}, as most of its calls")
 
     def _find_overwritten(self) -> TimingRefused | None:
-        """Check all guard bands: a refusal for the first side that overwrote one."""
+        """For the judge: check all guard bands: a refusal for the first side that overwrote one."""
         for side, session in self.sessions.items():
             if self.options.has("guards") and (names := session.find_overwritten(self.shape.dims)):
                 return self._refuse_wrong((side, f"memory beside {names[0]} was overwritten"))
@@ -566,7 +566,7 @@ class _Turns:
         return TimingRefused(side=wrong[0], detail=f"{self.shape.label}, timed: {wrong[1]}")
 
     def _find_sibling_processes(self) -> TimingRefused | None:
-        """Other processes of a candidate may work, or watch, while its own stands still."""
+        """For the judge: other processes of a candidate may work, or watch, while its own stands still."""
         for side, session in self.sessions.items():
             if self.options.has("isolation") and (more := session.processes()):
                 return TimingRefused(
@@ -575,7 +575,7 @@ class _Turns:
         return None
 
     def _impossible(self, slot: TimedCall) -> bool:
-        """Whether it took less than its bytes need, though the shortest empty call is taken off."""
+        """For the judge: whether it took less than its bytes need, though the shortest empty call is taken off."""
         longest_us = slot.time_us + self._unsure_us.get(slot.side, 0.0)
         self._longest_us[slot.side].append(longest_us)
         return self.options.has("physics") and longest_us < self._floor_us()
@@ -589,7 +589,7 @@ class _Turns:
         return self._stale
 
     def _call_both(self, order: str) -> dict[str, tuple[SealedCall, float]] | TimingRefused:
-        """One call of each side with the same values, and what is wrong with either."""
+        """For the judge: one call of each side with the same values, and what is wrong with either."""
         inputs = self._inputs()
         calls: dict[str, tuple[SealedCall, float]] = {}
         for side in order:
@@ -609,7 +609,7 @@ class _Turns:
         return self._wrong(inputs, {side: sealed for side, (sealed, _) in calls.items()}) or calls
 
     def _wrong(self, inputs: Arrays, calls: Mapping[str, SealedCall]) -> TimingRefused | None:
-        """Each call against the other side's on the same values, and some of them, secretly, against the oracle."""
+        """For the judge: each call against the other side's on the same values, and some of them, secretly, against the oracle."""
         if not self.options.has("judged_timing"):
             return None
         for side, sealed in calls.items():
@@ -727,7 +727,7 @@ class _CardTurns(_Turns):
         return calls
 
     def _prepare(self) -> TimingRefused | None:
-        """Values on either card, one whole call, and how calls are made."""
+        """For the judge: values on either card, one whole call, and how calls are made."""
         task, dims = self.bench.task, self.shape.dims
         stock = self._stock()
         places = self._pool.places()
@@ -769,7 +769,7 @@ class _CardTurns(_Turns):
         return stock_shared_memory(rows)
 
     def _pair(self, order: str) -> dict[str, _CardCall] | TimingRefused:
-        """One call of each side with the same values, and what is wrong with either."""
+        """For the judge: one call of each side with the same values, and what is wrong with either."""
         fetch_outputs = self._dice.random() < self.options.oracle_share
         draw = self._draw()
         calls: dict[str, _CardCall] = {}
@@ -790,7 +790,7 @@ class _CardTurns(_Turns):
         return self._unlike(calls, draw.inputs, fetched=fetch_outputs) or calls
 
     def _draw(self) -> CardDraw:
-        """Random places in the card's stock from which the next call's values are cut."""
+        """For the judge: random places in the card's stock from which the next call's values are cut."""
         task = self.bench.task
         return CardDraw(
             inputs=self._pool.places(),
@@ -805,7 +805,7 @@ class _CardTurns(_Turns):
     def _unlike(
         self, calls: Mapping[str, _CardCall], places: Mapping[str, RowPlace], *, fetched: bool
     ) -> TimingRefused | None:
-        """Sums of both sides against each other; what differs, and some calls secretly, against the oracle."""
+        """For the judge: sums of both sides against each other; what differs, and some calls secretly, against the oracle."""
         if not self.options.has("judged_timing") or (self._sums_agree(calls) and not fetched):
             return None
         inputs = self._pool.cut_at(places)
@@ -912,7 +912,7 @@ class AuditedCalls:
     _bytes: int = 0
 
     def keep(self, inputs: Arrays, calls: Mapping[str, SealedCall], name: str = "") -> None:
-        """Both sides' calls on these values. The arrays must not change any more. `name` says which call that is."""
+        """For the judge: both sides' calls on these values. The arrays must not change any more. `name` says which call that is."""
         pair = _AuditedPair(inputs, calls, name)
         self._waiting.append(pair)
         self._bytes += pair.nbytes
@@ -923,7 +923,7 @@ class AuditedCalls:
         return self._bytes >= self.most_bytes
 
     def find_wrong(self, sides: str) -> tuple[str, str] | None:
-        """The first of these sides that was wrong in a kept call, and how. Nothing is kept afterwards.
+        """For the judge: the first of these sides that was wrong in a kept call, and how. Nothing is kept afterwards.
 
         Raises ReferenceFailed.
         """
@@ -940,7 +940,7 @@ class AuditedCalls:
 def find_wrong_side(
     bench: CallJudge, calls: Mapping[str, SealedCall], truth: Truth, sides: str
 ) -> tuple[str, str] | None:
-    """The first of these sides whose call was wrong, and how."""
+    """For the judge: the first of these sides whose call was wrong, and how."""
     for side in sides:
         if lines := bench.wrong(calls[side], truth):
             return side, lines[0]
@@ -976,14 +976,14 @@ class LongRunAnswers(ABC, Generic[OpenSession]):
     @property
     @abstractmethod
     def stops(self) -> Stops:
-        """The timed calls that late ones are held against."""
+        """For the judge: the timed calls that late ones are held against."""
 
     @abstractmethod
     def _run(self, opened: OpenSession, until: float) -> str | None:
         """What was wrong first in the judge's long run, or nothing."""
 
     def judge(self, correct: QuestionAnswer, opened: OpenSession) -> QuestionAnswer:
-        """The answer with what this run adds to it: a no for the first call that was wrong."""
+        """For the judge: the answer with what this run adds to it: a no for the first call that was wrong."""
         if not self.most_calls or not self.most_s:
             return correct
         began = time.monotonic()
@@ -994,7 +994,7 @@ class LongRunAnswers(ABC, Generic[OpenSession]):
         return answer_yes(*correct.evidence, f"{count}, in {time.monotonic() - began:.1f} s")
 
     def discount(self, faster: QuestionAnswer) -> QuestionAnswer:
-        """Faster, unless calls late in the process took far longer than when they were timed."""
+        """For the judge: faster, unless calls late in the process took far longer than when they were timed."""
         detail = find_slowed_size(self.stops, self.late_us)
         return answer_unverified(*faster.evidence, detail) if detail else faster
 
@@ -1009,7 +1009,7 @@ class LongRun(LongRunAnswers[Opened]):
 
     @property
     def stops(self) -> Stops:
-        """The timed calls that late ones are held against."""
+        """For the judge: the timed calls that late ones are held against."""
         return self.pairs.stops
 
     def _run(self, opened: Opened, until: float) -> str | None:
