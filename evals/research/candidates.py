@@ -85,12 +85,12 @@ class Recorded(Value):
 
     @property
     def distances(self) -> tuple[float, ...]:
-        """Of candidates beside the first of their question, how much their share differs from its."""
+        """A study of candidates: of candidates beside the first of their question, how much their share differs from its."""
         return tuple(share - shares[0] for shares in self.questions for share in shares[1:])
 
 
 def read_problem(folder: Path) -> Recorded | None:
-    """What a recording says of its kernel; None where nothing was measured.
+    """A study of candidates: what a recording says of its kernel; None where nothing was measured.
 
     What could not be timed because the machine was busy says nothing of a proposal. Raises UserError for a folder that
     is no recording.
@@ -120,12 +120,12 @@ def read_problem(folder: Path) -> Recorded | None:
 
 
 def _log_gain(closed: RoundClosed) -> float:
-    """Of a measured round, against the best version of its question."""
+    """A study of candidates: of a measured round, against the best version of its question."""
     return log1p(closed.judged.verdict.gain or 0.0)
 
 
 def _describe_question(rounds: Sequence[RoundClosed]) -> str:
-    """What several candidates of one question brought beside the first of them, as it was measured."""
+    """A study of candidates: what several candidates of one question brought beside the first of them, as it was measured."""
     first, kept = rounds[0], next((closed for closed in rounds if closed.accepted), None)
     outcome = f"kept {exp(_log_gain(kept)):.3f}x" if kept else "none kept"
     return (
@@ -181,7 +181,7 @@ def _read_costs(
 
 
 def compare_means(means: Sequence[float]) -> Comparison:
-    """Process pairs of one shape with these mean log-ratios."""
+    """A study of candidates: process pairs of one shape with these mean log-ratios."""
     shape = ShapePairs(label="shape", pairs=tuple((mean, mean) for mean in means), best_us=1.0, candidate_us=1.0)
     return Comparison(
         best="a" * 40,
@@ -198,7 +198,7 @@ def compare_means(means: Sequence[float]) -> Comparison:
 def time_candidates(
     rng: random.Random, effects: Sequence[float], *, scatter: float, sharing: int
 ) -> tuple[int | None, int]:
-    """The place of the candidate that is kept, of these true log-gains, and how many pairs were timed.
+    """A study of candidates: the place of the candidate that is kept, of these true log-gains, and how many pairs were timed.
 
     All share one calibration; each is timed once, then by elimination, at `alpha / sharing`.
     """
@@ -223,7 +223,7 @@ def time_candidates(
 
 
 def _choose_proven(estimates: Sequence[Estimate], decisions: Sequence[str]) -> int | None:
-    """Of those that are proven faster the one with the greatest lower bound."""
+    """A study of candidates: of those that are proven faster the one with the greatest lower bound."""
     proven = [place for place, decision in enumerate(decisions) if decision == "faster"]
     return max(proven, key=lambda place: estimates[place].lower or 0.0, default=None)
 
@@ -266,7 +266,7 @@ class Campaign:
         """Shares of candidates that were outpaced, for the next question."""
 
     def run(self, *, seconds: float | None = None, tokens: float | None = None) -> float:
-        """Log of the speedup that is reached when the next question would exceed what is given."""
+        """A study of candidates: log of the speedup that is reached when the next question would exceed what is given."""
         if self.arm.warm:
             self._judge_champion()
         while True:
@@ -279,11 +279,11 @@ class Campaign:
                 return before
 
     def _left(self) -> float:
-        """Log of the speedup that is left."""
+        """A study of candidates: log of the speedup that is left."""
         return self.problem.headroom - self.reached
 
     def _draw(self) -> list[float]:
-        """Shares of the candidates of a question: those outpaced in the last one, then new ones."""
+        """A study of candidates: shares of the candidates of a question: those outpaced in the last one, then new ones."""
         returning = self.runners_up[: self.arm.candidates - 1]
         shares = [self.rng.choice(self.shares)]
         while len(returning) + len(shares) < self.arm.candidates:
@@ -292,7 +292,7 @@ class Campaign:
         return returning + shares
 
     def _judge(self, effects: Sequence[float]) -> int | None:
-        """The place of what was kept; costs of building, testing, timing and what follows are counted."""
+        """A study of candidates: the place of what was kept; costs of building, testing, timing and what follows are counted."""
         problem = self.problem
         kept, pairs = time_candidates(self.rng, effects, scatter=problem.scatter, sharing=len(effects))
         each_s = problem.build_s + problem.test_s + problem.benchmark_s
@@ -301,7 +301,7 @@ class Campaign:
         return kept
 
     def _try_candidates(self) -> None:
-        """One question with its candidates, each asked for its edits."""
+        """A study of candidates: one question with its candidates, each asked for its edits."""
         problem, shares = self.problem, self._draw()
         kept = self._judge([share * self._left() for share in shares])
         self.tokens += problem.propose_tokens + len(shares) * problem.draft_tokens + problem.lesson_tokens
@@ -318,7 +318,7 @@ class Campaign:
         self._judge([effect])
 
     def _judge_champion(self) -> None:
-        """The recorded campaign's best version as the first candidate: no question, no edits, one lesson."""
+        """A study of candidates: the recorded campaign's best version as the first candidate: no question, no edits, one lesson."""
         self._judge([self.problem.gain])
         self.tokens += self.problem.lesson_tokens
 
@@ -372,7 +372,7 @@ def _run_problem(campaign: Campaign, unit: str, rounds: int) -> float:
 
 
 def write_table(logs: dict[tuple[str, str, int], list[float]]) -> Iterator[str]:
-    """Markdown: the speedup of each arm, and its ratio to the first arm with a 95 % interval."""
+    """A study of candidates: markdown: the speedup of each arm, and its ratio to the first arm with a 95 % interval."""
     plain = ARMS[0].name
     yield "| arm | equal | " + " | ".join(f"of {rounds} rounds" for rounds in BUDGETS) + " |"
     yield "|---|---|" + "--:|" * len(BUDGETS)
@@ -409,7 +409,7 @@ class Course(Value):
 
 
 def read_course(folder: Path) -> Course:
-    """Of a campaign's folder or a recording. Raises UserError for another folder, or one without a baseline."""
+    """A study of candidates: of a campaign's folder or a recording. Raises UserError for another folder, or one without a baseline."""
     lines = Folder(folder).lines()
     history, points = fold_ledger(lines), []
     if history is None or history.baseline is None:
@@ -431,7 +431,7 @@ def read_course(folder: Path) -> Course:
 
 
 def _describe_final(history: History) -> str:
-    """The headline of a concluded campaign."""
+    """A study of candidates: the headline of a concluded campaign."""
     claim = claim_speedup(compute_result(history))
     if claim is None or not claim.from_final:
         return ""
@@ -439,7 +439,7 @@ def _describe_final(history: History) -> str:
 
 
 def compare_courses(courses: Sequence[Course]) -> Iterator[str]:
-    """Markdown: what each had reached at the command seconds, and at the tokens, that all of them had spent."""
+    """A study of candidates: markdown: what each had reached at the command seconds, and at the tokens, that all of them had spent."""
     seconds = min(course.points[-1][0] for course in courses)
     tokens = min(course.points[-1][1] for course in courses)
     yield (
@@ -458,7 +458,7 @@ def compare_courses(courses: Sequence[Course]) -> Iterator[str]:
 
 
 def _describe_point(points: Sequence[tuple[float, int, float, float | None]]) -> str:
-    """The speedup of the last one, with its bound."""
+    """A study of candidates: the speedup of the last one, with its bound."""
     if not points:
         return "nothing yet"
     _, _, speedup, lower = points[-1]
@@ -466,7 +466,7 @@ def _describe_point(points: Sequence[tuple[float, int, float, float | None]]) ->
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Print the table that was asked for. Returns the exit code."""
+    """A study of candidates: print the table that was asked for. Returns the exit code."""
     parser = argparse.ArgumentParser(prog="python -m ridgeline.evals.research.candidates", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
     simulate = commands.add_parser("simulate", help="from recorded rounds")
@@ -498,7 +498,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _describe_simulation(recordings: Sequence[Path], *, runs: int, misses: float) -> Iterator[str]:
-    """What was read of the recordings, then the table."""
+    """A study of candidates: what was read of the recordings, then the table."""
     folders = recordings or [path.parent for path in sorted(SHIPPED.glob(f"*/{CARD}"))]
     recorded: list[Recorded] = []
     for folder in folders:

@@ -58,7 +58,7 @@ class Case:
 
 
 def cases() -> tuple[Case, ...]:
-    """All of them; nothing is allocated before `inputs` and `output` are called."""
+    """A study of noise: all of them; nothing is allocated before `inputs` and `output` are called."""
     return (
         _add("add_64k", {"A": 65536, "B": 65536, "C": 67584, "D": 63488}, chain=144),
         _poly(),

@@ -24,7 +24,7 @@ class RecorderError(RuntimeError):
 
 
 def record(out: Path, *, processes: int, blocks: int, minutes: float, first_seed: int = 1) -> int:
-    """Writes `out` anew after each process, so that a run cut short leaves what it has; returns how many ran.
+    """A study of noise: writes `out` anew after each process, so that a run cut short leaves what it has; returns how many ran.
 
     Raises RecorderError when a process fails.
     """

@@ -49,7 +49,7 @@ class Process(Value):
         return tuple(block.level(best) - block.level(candidate) for block in self.blocks[:blocks])
 
     def median_us(self, role: Role) -> float:
-        """Median microseconds of one call; RecordingError when the process has no sample of that role."""
+        """A study of noise: median microseconds of one call; RecordingError when the process has no sample of that role."""
         rows = [zip(block.order, block.us, strict=True) for block in self.blocks]
         values = [us for row in rows for name, us in row if name == role]
         if not values:
@@ -76,7 +76,7 @@ class KernelRecord(Value):
 
     @property
     def level_us(self) -> float:
-        """Median over processes of the median time of one call of the base, in microseconds."""
+        """A study of noise: median over processes of the median time of one call of the base, in microseconds."""
         return statistics.median([process.median_us("A") for process in self.processes])
 
     def comparison(self, best: Role, candidate: Role, *, blocks: int, gain: float = 0.0) -> Comparison:
@@ -122,7 +122,7 @@ def load(path: Path) -> tuple[KernelRecord, ...]:
 
 
 def parse_recording(lines: Sequence[dict[str, Any]], *, raw: Artifact) -> tuple[KernelRecord, ...]:
-    """Parsed lines: a head with `schema` where there is one, then one process each. Raises RecordingError."""
+    """A study of noise: parsed lines: a head with `schema` where there is one, then one process each. Raises RecordingError."""
     head = lines[0] if lines and "schema" in lines[0] else {}
     runs = list(lines[1:] if head else lines)
     if not runs or not all("kernels" in run for run in runs):

@@ -73,7 +73,7 @@ def tally(recorded: KernelRecord, case: Case, limits: Limits, *, orders: int) ->
 
 
 def noises(recorded: KernelRecord, limits: Limits, *, orders: int) -> tuple[Noise, ...]:
-    """The calibrations that `tally` judges by."""
+    """A study of noise: the calibrations that `tally` judges by."""
     twins = recorded.comparison("A", "B", blocks=limits.blocks)
     estimates = [estimate_noise([pick(twins, ours)]) for ours, _ in _orders(recorded, limits, orders=orders)]
     return tuple(noise for noise in estimates if noise is not None)

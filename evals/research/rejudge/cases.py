@@ -72,7 +72,7 @@ def processes(comparisons: Sequence[Comparison], store: ArtifactStore) -> tuple[
 
 
 def _process(slots: Sequence[dict[str, object]]) -> Process:
-    """Blocks that lack a time on any slot count on neither side, as in the comparison."""
+    """For rejudging: blocks that lack a time on any slot count on neither side, as in the comparison."""
     spoiled = {(slot["label"], slot["block"]) for slot in slots if slot["time_us"] is None}
     valid = [slot for slot in slots if (slot["label"], slot["block"]) not in spoiled]
     labels = list(dict.fromkeys(str(slot["label"]) for slot in valid))
@@ -95,7 +95,7 @@ class Worth(Value):
 
 
 def pool(comparisons: Sequence[Comparison], noise_sd: float) -> Worth:
-    """From every pair that was taken. `noise_sd`: of one pair of identical versions, for too few pairs to tell."""
+    """For rejudging: from every pair that was taken. `noise_sd`: of one pair of identical versions, for too few pairs to tell."""
     means = compute_pair_means(merge_comparisons(comparisons).shapes)
     variance = statistics.variance(means) if len(means) > 2 else 0.0
     return Worth(theta=statistics.fmean(means), variance=max(variance, noise_sd**2, FLOOR_SD**2) / len(means))
@@ -177,7 +177,7 @@ def list_raced(path: Path) -> list[int]:
 
 
 def find_raced(history: History) -> frozenset[int]:
-    """Rounds of candidates that were timed beside each other until one was ahead: no rule for one candidate decides them."""
+    """For rejudging: rounds of candidates that were timed beside each other until one was ahead: no rule for one candidate decides them."""
     bases = {closed.round: _find_base(closed) for closed in history.rounds}
     decided_by_race = {bases[closed.round] for closed in history.rounds if closed.judged.verdict.reason in RACED}
     return frozenset(number for number, base in bases.items() if base and base in decided_by_race)
@@ -219,14 +219,14 @@ def _round(name: str, lines: Sequence[Line], closed: RoundClosed, store: Artifac
 
 
 def single(comparison: Comparison) -> Iterator[Comparison]:
-    """A comparison of one process pair for each of its pairs."""
+    """For rejudging: a comparison of one process pair for each of its pairs."""
     for number in range(len(comparison.shapes[0].pairs)):
         shapes = tuple(shape.model_copy(update={"pairs": (shape.pairs[number],)}) for shape in comparison.shapes)
         yield comparison.model_copy(update={"shapes": shapes})
 
 
 def _identical(history: History, like: Case, store: ArtifactStore) -> Iterator[Case]:
-    """Every stretch of half the calibration's pairs, both ways round, judged by the noise that the other half shows."""
+    """For rejudging: every stretch of half the calibration's pairs, both ways round, judged by the noise that the other half shows."""
     fresh = [item.comparison for item in history.calibrations if item.fresh and item.comparison is not None]
     if not fresh:
         return

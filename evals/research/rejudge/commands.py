@@ -75,7 +75,7 @@ def _say_each(tallies: "list[Tally]") -> None:
 
 
 def _chosen(names: list[str], preset: str | None, assignments: list[str]) -> "list[Rule]":
-    """The asked rules; with limits of one's own, those are judged beside Ridgeline's default."""
+    """For rejudging: the asked rules; with limits of one's own, those are judged beside Ridgeline's default."""
     from ridgeline.agent.campaign import settings
     from ridgeline.agent.errors import UserError
     from ridgeline.evals.research.rejudge import rules as rule_set

@@ -43,7 +43,7 @@ class Rule(Value):
 
 
 def preset(name: str, description: str, limits: Limits) -> Rule:
-    """A rule that judges as a preset of Ridgeline, or with any limits, does."""
+    """For rejudging: a rule that judges as a preset of Ridgeline, or with any limits, does."""
     return Rule(name=name, description=description, decide=lambda case: _by_policy(case, limits))
 
 
@@ -122,7 +122,7 @@ def _usual(case: Case, label: str) -> float:
 
 
 def rank_test(smaller: Sequence[float], larger: Sequence[float]) -> float:
-    """One-sided p of Mann-Whitney that the first are no smaller: normal approximation, corrected for ties.
+    """For rejudging: one-sided p of Mann-Whitney that the first are no smaller: normal approximation, corrected for ties.
 
     Good from about ten values on each side.
     """
@@ -149,7 +149,7 @@ class RecordExhausted(Exception):
 
 
 def run_rules(case: Case, limits: Limits) -> Traced:
-    """The trial with everything that the rules of `limits` want. Raises Exhausted, naming what is not recorded."""
+    """For rejudging: the trial with everything that the rules of `limits` want. Raises Exhausted, naming what is not recorded."""
     trial: Timed | None = None
     while (want := choose_measurement(trial or case.verified, case.standing, limits)) is not None:
         evidence = read_pairs(case, want) if isinstance(want, CompareWant) else run(case, want)
@@ -197,12 +197,12 @@ def stored_gain(case: Case) -> float | None:
 
 
 def _supply_usual(case: Case, label: str) -> float:
-    """Median over processes of the best version's mean time, in microseconds."""
+    """For rejudging: median over processes of the best version's mean time, in microseconds."""
     return statistics.median([process.mean("best", label) for process in case.processes])
 
 
 def _row(row: Row, process: Process, side: Side, scoring: Scoring, usual: float) -> Row:
-    """A recorded benchmark row of the best version as that process saw that side of it."""
+    """For rejudging: a recorded benchmark row of the best version as that process saw that side of it."""
     faster = usual / process.mean(side, row.label)
     factor = faster if higher_wins(scoring) else 1 / faster
     rated = {*scoring.primary_metric, scoring.forward, scoring.backward}

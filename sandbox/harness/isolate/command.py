@@ -30,7 +30,7 @@ takes away, and PERFMON."""
 
 
 def serve() -> None:
-    """Answer Ridgeline with the process id of a keeper for each plan. Words: the descriptor of the wire, Ridgeline's id."""
+    """Shutting a process in: answer Ridgeline with a keeper's process id for each plan. Words: the wire's descriptor, Ridgeline's id."""
     wire = socket.socket(fileno=int(sys.argv[1]))
     judge = os.pidfd_open(int(sys.argv[2]))
     if os.getppid() != int(sys.argv[2]):
@@ -53,14 +53,14 @@ def serve() -> None:
 
 
 def alone() -> None:
-    """Keep one command: words are the descriptors, with commas between them, and Ridgeline's process id."""
+    """Shutting a process in: keep one command: words are the descriptors, with commas between them, and Ridgeline's process id."""
     judge = os.pidfd_open(int(sys.argv[2]))
     if os.getppid() == int(sys.argv[2]):
         keep(_read_plan([int(word) for word in sys.argv[1].split(",")]), judge)
 
 
 def _read_plan(numbers: list[int]) -> Plan:
-    """The plan, from memory that Ridgeline wrote it to, with the descriptors that came with it."""
+    """Shutting a process in: the plan, from memory that Ridgeline wrote it to, with the descriptors that came with it."""
     plan = Plan(marshal.loads(os.pread(numbers[0], os.fstat(numbers[0]).st_size, 0)))
     os.close(numbers[0])
     plan.report, *plan.streams = numbers[1:]
@@ -190,7 +190,7 @@ def _lock(plan: Plan) -> None:
 
 
 def _hold_files(plan: Plan) -> list[str]:
-    """Where there are no namespaces: what the room makes writable is all that the command may change."""
+    """Shutting a process in: where there are no namespaces: what the room makes writable is all that the command may change."""
     if landlock.version() == 0:
         return ["landlock"]
     writable = [what for kind, what, _ in plan.mounts if kind == "write"]

@@ -39,7 +39,7 @@ def main() -> None:
 
 
 def enter(plan: Plan, judge: int) -> None:
-    """Shut a child of this process in. Returns in that child alone, where the report is still open.
+    """Shutting a process in: shut a child of this process in. Returns in that child alone, where the report is still open.
 
     `judge`: a descriptor of its process, not open there any more.
     """

@@ -101,7 +101,7 @@ _WITH_FILTER, _ALL_THREADS, _KEEP_SPECULATION = 1, 1, 4
 
 
 def is_supported() -> bool:
-    """Whether the numbers of this processor's system calls are known here."""
+    """Shutting a process in: whether the numbers of this processor's system calls are known here."""
     return os.uname().machine in _MACHINES
 
 
@@ -146,7 +146,7 @@ def command_program() -> bytes:
 
 
 def apply(code: bytes) -> None:
-    """Hold this process and all that come from it to the filter, for ever. Needs no new privileges to be set before."""
+    """Shutting a process in: hold it and all that come from it to the filter, for ever. Needs no new privileges to be set before."""
     instructions = ctypes.create_string_buffer(code, len(code))
     head = (len(code) // 8).to_bytes(8, "little") + ctypes.addressof(instructions).to_bytes(8, "little")
     column, _ = _MACHINES[os.uname().machine]
@@ -165,13 +165,13 @@ def without_processes() -> bytes:
 
 
 def seccomp_words() -> tuple[int, int, int]:
-    """The number of seccomp(2), and its first two words as `program` lets them pass."""
+    """Shutting a process in: the number of seccomp(2), and its first two words as `program` lets them pass."""
     column, _ = _MACHINES[os.uname().machine]
     return _SECCOMP[column], _WITH_FILTER, _ALL_THREADS | _KEEP_SPECULATION
 
 
 def _file_control_steps(number: int) -> list[bytes]:
-    """Of fcntl(2): locks are granted and not taken, and nothing is said of those of others."""
+    """Shutting a process in: of fcntl(2): locks are granted and not taken, and nothing is said of those of others."""
     inner = [_op(_LOAD, _SECOND)]
     for word in _LOCK_WORDS:
         inner += [_op(_EQUAL, word, no=1), _op(_RETURN, _ERROR)]
@@ -182,7 +182,7 @@ def _file_control_steps(number: int) -> list[bytes]:
 
 
 def _seccomp_steps(number: int) -> list[bytes]:
-    """Of seccomp(2), only a further filter for all threads: it cannot allow anything."""
+    """Shutting a process in: of seccomp(2), only a further filter for all threads: it cannot allow anything."""
     inner = [_op(_LOAD, _FIRST), _op(_EQUAL, _WITH_FILTER, yes=1), _op(_RETURN, _ERROR | _EPERM)]
     inner += [_op(_LOAD, _SECOND), _op(_EQUAL, _ALL_THREADS | _KEEP_SPECULATION, yes=1), _op(_RETURN, _ERROR | _EPERM)]
     inner += [_op(_RETURN, _ALLOW)]
@@ -196,5 +196,5 @@ def _when(number: int, word: int, tests: list[bytes]) -> list[bytes]:
 
 
 def _op(code: int, value: int, *, yes: int = 0, no: int = 0) -> bytes:
-    """One step of the filter: how many steps to leave out when its test is met, and when it is not."""
+    """Shutting a process in: one step of the filter: how many steps to leave out when its test is met, and when it is not."""
     return code.to_bytes(2, "little") + bytes((yes, no)) + value.to_bytes(4, "little")

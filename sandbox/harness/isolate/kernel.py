@@ -31,31 +31,31 @@ Word = int | bytes | ctypes.Array[ctypes.c_char] | None
 
 
 def syscall(name: str, number: int, *words: Word) -> int:
-    """Make the system call of that number; memory is given as bytes or as a buffer. `name` is for the error."""
+    """Shutting a process in: make the system call of that number; memory is given as bytes or as a buffer. `name` is for the error."""
     arguments = [ctypes.c_long(word) if isinstance(word, int) else word for word in words]
     return _check_result(name, int(_libc.syscall(ctypes.c_long(number), *arguments)))
 
 
 def unshare(flags: int) -> None:
-    """Leave the namespaces that the flags name for new ones."""
+    """Shutting a process in: leave the namespaces that the flags name for new ones."""
     _check_result("unshare", _libc.unshare(flags))
 
 
 def mount(source: str, target: str, kind: str, flags: int, options: str = "") -> None:
-    """Mount as mount(2) does."""
+    """Shutting a process in: mount as mount(2) does."""
     words = (os.fsencode(source), os.fsencode(target), kind.encode())
     _check_result(f"mount {target}", _libc.mount(*words, flags, options.encode()))
 
 
 def hold(target: str, *, put: int = 0, take: int = 0, recursive: bool = False) -> None:
-    """Change the attributes of the mount at the target, or of the whole tree of them. Needs Linux 5.12."""
+    """Shutting a process in: change the attributes of the mount at the target, or of the whole tree of them. Needs Linux 5.12."""
     words = b"".join(number.to_bytes(8, "little") for number in (put, take, 0, 0))
     path = os.fsencode(target) + b"\0"
     syscall(f"mount_setattr {target}", _MOUNT_SETATTR, _HERE, path, _WHOLE_TREE if recursive else 0, words, len(words))
 
 
 def change_root(new: str) -> None:
-    """Make `new`, a mount, the root of this mount namespace and let go of everything that was there before."""
+    """Shutting a process in: make `new`, a mount, the root of this mount namespace and let go of everything that was there before."""
     os.chdir(new)
     syscall("pivot_root", _PIVOT_ROOT, b".\0", b".\0")
     _check_result("umount", _libc.umount2(b".", DETACH))
@@ -63,18 +63,18 @@ def change_root(new: str) -> None:
 
 
 def pivot(new: str, old: str) -> None:
-    """Make `new` the root; what was there before is found at `old`, a folder inside of it."""
+    """Shutting a process in: make `new` the root; what was there before is found at `old`, a folder inside of it."""
     syscall("pivot_root", _PIVOT_ROOT, os.fsencode(new) + b"\0", os.fsencode(old) + b"\0")
     os.chdir("/")
 
 
 def prctl(option: int, value: int) -> None:
-    """Set one attribute of this process."""
+    """Shutting a process in: set one attribute of this process."""
     _check_result("prctl", _libc.prctl(option, value, 0, 0, 0))
 
 
 def drop_capabilities() -> None:
-    """Give up every capability, and every way of being given one by a program."""
+    """Shutting a process in: give up every capability, and every way of being given one by a program."""
     for capability in range(64):
         if _libc.prctl(DROP_BOUND, capability, 0, 0, 0) < 0:
             break  # the first number that this kernel does not know, or no right to touch the bound: emptied below
@@ -83,7 +83,7 @@ def drop_capabilities() -> None:
 
 
 def keep_capabilities(numbers: tuple[int, ...]) -> None:
-    """Give up every capability but these, and every way of being given another by a program."""
+    """Shutting a process in: give up every capability but these, and every way of being given another by a program."""
     for capability in range(64):
         if capability not in numbers and _libc.prctl(DROP_BOUND, capability, 0, 0, 0) < 0:
             break  # the first number that this kernel does not know
@@ -94,12 +94,12 @@ def keep_capabilities(numbers: tuple[int, ...]) -> None:
 
 
 def fork_beside() -> int:
-    """A copy of this process as another child of its own parent: its id; 0 in the copy. Of a process with one thread."""
+    """Shutting a process in: its copy as another child of its own parent: its id; 0 in the copy. Of a process with one thread."""
     return syscall("clone", _CLONE, _CHILD_SIGNAL | _SAME_PARENT, 0, 0, 0, 0)
 
 
 def raise_loopback() -> None:
-    """Bring up the one interface of a new network namespace, by which its processes reach one another."""
+    """Shutting a process in: bring up the one interface of a new network namespace, by which its processes reach one another."""
     import fcntl  # needed by few, and each start of a worker pays for what is imported
     import socket
 
@@ -108,12 +108,12 @@ def raise_loopback() -> None:
 
 
 def ignore_signal(number: int) -> None:
-    """Let the signal do nothing."""
+    """Shutting a process in: let the signal do nothing."""
     _libc.signal(number, 1)
 
 
 def default_signal(number: int) -> None:
-    """Let the signal do what it does to a program that never asked."""
+    """Shutting a process in: let the signal do what it does to a program that never asked."""
     _libc.signal(number, None)
 
 

@@ -23,7 +23,7 @@ _SCOPES = 3
 
 
 def version() -> int:
-    """Which Landlock this kernel has; 0 is none, 3 the first that holds truncation, 6 the first that holds signals."""
+    """Shutting a process in: which Landlock this kernel has; 0 is none, 3 the first that holds truncation, 6 that holds signals."""
     try:
         return kernel.syscall("landlock", _CREATE, 0, 0, _VERSION)
     except OSError:
@@ -31,7 +31,7 @@ def version() -> int:
 
 
 def apply(*, writable: list[str], readable: list[str] | None) -> None:
-    """Let this process and all that come from it change files only beneath `writable`, for ever.
+    """Shutting a process in: let this process and all that come from it change files only beneath `writable`, for ever.
 
     Reading and executing are held too, to beneath `readable` and `writable`, unless it is None. Paths that are not
     there are left out. No new privileges must be set before. Raises OSError where there is no Landlock.

@@ -13,7 +13,7 @@ _FACTS = ("cpuinfo", "devices", "driver", "filesystems", "meminfo", "modules", "
 
 
 def apply(plan: Plan) -> list[str]:
-    """Set limits, change the user, give up capabilities, hold files and system calls. What this kernel lacks, in words.
+    """Shutting a process in: limits, user, capabilities, files and system calls. What this kernel lacks, in words.
 
     Raises OSError where something that must work does not.
     """
@@ -35,7 +35,7 @@ def apply(plan: Plan) -> list[str]:
 
 
 def _user(plan: Plan) -> list[str]:
-    """Become nobody, with a count of processes of its own: the limit on them is one of a user in a namespace."""
+    """Shutting a process in: become nobody, with a count of processes of its own: the limit on them is one of a user in a namespace."""
     missing = []
     if plan.mode == "root":
         os.setgroups([])
@@ -51,14 +51,14 @@ def _user(plan: Plan) -> list[str]:
 
 
 def limit(number: int, most: int) -> None:
-    """Hold this process to that much of a resource, or to the less that it is held to already."""
+    """Shutting a process in: hold this process to that much of a resource, or to the less that it is held to already."""
     _, bound = resource.getrlimit(number)
     most = most if bound == resource.RLIM_INFINITY else min(most, bound)
     resource.setrlimit(number, (most, most))
 
 
 def own_users(user: int, group: int, *, inside: tuple[int, int] = (NOBODY, NOBODY)) -> None:
-    """Enter a user namespace in which this user and group are `inside`, and there is no other."""
+    """Shutting a process in: enter a user namespace in which this user and group are `inside`, and there is no other."""
     kernel.unshare(kernel.NEW_USER)
     _write("/proc/self/setgroups", "deny")
     _write("/proc/self/uid_map", f"{inside[0]} {user} 1")

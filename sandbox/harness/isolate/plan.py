@@ -60,15 +60,15 @@ class Plan:
 
     @property
     def makes_namespaces(self) -> bool:
-        """Whether the namespaces are made here."""
+        """Shutting a process in: whether the namespaces are made here."""
         return self.mode in ("root", "user")
 
 
 def packed(plan: Plan) -> str:
-    """The plan as one word of a command line. Both ends run the same interpreter."""
+    """Shutting a process in: the plan as one word of a command line. Both ends run the same interpreter."""
     return marshal.dumps(plan.__dict__).hex()
 
 
 def unpacked(word: str) -> Plan:
-    """The plan that `packed` made this word of."""
+    """Shutting a process in: the plan that `packed` made this word of."""
     return Plan(marshal.loads(bytes.fromhex(word)))

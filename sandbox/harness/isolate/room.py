@@ -22,7 +22,7 @@ _TAKEN = {
 
 
 def build(plan: Plan) -> None:
-    """Replace everything that this process sees by the plan's mounts. It must be the first of its process namespace.
+    """Shutting a process in: replace everything that it sees by the plan's mounts. It must be the first of its process namespace.
 
     Raises OSError; nothing outside of this mount namespace has changed then.
     """
@@ -98,7 +98,7 @@ def _bind(what: str, where: str, *, over: bool) -> None:
 
 
 def _passes_link(where: str) -> bool:
-    """Whether that name, or a folder it lies in, is a link: to mount there would follow it out of the room."""
+    """Shutting a process in: whether that name, or a folder it lies in, is a link: to mount there would follow it out of the room."""
     while len(where) > len(_NEW):
         if os.path.islink(where):
             return True

@@ -62,7 +62,7 @@ def main() -> None:
 
 
 def _serve_copies(wire: socket.socket, judge: int) -> Plan | None:
-    """Answers the judge with a copy of this process for each plan. What it returns in such a copy is its plan."""
+    """Shutting a process in: answers the judge with a copy of this process for each plan. What it returns in such a copy is its plan."""
     poller = select.poll()
     for number in (wire.fileno(), judge):
         poller.register(number, select.POLLIN)

@@ -28,12 +28,12 @@ class Watch:
         self._count = 0
 
     def leave(self) -> None:
-        """In a child: let go of what only the outer process needs."""
+        """Shutting a process in: in a child: let go of what only the outer process needs."""
         for number in (self._judge, self._status, self._printed, self._plan.line, self._plan.output):
             os.close(number)
 
     def alone(self) -> bool:
-        """In a child: whether the outer process has gone, so that no signal will tell of its end."""
+        """Shutting a process in: in a child: whether the outer process has gone, so that no signal will tell of its end."""
         poller = select.poll()
         poller.register(self.status_here, 0)
         return bool(poller.poll(0))
@@ -106,7 +106,7 @@ def status_of(output: int) -> int | None:
 
 
 def _killed_for_memory(group: str) -> int:
-    """Processes that the kernel has killed because the group had used up its memory."""
+    """Shutting a process in: processes that the kernel has killed because the group had used up its memory."""
     for name in ("memory.events", "memory.oom_control"):
         try:
             with open(f"{group}/{name}", "rb") as file:

@@ -39,7 +39,7 @@ class Watch(importlib.abc.MetaPathFinder):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """The module's own spec, its execution followed by the start; None for any other module."""
+        """In the process that a profiler looks at: the module's own spec, then the start behind it; None for any other module."""
         if fullname != "torch":
             return None
         sys.meta_path.remove(self)
@@ -57,7 +57,7 @@ class Watch(importlib.abc.MetaPathFinder):
 
 
 def begin(torch: Any, folder: Path) -> None:
-    """Start the recording: of the GPU alone where there is one, because recording the host slows it further."""
+    """In the process that a profiler looks at: start recording: the GPU alone where there is one: the host slows it further."""
     if sum(1 for _ in folder.iterdir()) >= PROCESSES:
         return
     try:
@@ -73,7 +73,7 @@ def begin(torch: Any, folder: Path) -> None:
 
 
 def finish(torch: Any, recorder: Any, folder: Path, process: int) -> None:
-    """Wait for the card, stop and write: under its name only when it is whole. Nothing in a forked child."""
+    """In the process that a profiler looks at: wait for the card, stop, write: named only when whole. Nothing in a forked child."""
     if os.getpid() != process:
         return
     part, target = (folder / f"trace-{process}.{ending}" for ending in ("part", "json"))
@@ -95,7 +95,7 @@ def finish(torch: Any, recorder: Any, folder: Path, process: int) -> None:
 
 @contextlib.contextmanager
 def at_most(size: int) -> Iterator[None]:
-    """No file grows beyond so many bytes while the block runs."""
+    """In the process that a profiler looks at: no file grows beyond so many bytes while the block runs."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     tight = size if soft == resource.RLIM_INFINITY else min(size, soft)
     resource.setrlimit(resource.RLIMIT_FSIZE, (tight, hard))
@@ -106,13 +106,13 @@ def at_most(size: int) -> Iterator[None]:
 
 
 def refuse(folder: Path, why: str) -> None:
-    """Say why there is no trace; where even that cannot be written, the missing file says as much."""
+    """In the process that a profiler looks at: say why there is no trace; where that cannot be written, the missing file says it."""
     with contextlib.suppress(OSError):
         (folder / f"why-{os.getpid()}.txt").write_text(why[:1000] + "\n", encoding="utf-8")
 
 
 def make_way() -> None:
-    """Import the module of this name that the interpreter would have had without us."""
+    """In the process that a profiler looks at: import the module of this name that the interpreter would have had without us."""
     here = Path(__file__).resolve().parent
     sys.path[:] = [entry for entry in sys.path if Path(entry).resolve() != here]
     mine = sys.modules.pop(NAME)

@@ -62,7 +62,7 @@ VECTOR = ("buffer_", "global_", "flat_")
 
 
 def parse_code(text: str, kernel: str | None = None) -> Code:
-    """The instructions of a kernel, the only one where no name is given. Raises `NotReadable`."""
+    """Machine code: the instructions of a kernel, the only one where no name is given. Raises `NotReadable`."""
     name = choose_kernel(kernels(text), kernel)
     instructions: list[Instruction] = []
     labels: list[tuple[str, int]] = []
@@ -87,12 +87,12 @@ def parse_code(text: str, kernel: str | None = None) -> Code:
 
 
 def kernels(text: str) -> tuple[str, ...]:
-    """Names of the kernels that the assembly declares."""
+    """Machine code: names of the kernels that the assembly declares."""
     return tuple(dict.fromkeys(re.findall(r"^\s*\.amdhsa_kernel\s+(\S+)", text, re.MULTILINE)))
 
 
 def architecture(text: str) -> str | None:
-    """The processor that the assembly was made for, for example gfx942."""
+    """Machine code: the processor that the assembly was made for, for example gfx942."""
     match = re.search(r'^\s*\.amdgcn_target\s+"[^"]*?(gfx\w+)', text, re.MULTILINE)
     return match[1] if match else None
 
@@ -127,7 +127,7 @@ def from_metadata(entry: dict[str, int], comments: dict[str, int]) -> Resources:
 
 
 def numbers_of(entry: object) -> dict[str, int]:
-    """Only the whole numbers of a metadata entry: the file is untrusted."""
+    """Machine code: only the whole numbers of a metadata entry: the file is untrusted."""
     if not isinstance(entry, dict):
         return {}
     return {str(key): value for key, value in entry.items() if _is_count(value)}
@@ -146,7 +146,7 @@ def _metadata(text: str, kernel: str) -> dict[str, int]:
 
 
 def _entries(block: str) -> list[object]:
-    """Of the kernels that one block describes; a block that cannot be read describes none."""
+    """Machine code: of the kernels that one block describes; a block that cannot be read describes none."""
     if len(block) > METADATA_LIMIT:
         return []
     try:
@@ -158,7 +158,7 @@ def _entries(block: str) -> list[object]:
 
 
 def _source(line: str, source: str) -> str:
-    """The line of the kernel's own file: `standard.py:43:13 @[ kernel.py:27:17 ]` is inlined into the last."""
+    """Machine code: the line of the kernel's own file: `standard.py:43:13 @[ kernel.py:27:17 ]` is inlined into the last."""
     loc = LOC.match(line)
     places = PLACE.findall(loc[2]) if loc and loc[1] != "0" else []
     return f"{places[-1][0]}:{places[-1][1]}" if places else source
@@ -180,7 +180,7 @@ def _instruction(text: str, source: str) -> Instruction:
 
 
 def kind_of(mnemonic: str, text: str) -> Kind:
-    """What a machine instruction is for."""
+    """Machine code: what a machine instruction is for."""
     if mnemonic.startswith(VECTOR):
         return _vector(mnemonic, text)
     return next((kind for prefix, kind in PREFIXES if mnemonic.startswith(prefix)), "other")
@@ -197,7 +197,7 @@ def _vector(mnemonic: str, text: str) -> Kind:
 
 
 def lane_bytes(mnemonic: str) -> int | None:
-    """Bytes that one lane moves; None for what moves nothing."""
+    """Machine code: bytes that one lane moves; None for what moves nothing."""
     if mnemonic.startswith("ds_"):
         return _lds_bytes(mnemonic)
     if bits := RDNA_BITS.match(mnemonic):
@@ -236,7 +236,7 @@ def machine(data: bytes) -> int | None:
 
 
 def metadata(data: bytes) -> dict[str, Plain]:
-    """The metadata of an AMD code object. Raises `NotReadable` where it has none or is damaged."""
+    """Machine code: the metadata of an AMD code object. Raises `NotReadable` where it has none or is damaged."""
     try:
         for kind, name, body in _notes(data):
             if kind == METADATA_NOTE and name == b"AMDGPU":

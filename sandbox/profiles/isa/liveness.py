@@ -91,7 +91,7 @@ def effect_of(instruction: Instruction) -> Effect:
 
 
 def _has_result(instruction: Instruction, mnemonic: str) -> bool:
-    """Whether the first operand is written."""
+    """Machine code: whether the first operand is written."""
     if mnemonic.startswith("v_"):
         return not mnemonic.startswith("v_cmpx_")
     if mnemonic.startswith("ds_"):
@@ -130,7 +130,7 @@ def _bits(operands: str) -> int:
 
 
 def _blocks(instructions: Sequence[Instruction], labels: Mapping[str, int]) -> list[Block] | None:
-    """Instructions that run one after the other, and what follows them; None where a branch leads nowhere."""
+    """Machine code: instructions that run one after the other, and what follows them; None where a branch leads nowhere."""
     count = len(instructions)
     leaves = [i.kind == "end" or i.mnemonic.startswith(("s_branch", "s_cbranch")) for i in instructions]
     goals = {i.target for i, leave in zip(instructions, leaves, strict=True) if leave and i.kind == "branch"}
@@ -151,7 +151,7 @@ def _blocks(instructions: Sequence[Instruction], labels: Mapping[str, int]) -> l
 
 
 def _live_behind(effects: Sequence[Effect], blocks: Sequence[Block]) -> list[int]:
-    """Bits that hold something behind each block, over all ways through the blocks."""
+    """Machine code: bits that hold something behind each block, over all ways through the blocks."""
     sums = []
     for begin, last, _ in blocks:
         written = read = 0

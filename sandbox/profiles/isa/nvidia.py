@@ -134,7 +134,7 @@ def tensor_columns(text: str) -> int | None:
 
 
 def uses_tensor_memory(code: Code) -> bool:
-    """Whether any instruction reads, writes or multiplies in tensor memory."""
+    """Machine code: whether any instruction reads, writes or multiplies in tensor memory."""
     return any(i.mnemonic.startswith(TENSOR_WORDS) for i in code.instructions)
 
 
@@ -171,7 +171,7 @@ def _sass(text: str, source: str, live: int | None) -> Instruction:
 
 
 def _starts(mnemonic: str, prefix: str) -> bool:
-    """Whole words before the first dot, except the one letter that marks the uniform datapath."""
+    """Machine code: whole words before the first dot, except the one letter that marks the uniform datapath."""
     if prefix == "U" or "." in prefix:
         return mnemonic.startswith(prefix)
     return mnemonic.split(".")[0] == prefix

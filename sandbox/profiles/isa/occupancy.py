@@ -151,7 +151,7 @@ def occupancy(target: Target, resources: Resources) -> Occupancy | None:
 
 
 def launch_refusals(target: Target, resources: Resources) -> tuple[str, ...]:
-    """What of a block is over the device's limits, so that its launch fails; empty where nothing is."""
+    """Machine code: what of a block is over the device's limits, so that its launch fails; empty where nothing is."""
     hardware = HARDWARE.get(target.arch)
     asked = (
         ("threads", resources.threads, THREADS),
@@ -198,7 +198,7 @@ def _round_up(size: int, hardware: Hardware) -> int:
 
 
 def _limiter(limits: dict[Limiter, int], waves: dict[Limiter, int], least: int) -> Limiter:
-    """The tightest of those that give the result; the hardware's own wave slots only where nothing else does."""
+    """Machine code: the tightest of those that give the result; the hardware's own wave slots only where nothing else does."""
     tied = [name for name, most in waves.items() if most == least]
     by_resource = [name for name in tied if name != "waves"]
     if "waves" in tied and limits["waves"] <= min(limits[name] for name in tied):

@@ -77,7 +77,7 @@ def inspect(
 def _inspect_targets(
     request: triton.CompileRequest, targets: Sequence[Target], compile_for: Callable[[Target], Assembly]
 ) -> Inspected:
-    """Inspect a kernel target by target, so that one that is refused loses no other. Raises the first error where all are."""
+    """Machine code: inspect a kernel target by target, so that one that is refused loses no other. Raises the first error where all are."""
     inspections: list[Inspection] = []
     errors: list[tuple[Target, NotCompiled]] = []
     for target in targets:
@@ -133,7 +133,7 @@ def _compiler(request: triton.CompileRequest, targets: Sequence[Target], place: 
 
 
 def _with_launch(assembled: Assembly, request: triton.CompileRequest) -> Assembly:
-    """With the size of a block as it was asked for, where the code does not say it."""
+    """Machine code: with the size of a block as it was asked for, where the code does not say it."""
     warps = dict(request.options).get("num_warps")
     if warps is None or assembled.threads is not None:
         return assembled
@@ -152,7 +152,7 @@ def _code(assembled: Assembly) -> Code:
 
 
 def _resources_of(assembled: Assembly, resources: Resources) -> Resources:
-    """What the launch adds: dynamic LDS is in no code object, and neither is the size of an NVIDIA block."""
+    """Machine code: what the launch adds: dynamic LDS is in no code object, and neither is the size of an NVIDIA block."""
     changes: dict[str, int] = {}
     if assembled.shared_bytes is not None:  # Triton's is all of it
         changes["lds_bytes"] = assembled.shared_bytes
@@ -198,7 +198,7 @@ ROUNDS, MOST_DEPTH = 10, 6
 
 
 def shape_of(code: Code) -> Shape:
-    """Counts of instructions over a whole listing. Static: how often each instruction runs is not known."""
+    """Machine code: counts of instructions over a whole listing. Static: how often each instruction runs is not known."""
     return Shape(
         instructions=len(code.instructions),
         kinds=_by_kind(code.instructions),
@@ -245,7 +245,7 @@ def loops(code: Code) -> tuple[Loop, ...]:
 
 
 def _spans(code: Code) -> list[tuple[int, int, str]]:
-    """First and last instruction and label of each loop, the longest first."""
+    """Machine code: first and last instruction and label of each loop, the longest first."""
     places = dict(code.labels)
     stops = [index for index, instruction in enumerate(code.instructions) if _ends(instruction)]
     ends: dict[str, int] = {}
@@ -266,7 +266,7 @@ def _inside(inner: tuple[int, int], outer: tuple[int, int]) -> bool:
 
 
 def _hottest(code: Code, spans: list[tuple[int, int]]) -> tuple[int, int] | None:
-    """The loop whose own instructions, those of loops inside it left out, do most of the work.
+    """Machine code: the loop whose own instructions, those of loops inside it left out, do most of the work.
 
     Most matrix instructions, else most multiply-adds, else most instructions; each loop around counts as ten rounds.
     The innermost loop of a pipelined kernel may be no more than a wait at a barrier.
@@ -296,7 +296,7 @@ def _widths(body: Iterable[Instruction]) -> tuple[Width, ...]:
 
 
 def _waits(instruction: Instruction) -> list[str]:
-    """vmcnt(0) lgkmcnt(0) of one wait are two; other spellings stand for themselves."""
+    """Machine code: vmcnt(0) lgkmcnt(0) of one wait are two; other spellings stand for themselves."""
     return [f"{name}({value})" for name, value in WAITED.findall(instruction.text)] or [instruction.mnemonic]
 
 
@@ -320,7 +320,7 @@ Number = float | int | None
 
 
 def compare_reports(before: Sequence[Report], after: Sequence[Report]) -> tuple[IsaFinding, ...]:
-    """Every difference, target by target, in the order of `before`."""
+    """Machine code: every difference, target by target, in the order of `before`."""
     after_by_arch = {report.target.arch: report for report in after}
     return tuple(
         finding

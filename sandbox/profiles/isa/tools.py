@@ -53,7 +53,7 @@ class Place(Value):
 
 
 def run_harness(place: Place, script: str, request: Mapping[str, Any]) -> dict[str, Any]:
-    """The answer of a program of `harness`.
+    """Machine code: the answer of a program of `harness`.
 
     Raises:
         NotCompiled: it ran out of time, died, or gave no answer.
@@ -167,7 +167,7 @@ def cuda(path: Path, kernel: str | None, target: Target, place: Place, flags: Se
 
 
 def _name_features(target: Target) -> str:
-    """The architecture with the letter of its own features, where it has such."""
+    """Machine code: the architecture with the letter of its own features, where it has such."""
     return f"{target.arch}a" if target.arch in OWN_FEATURES else target.arch
 
 
@@ -409,7 +409,7 @@ def _squeeze(text: str) -> str:
 
 
 def _demangle(names: Sequence[str], place: Place) -> dict[str, str]:
-    """Names of a kernel's source by mangled ones; only those that were mangled, and none where no tool is here."""
+    """Machine code: names of a kernel's source by mangled ones; only those that were mangled, and none where no tool is here."""
     program = next((words for words in FILTERS if shutil.which(words[0])), ())
     mangled = [name for name in names if name.startswith("_Z")]
     sources: dict[str, str] = {}
@@ -445,7 +445,7 @@ def is_compiled(path: Path) -> bool:
 
 
 def read_compiled(path: Path, kernel: str | None, targets: Sequence[Target], place: Place) -> Assembly:
-    """The code in a file. `targets` is needed only where the file does not say what it is for.
+    """Machine code: the code in a file. `targets` is needed only where the file does not say what it is for.
 
     Raises:
         NotCompiled: it is no code of a known kind, or made for another target than asked for.

@@ -178,7 +178,7 @@ FLAT = re.compile(r"swizzled_shared<\{[^}]*maxPhase = 1\b[^}]*order = \[\d+, |nv
 
 
 def read_layouts(ttgir: str) -> Layouts:
-    """Layouts that are defined, operations that move data or wait, and shared layouts that nothing swizzles."""
+    """Machine code: layouts that are defined, operations that move data or wait, and shared layouts that nothing swizzles."""
     defined = [(match[1], match[2]) for match in LAYOUT.finditer(ttgir) if "shared_memory" not in match[2]]
     counts = Counter(match[1] for match in OPERATION.finditer(ttgir))
     return Layouts(
@@ -243,7 +243,7 @@ def read_request(file: Path, kernel: str | None) -> CompileRequest | None:
 
 
 def split_words(text: str) -> tuple[str, ...]:
-    """Words of an `isa.toml` between commas; those inside brackets separate nothing."""
+    """Machine code: words of an `isa.toml` between commas; those inside brackets separate nothing."""
     return tuple(word.strip() for word in COMMA.split(text) if word.strip())
 
 

@@ -107,7 +107,7 @@ class Shape(Value):
     """The lines with most live registers, most first, at most five; empty where nobody counts them."""
 
     def count(self, *kinds: Kind) -> int:
-        """Machine instructions of these kinds."""
+        """Machine code: machine instructions of these kinds."""
         return sum(group.count for group in self.kinds if group.name in kinds)
 
 
@@ -267,7 +267,7 @@ class NotReadable(ValueError):
 
 
 def choose_kernel(names: Sequence[str], kernel: str | None) -> str:
-    """The kernel of that name, mangled or its own; the only one where no name is given. Raises `NotReadable`."""
+    """Machine code: the kernel of that name, mangled or its own; the only one where no name is given. Raises `NotReadable`."""
     if kernel is None and len(names) == 1:
         return names[0]
     if kernel is not None:
@@ -302,7 +302,7 @@ class UnknownTarget(ValueError):
 
 
 def target_of(name: str) -> Target:
-    """The target of that name, features after a colon left out. Raises `UnknownTarget`."""
+    """Machine code: the target of that name, features after a colon left out. Raises `UnknownTarget`."""
     plain = re.sub(r"^sm_?(\d+)[af]?$", r"sm_\1", name.strip().lower().partition(":")[0])
     if plain in (*CDNA, *RDNA):
         return Target(arch=plain, vendor="amd", wave=64 if plain in CDNA else 32)

@@ -22,7 +22,7 @@ _FACTS: Mapping[str, tuple[str, float]] = {
 
 
 def sniff(head: Head) -> bool:
-    """Whether a CSV header is that of agent_info."""
+    """Reading a profile: whether a CSV header is that of agent_info."""
     return {"agent_type", "cu_count"} <= set(head.lower)
 
 
@@ -38,7 +38,7 @@ class Agent:
 
 
 def agent(fields: Mapping[str, object], ids: Sequence[str] = ()) -> Agent | None:
-    """An agent from the tool's own fields (any case); None for CPUs."""
+    """Reading a profile: an agent from the tool's own fields (any case); None for CPUs."""
     low = {key.lower(): value for key, value in fields.items()}
     if str(low.get("agent_type", low.get("type"))).upper() not in ("GPU", "2"):
         return None
@@ -54,7 +54,7 @@ def agent(fields: Mapping[str, object], ids: Sequence[str] = ()) -> Agent | None
 
 
 def _number(cell: object) -> float:
-    """What was told as a number; 0 where it was not, which no constant can be."""
+    """Reading a profile: what was told as a number; 0 where it was not, which no constant can be."""
     try:
         return float(str(cell))
     except ValueError:
@@ -71,7 +71,7 @@ def _arch(name: str, version: float) -> str | None:
 
 
 def read_agents(path: Path, head: Head) -> tuple[Agent, ...]:
-    """The GPUs of an agent_info.csv. `RecordingError` when the file is damaged or tells of no GPU."""
+    """Reading a profile: the GPUs of an agent_info.csv. `RecordingError` when the file is damaged or tells of no GPU."""
     agents = []
     for line, row in rows(path, head):
         gpu = agent(dict(zip(head.names, row, strict=True)))
@@ -85,7 +85,7 @@ def read_agents(path: Path, head: Head) -> tuple[Agent, ...]:
 
 
 def recording(path: Path, agents: Sequence[Agent]) -> Recording:
-    """A lone agent_info.csv: the constants of the first GPU; a warning when others differ."""
+    """Reading a profile: a lone agent_info.csv: the constants of the first GPU; a warning when others differ."""
     first_gpu = agents[0]
     same = all((gpu.arch, gpu.facts) == (first_gpu.arch, first_gpu.facts) for gpu in agents)
     return Recording(

@@ -53,7 +53,7 @@ class Instruction:
 
 
 def from_viewer(path: Path) -> tuple[Instruction, ...]:
-    """Instructions of a `code.json` with ATT columns; labels give `kernel` and are left out.
+    """Reading a profile: instructions of a `code.json` with ATT columns; labels give `kernel` and are left out.
 
     Raises RecordingError where there is no code, a column is missing, a version unknown or a row damaged.
     """
@@ -66,7 +66,7 @@ def from_viewer(path: Path) -> tuple[Instruction, ...]:
 
 
 def viewer_rows(path: Path) -> tuple[list[str], list[list[object]]]:
-    """The header in lower case, and the rows of a `code.json`, each as long as the header."""
+    """Reading a profile: the header in lower case, and the rows of a `code.json`, each as long as the header."""
     top = files.mapping(files.load(path), path, "the file")
     version = str(top.get("version", ""))
     if version.split(".")[0] not in VERSIONS:
@@ -88,7 +88,7 @@ def viewer_rows(path: Path) -> tuple[list[str], list[list[object]]]:
 
 
 def from_stats(path: Path) -> tuple[Instruction, ...]:
-    """Instructions of a `stats_ui_output_*.csv`. Lines are numbered by row, as in the viewer's listing."""
+    """Reading a profile: instructions of a `stats_ui_output_*.csv`. Lines are numbered by row, as in the viewer's listing."""
     lines = files.read_text(path).replace("\r\n", "\n").split("\n")
     if files.titles(lines[0]) != STATS:
         raise RecordingError(path, f"its header is not {','.join(STATS)}", line=1)
@@ -153,7 +153,7 @@ def arch(code: Sequence[Instruction], generation: str | None) -> str | None:
 
 
 def cycles(isa: str, chip: str | None) -> float | None:
-    """Least cycles of a SIMD's matrix pipe for one MFMA: its operations over the peak of its type.
+    """Reading a profile: least cycles of a SIMD's matrix pipe for one MFMA: its operations over the peak of its type.
 
     An unknown chip counts as the fastest, so that use of the pipe is never overstated. None for what is not an MFMA of
     a known type. Older shapes run below the peak of a newer chip: a lower bound.
@@ -171,7 +171,7 @@ def cycles(isa: str, chip: str | None) -> float | None:
 
 
 def busy(code: Sequence[Instruction], busy_cycles: int, chip: str | None) -> float | None:
-    """Share of `busy_cycles` in which the matrix pipe had work, at least; None where no MFMA is in the code."""
+    """Reading a profile: share of `busy_cycles` in which the matrix pipe had work, at least; None where no MFMA is in the code."""
     costs = [(row.hits, cycles(row.isa, chip)) for row in code if row.kind == "mfma"]
     mfma_cycles = [hits * cost for hits, cost in costs if cost is not None]
     return sum(mfma_cycles) / busy_cycles if mfma_cycles and busy_cycles else None
@@ -204,7 +204,7 @@ Producers = Mapping[int, Mapping[int, int]]
 
 
 def by_class(code: Sequence[Instruction], producers: Producers, wave_cycles: int) -> tuple[StallShare, ...]:
-    """Shares of `wave_cycles`, largest first: stall cycles by class, then `tail`, `issue` and `idle`.
+    """Reading a profile: shares of `wave_cycles`, largest first: stall cycles by class, then `tail`, `issue` and `idle`.
 
     `tail` is the latency of s_endpgm (draining stores); `issue` the latency of all others that was no stall. Together
     they are 1 in a trace whose checksum holds.
@@ -256,7 +256,7 @@ def _wait_kinds(kind: str) -> Stall:
 
 
 def after_matrix(code: Sequence[Instruction]) -> frozenset[int]:
-    """Lines of s_nop that stand directly after an MFMA: they wait for its result and belong to the matrix pipe."""
+    """Reading a profile: lines of s_nop that stand directly after an MFMA: they wait for its result and belong to the matrix pipe."""
     lines, previous = [], ""
     for row in code:
         if row.kind == "nop":
@@ -271,7 +271,7 @@ def _largest(amounts: Mapping[str, float]) -> tuple[str, ...]:
 
 
 def by_kind(code: Sequence[Instruction]) -> tuple[TracedKind, ...]:
-    """Sums per kind of instruction, most stall cycles first."""
+    """Reading a profile: sums per kind of instruction, most stall cycles first."""
     rows: dict[str, list[Instruction]] = defaultdict(list)
     for row in code:
         rows[row.kind].append(row)
@@ -287,7 +287,7 @@ def by_kind(code: Sequence[Instruction]) -> tuple[TracedKind, ...]:
 
 
 def hotspots(code: Sequence[Instruction], producers: Producers, wave_cycles: int) -> tuple[Hotspot, ...]:
-    """The instructions on which waves spent most of their time (latency: stall and issue), at most 20."""
+    """Reading a profile: the instructions on which waves spent most of their time (latency: stall and issue), at most 20."""
     kinds = {row.line: row.kind for row in code}
     matrix = after_matrix(code)
     hottest = sorted((row for row in code if row.latency), key=lambda row: (-row.latency, row.line))[:HOTSPOTS]
@@ -352,18 +352,18 @@ def validate(
 
 
 def adds_up(count: int, expected: int) -> bool:
-    """Whether two counts are the same within the tolerance; of counts and not ratios, so that 1 per cent is exact."""
+    """Reading a profile: whether two counts are the same within the tolerance; of counts and not ratios, so that 1 per cent is exact."""
     return abs(count - expected) <= TOLERANCE * expected
 
 
 def _ends(code: Sequence[Instruction]) -> int | None:
-    """How often a wave ended: each ends once. None where the code has no end, so it is not all there."""
+    """Reading a profile: how often a wave ended: each ends once. None where the code has no end, so it is not all there."""
     hits = [row.hits for row in code if row.kind == "endpgm"]
     return sum(hits) if hits else None
 
 
 def _begins(code: Sequence[Instruction]) -> int:
-    """How often the first instruction of a kernel was executed; more often than waves where it heads a loop."""
+    """Reading a profile: how often the first instruction of a kernel was executed; more often than waves where it heads a loop."""
     first_hits = {row.kernel: row.hits for row in reversed(code)}
     return sum(first_hits.values())
 
@@ -439,7 +439,7 @@ def busy_cycles(waves: Sequence[Life]) -> int:
 
 
 def read_waits(folder: Path, waves: Sequence[Life]) -> Waits:
-    """Reads a bounded sample of the wave files that are there, spread over all waves."""
+    """Reading a profile: reads a bounded sample of the wave files that are there, spread over all waves."""
     there = {entry.name: entry for entry in folder.iterdir() if entry.name.startswith("se")}
     present = [there[wave.file] for wave in waves if wave.file in there]
     producers: dict[int, Counter[int]] = {}
@@ -512,7 +512,7 @@ def _resident(changes: list[tuple[int, int]]) -> tuple[int, int]:
 
 
 def read_clock_mhz(path: Path) -> float | None:
-    """The shader clock between the first and last time stamp of a `realtime.json`; None where it holds too few."""
+    """Reading a profile: the shader clock between the first and last time stamp of a `realtime.json`; None where it holds too few."""
     top = files.mapping(files.load(path), path, "the file")
     meta = files.mapping(top.get("metadata", {}), path, "metadata")
     if "frequency" not in meta:
@@ -550,7 +550,7 @@ class _Parts:
 
 
 def sniff(path: Path) -> bool:
-    """Whether `path` is a viewer folder (or its code.json), a folder of such folders, or a stats CSV. Reads 64 KiB."""
+    """Reading a profile: whether `path` is a viewer folder (or its code.json), a folder of such folders, or a stats CSV. Reads 64 KiB."""
     if path.is_dir():
         return bool(_folders(path))
     if path.name == "code.json":
@@ -787,7 +787,7 @@ _STALLS: dict[str, Stall] = {
 
 @lru_cache(maxsize=65536)
 def kind(isa: str) -> str:
-    """The kind of one instruction by its mnemonic and operands; `other` for one that is not known."""
+    """Reading a profile: the kind of one instruction by its mnemonic and operands; `other` for one that is not known."""
     mnemonic, _, operands = isa.strip().partition(" ")
     if mnemonic == "s_waitcnt":
         return _waitcnt(operands)
@@ -801,7 +801,7 @@ def kind(isa: str) -> str:
 
 
 def stall(name: str) -> Stall:
-    """The class that stall cycles of this kind belong to; cycles of `mem_wait` are waits for data of device memory."""
+    """Reading a profile: the class that stall cycles of this kind belong to; cycles of `mem_wait` are waits for data of device memory."""
     return _STALLS[name]
 
 

@@ -51,18 +51,18 @@ class _KernelCounters:
     duration_ns: float | None
 
     def get(self, *names: str) -> tuple[float, ...] | None:
-        """These counters, in order; None when one is missing."""
+        """Reading a profile: these counters, in order; None when one is missing."""
         values = tuple(self.values[name] for name in names if name in self.values)
         return values if len(values) == len(names) else None
 
     @property
     def reads(self) -> str:
-        """How this device spells its requests to memory."""
+        """Reading a profile: how this device spells its requests to memory."""
         return "TCC_EA_" if self.arch in OLD_READS else "TCC_EA0_"
 
     @property
     def cycles(self) -> tuple[float, str, str] | None:
-        """Elapsed shader cycles of one call, how they were found, and what was changed for it."""
+        """Reading a profile: elapsed shader cycles of one call, how they were found, and what was changed for it."""
         clock = self.facts.get("clock_mhz")
         if self.duration_ns and clock and self.duration_ns < SHORT_NS:
             why = f"a kernel under {SHORT_NS // 1000} us: GRBM_GUI_ACTIVE would count its launch"
@@ -75,7 +75,7 @@ class _KernelCounters:
 
     @property
     def unit_cycles(self) -> tuple[float, str, str] | None:
-        """Elapsed cycles times compute units."""
+        """Reading a profile: elapsed cycles times compute units."""
         elapsed, units = self.cycles, self.facts.get("units")
         if elapsed is None or not units:
             return None
@@ -121,7 +121,7 @@ def _read_traffic(counted: _KernelCounters) -> Iterator[ProfileNumber]:
 
 
 def _derived_sizes(counted: _KernelCounters) -> Iterator[ProfileNumber]:
-    """FETCH_SIZE and WRITE_SIZE, in KiB, where the raw requests were not counted."""
+    """Reading a profile: FETCH_SIZE and WRITE_SIZE, in KiB, where the raw requests were not counted."""
     if (sizes := counted.get("FETCH_SIZE")) and not counted.arch.startswith("gfx95"):
         yield _say("mem.read_bytes", 1024 * sizes[0], "1024*FETCH_SIZE (KiB)")
     if sizes := counted.get("WRITE_SIZE"):
@@ -203,7 +203,7 @@ def _compute(counted: _KernelCounters) -> Iterator[ProfileNumber]:
 
 
 def _built_in(counted: _KernelCounters) -> Iterator[ProfileNumber]:
-    """The tool's own derived metrics, in per cent, where the raw counters are missing."""
+    """Reading a profile: the tool's own derived metrics, in per cent, where the raw counters are missing."""
     for name, metric in (
         ("comp.matrix_busy", "MfmaUtil"),
         ("comp.vector_busy", "VALUBusy"),

@@ -65,7 +65,7 @@ def _read_file(path: Path) -> Recordings:
 
 
 def _reader(path: Path) -> Reader | None:
-    """The reader of this file, by its first bytes; None for an unknown format.
+    """Reading a profile: the reader of this file, by its first bytes; None for an unknown format.
 
     Modules are imported where they are asked: all of them together take as long as a small recording.
     """
@@ -85,7 +85,7 @@ def _reader(path: Path) -> Reader | None:
 
 
 def _table(path: Path) -> Reader | None:
-    """Who reads a CSV file with that header. `RecordingError` when the first line cannot be one."""
+    """Reading a profile: who reads a CSV file with that header. `RecordingError` when the first line cannot be one."""
     from ridgeline.sandbox.profiles.readers import agents, rocprof_csv
 
     head = header(path)
@@ -163,7 +163,7 @@ def _read_folder(path: Path) -> Recordings:
 
 
 def _descend(folder: Path, walk: _Walk, readers: frozenset[str]) -> None:
-    """Reads a folder and those below it. `readers`: those that already have this folder from above."""
+    """Reading a profile: reads a folder and those below it. `readers`: those that already have this folder from above."""
     inside = set(readers)
     for name in OTHERS:
         reader = None if name in readers else _reader_of_module(name, folder)

@@ -98,7 +98,7 @@ class Dispatches:
 
 
 def count_dispatches(engine: Engine) -> Mapping[int, Counts]:
-    """What `d` holds, by number: exact sums. `RecordingError` when no row is left to count."""
+    """Reading a profile: what `d` holds, by number: exact sums. `RecordingError` when no row is left to count."""
     counts = {
         h: Counts(rows, usable, latest_start, int(total or 0), least or 0, most or 0, int(squares))
         for h, rows, usable, latest_start, total, least, most, squares in engine.rows(
@@ -121,7 +121,7 @@ def count_dispatches(engine: Engine) -> Mapping[int, Counts]:
 def number_keys(
     engine: Engine, keys: Mapping[int, Key], counts: Mapping[int, Counts], warnings: tuple[str, ...] = ()
 ) -> Dispatches:
-    """Numbers agents, kernels, launches and queues, and writes `ids`. `keys`: what each of `counts` stands for."""
+    """Reading a profile: numbers agents, kernels, launches and queues, and writes `ids`. `keys`: what each of `counts` stands for."""
     agents = sorted({keys[h].agent for h in counts})
     at_agent = {name: at for at, name in enumerate(agents)}
     kernels = sorted({(at_agent[keys[h].agent], keys[h].name) for h in counts})
@@ -165,7 +165,7 @@ def _write(engine: Engine, numbers: Iterable[int]) -> None:
 
 
 def _last_launches(identities: Iterable[Identity], counts: Iterable[Counts]) -> Iterator[tuple[int, int]]:
-    """(kernel, launch) in the order of their latest starts: the last word is the latest."""
+    """Reading a profile: (kernel, launch) in the order of their latest starts: the last word is the latest."""
     timed = [
         (count.latest_start_ns, identity.kernel, identity.launch)
         for identity, count in zip(identities, counts, strict=True)
@@ -239,21 +239,21 @@ class Columns:
         )
 
     def text(self, path: Path) -> str:
-        """A reader of times as they are spelled, of a file of this layout."""
+        """Reading a profile: a reader of times as they are spelled, of a file of this layout."""
         return self._reader(self._engine.link(path), "VARCHAR")
 
     def identify(self, rows: str) -> Known:
-        """Agents, queues, names and launches of `rows`, by the number that stands for them in `d`."""
+        """Reading a profile: agents, queues, names and launches of `rows`, by the number that stands for them in `d`."""
         sql = f"select distinct hash({self.key}) h, {self.named_columns} from {rows}"
         return {row[0]: row[1:] for row in self._engine.rows(sql)}
 
     def as_text(self) -> None:
-        """From here on times are read as text, and only whole numbers among them count."""
+        """Reading a profile: from here on times are read as text, and only whole numbers among them count."""
         self.all = self.all.replace("'BIGINT'", "'VARCHAR'")
 
 
 def _further(engine: Engine, source: Path, table: Columns) -> Known:
-    """What rows from all over the file tell: a kernel that begins late costs no second pass then."""
+    """Reading a profile: what rows from all over the file tell: a kernel that begins late costs no second pass then."""
     some = engine.room / "some.csv"
     if spread(source, some):
         with suppress(RecordingError):  # a name with line ends may be cut by a block; the pass over all names damage
@@ -262,7 +262,7 @@ def _further(engine: Engine, source: Path, table: Columns) -> Known:
 
 
 def _spelling(engine: Engine, table: Columns) -> Sequence[str]:
-    """What is wrong with how the first rows spell times: exponents such as a spreadsheet's 1.62E+14."""
+    """Reading a profile: what is wrong with how the first rows spell times: exponents such as a spreadsheet's 1.62E+14."""
     exponents = f"count(*) filter ({table.start} ilike '%e+%' or {table.end} ilike '%e+%')"
     odd = f"min({table.start}) filter (not (trim({table.start}) similar to '[0-9]*'))"
     ((wrong, start),) = engine.rows(f"select {exponents}, {odd} from {table.head_rows}")
@@ -294,7 +294,7 @@ PLACES = 100
 
 
 def spread(source: Path, target: Path) -> bool:
-    """Writes the first line and whole lines of `PLACES` blocks to `target`; False where the file is short.
+    """Reading a profile: writes the first line and whole lines of `PLACES` blocks to `target`; False where the file is short.
 
     A quoted value may hold a line end: then a block can begin inside a value, and what is written may not parse.
     """
@@ -322,7 +322,7 @@ COUNTER = ("Agent_Id", "Kernel_Name", "Counter_Name", "Counter_Value", "Start_Ti
 
 
 def head(columns: tuple[str, ...]) -> Head:
-    """What the engine must know of a spooled file."""
+    """Reading a profile: what the engine must know of a spooled file."""
     return Head(columns, ",", packed=False)
 
 
@@ -337,7 +337,7 @@ def unpack_key(text: str, symbols: Mapping[str, Symbol], run: str = "") -> Key:
 
 
 def unknown(kernel: str) -> Symbol:
-    """What stands for a kernel whose symbol the source lost: its number."""
+    """Reading a profile: what stands for a kernel whose symbol the source lost: its number."""
     return Symbol(f"kernel {kernel}", None, None, None)
 
 
@@ -381,7 +381,7 @@ class Course:
 
 
 def course(dispatches: Dispatches) -> Course:
-    """Span and busy time by agent and queue number, durations and gaps by the number in `ids`. All of it exact."""
+    """Reading a profile: span and busy time by agent and queue number, durations and gaps by the number in `ids`. All of it exact."""
     import numpy as np
 
     room, count = dispatches.engine.room, len(dispatches.identities)
@@ -407,12 +407,12 @@ def course(dispatches: Dispatches) -> Course:
 
 
 def _several(agents: "Numbers", agent: int) -> bool:
-    """Whether an agent has several queues; where it has one, what is true of the queue is true of the agent."""
+    """Reading a profile: whether an agent has several queues; where it has one, what is true of the queue is true of the agent."""
     return int((agents == agent).sum()) > 1
 
 
 def _ahead(slices: Iterator[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
-    """The same slices, each fetched while the one before it is summed."""
+    """Reading a profile: the same slices, each fetched while the one before it is summed."""
     with ThreadPoolExecutor(1) as pool:
         coming = pool.submit(next, slices, None)
         while (rows := coming.result()) is not None:
@@ -421,7 +421,7 @@ def _ahead(slices: Iterator[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
 
 
 def _groups(numbers: "Numbers") -> Iterator[tuple[int, Any]]:
-    """Each number that occurs, with what selects its rows."""
+    """Reading a profile: each number that occurs, with what selects its rows."""
     import numpy as np
 
     distinct = np.flatnonzero(np.bincount(numbers))
@@ -430,7 +430,7 @@ def _groups(numbers: "Numbers") -> Iterator[tuple[int, Any]]:
 
 
 def _slices(dispatches: Dispatches) -> Iterator[Mapping[str, Any]]:
-    """All usable rows in slices by start time, of about SLICE rows each."""
+    """Reading a profile: all usable rows in slices by start time, of about SLICE rows each."""
     engine = dispatches.engine
     sql = f"select {', '.join(_COLUMNS)} from d join ids using (h) where e > s"
     if dispatches.rows <= SLICE:
@@ -448,7 +448,7 @@ def _slices(dispatches: Dispatches) -> Iterator[Mapping[str, Any]]:
 
 
 def _advance(states: dict[int, Busy], number: int, s: "Numbers", e: "Numbers") -> "Numbers":
-    """Adds rows, sorted by start, to one agent or queue; returns until when it was busy before each row."""
+    """Reading a profile: adds rows, sorted by start, to one agent or queue; returns until when it was busy before each row."""
     import numpy as np
 
     state = states.setdefault(number, Busy(first_start_ns=int(s[0]), latest_end_ns=int(s[0])))
@@ -476,7 +476,7 @@ class SortedRuns:
         """Times by number."""
 
     def add(self, numbers: "Numbers", times_ns: "Numbers") -> None:
-        """Writes one run: `times_ns`, 0 or more, of the calls that `numbers` names."""
+        """Reading a profile: writes one run: `times_ns`, 0 or more, of the calls that `numbers` names."""
         import numpy as np
 
         if not len(numbers):
@@ -489,7 +489,7 @@ class SortedRuns:
             np.sort((numbers.astype(np.int64) << self._shift) | times).tofile(stream)
 
     def find_ranks(self, groups: Sequence[tuple[int, ...]], ranks: Sequence["Rank"]) -> "Numbers":
-        """The times in ns at `ranks` of each group of numbers, together: a row for each group, none of them empty."""
+        """Reading a profile: the times in ns at `ranks` of each group of numbers, together: a row for each group, none of them empty."""
         import numpy as np
 
         if not groups:
@@ -510,7 +510,7 @@ class SortedRuns:
         return low.T
 
     def _runs(self) -> Iterator["Numbers"]:
-        """The runs one after the other: only one is held in memory."""
+        """Reading a profile: the runs one after the other: only one is held in memory."""
         import numpy as np
 
         with self._file.open("rb") as stream:
@@ -543,7 +543,7 @@ class Sums:
 
     @property
     def deviation(self) -> float:
-        """Sample standard deviation, as the tool's own statistics have it; 0 for one call."""
+        """Reading a profile: sample standard deviation, as the tool's own statistics have it; 0 for one call."""
         if self.calls < 2:
             return 0.0
         return sqrt(max(0.0, (self.squares - self.total**2 / self.calls) / (self.calls - 1)))
@@ -568,7 +568,7 @@ def recordings(dispatches: Dispatches, *, form: str, files: tuple[str, ...], sta
 
 
 def _members(dispatches: Dispatches, by: str) -> Mapping[int, tuple[int, ...]]:
-    """The numbers in `ids` of each kernel or launch that has a usable call."""
+    """Reading a profile: the numbers in `ids` of each kernel or launch that has a usable call."""
     members: dict[int, list[int]] = {}
     for at, (identity, count) in enumerate(zip(dispatches.identities, dispatches.counts, strict=True)):
         if count.usable:
@@ -584,7 +584,7 @@ _P20, _P80 = (lambda calls: (calls + 4) // 5, lambda calls: (4 * calls + 4) // 5
 def _sums(
     dispatches: Dispatches, durations: SortedRuns, groups: Sequence[tuple[int, ...]]
 ) -> Mapping[tuple[int, ...], Sums]:
-    """Sums of each group of numbers."""
+    """Reading a profile: sums of each group of numbers."""
     ranks = durations.find_ranks(groups, (_P20, _LOW, _HIGH, _P80)).tolist()
     sums = {}
     for members, (p20, low, high, p80) in zip(groups, ranks, strict=True):
@@ -603,14 +603,14 @@ def _sums(
 
 
 def _median_gaps(gaps: SortedRuns, kernels: Mapping[int, tuple[int, ...]]) -> Mapping[int, float]:
-    """Median gap in ns of each kernel that had a call before it on its queue."""
+    """Reading a profile: median gap in ns of each kernel that had a call before it on its queue."""
     later = {number: members for number, members in kernels.items() if gaps.counts[list(members)].any()}
     ranks = gaps.find_ranks(tuple(later.values()), (_LOW, _HIGH)).tolist()
     return {number: (low + high) / 2 for number, (low, high) in zip(later, ranks, strict=True)}
 
 
 def _tick(dispatches: Dispatches) -> tuple[Named, ...]:
-    """The step in which the clock counts, where the durations show one."""
+    """Reading a profile: the step in which the clock counts, where the durations show one."""
     engine, usable = dispatches.engine, "from d where e > s"
     alike = [f"count(*) filter ((e - s + 1) % {tick} <= 2)" for tick in _TICKS]
     # every tick is a multiple of the finest: durations that are none of that are none of the others

@@ -40,7 +40,7 @@ class Engine:
     path: Path
 
     def rows(self, sql: str) -> list[tuple[Any, ...]]:
-        """All rows of a query. `RecordingError` with the line of the file when the file cannot be read.
+        """Reading a profile: all rows of a query. `RecordingError` with the line of the file when the file cannot be read.
 
         Values stand in the text: for a single parameter duckdb imports pandas where that is installed, a second of
         processor time.
@@ -49,19 +49,19 @@ class Engine:
             return self.connection.execute(sql).fetchall()
 
     def columns(self, sql: str) -> dict[str, Any]:
-        """The same as numpy arrays by column name: for slices of bounded size."""
+        """Reading a profile: the same as numpy arrays by column name: for slices of bounded size."""
         with _explain(self.path):
             return self.connection.execute(sql).fetchnumpy()
 
     def insert(self, table: str, columns: Mapping[str, Any]) -> None:
-        """Appends numpy arrays of one length to a table, by column name."""
+        """Reading a profile: appends numpy arrays of one length to a table, by column name."""
         with _explain(self.path):
             self.connection.register("part", dict(columns))
             self.connection.execute(f"insert into {table} select {', '.join(columns)} from part")
             self.connection.unregister("part")
 
     def link(self, path: Path) -> str:
-        """A name for `path` without characters that duckdb would expand, ready to stand in SQL."""
+        """Reading a profile: a name for `path` without characters that duckdb would expand, ready to stand in SQL."""
         link = self.room / f"input{sum(1 for _ in self.room.iterdir())}"
         link.symlink_to(path.resolve())
         return str(link).replace("'", "''")
@@ -69,7 +69,7 @@ class Engine:
 
 @contextmanager
 def open_engine(path: Path) -> Iterator[Engine]:
-    """A database for reading `path`; its temporary files are removed at the end.
+    """Reading a profile: a database for reading `path`; its temporary files are removed at the end.
 
     Raises `RecordingError` where duckdb or numpy is not installed, as from the wheels for GPU machines.
     """

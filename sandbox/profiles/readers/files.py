@@ -59,21 +59,21 @@ class Head:
 
     @property
     def lower(self) -> tuple[str, ...]:
-        """The names in lower case, without blanks around them."""
+        """Reading a profile: the names in lower case, without blanks around them."""
         return tuple(name.strip().lower() for name in self.names)
 
     def place(self, column: str) -> int | None:
-        """The index of one of our columns; None when the file has none under any of its names."""
+        """Reading a profile: the index of one of our columns; None when the file has none under any of its names."""
         aliases = ALIASES[column]
         return next((self.lower.index(name) for name in aliases if name in self.lower), None)
 
     def has(self, *columns: str) -> bool:
-        """Whether all of these columns of ours are there."""
+        """Reading a profile: whether all of these columns of ours are there."""
         return all(self.place(column) is not None for column in columns)
 
 
 def beginning(path: Path) -> bytes:
-    """The first 64 KiB, unpacked where the file is gzip. `RecordingError` when it is empty or cannot be read."""
+    """Reading a profile: the first 64 KiB, unpacked where the file is gzip. `RecordingError` when it is empty or cannot be read."""
     try:
         with path.open("rb") as stream:
             head = stream.read(HEAD)
@@ -88,13 +88,13 @@ def beginning(path: Path) -> bytes:
 
 
 def is_packed(path: Path) -> bool:
-    """Whether the file is gzip, whatever its name says."""
+    """Reading a profile: whether the file is gzip, whatever its name says."""
     with path.open("rb") as stream:
         return stream.read(2) == b"\x1f\x8b"
 
 
 def header(path: Path) -> Head:
-    """The header of a CSV file. `RecordingError` when the first line cannot be one."""
+    """Reading a profile: the header of a CSV file. `RecordingError` when the first line cannot be one."""
     raw = beginning(path)
     if raw[:2] in (b"\xff\xfe", b"\xfe\xff"):
         raise RecordingError(path, "is UTF-16, as some shells and spreadsheets save; convert it to UTF-8", line=1)
@@ -109,7 +109,7 @@ def header(path: Path) -> Head:
 
 
 def columns(path: Path) -> tuple[str, ...]:
-    """Names in lower case, without quotes; none where the file is not there or its first line is not text.
+    """Reading a profile: names in lower case, without quotes; none where the file is not there or its first line is not text.
 
     Decides cheaply what a file may be: nothing is raised, no other line is looked at, gzip is not unpacked.
     """
@@ -122,12 +122,12 @@ def columns(path: Path) -> tuple[str, ...]:
 
 
 def titles(line: str) -> tuple[str, ...]:
-    """The same of a line; no header that this is asked for has a comma in a name."""
+    """Reading a profile: the same of a line; no header that this is asked for has a comma in a name."""
     return tuple(name.strip().strip('"').strip().lower() for name in line.lstrip("\ufeff").strip().split(","))
 
 
 def is_ended(path: Path) -> bool:
-    """Whether the last line of a file has an end: writers end every line, so one without may be cut in a number.
+    """Reading a profile: whether the last line of a file has an end: writers end every line, so one without may be cut in a number.
 
     True for gzip, which checks itself, and for an empty file.
     """
@@ -157,7 +157,7 @@ class RecordingError(ValueError):
 
 
 def rows(path: Path, head: Head) -> Iterator[tuple[int, list[str]]]:
-    """(line, cells) below the header. `RecordingError` for a row of another width, broken quotes or bytes."""
+    """Reading a profile: (line, cells) below the header. `RecordingError` for a row of another width, broken quotes or bytes."""
     opener = gzip.open if head.packed else open
     line = 1
     try:
@@ -180,7 +180,7 @@ def rows(path: Path, head: Head) -> Iterator[tuple[int, list[str]]]:
 
 
 def number(text: str, *, path: Path, line: int, column: str) -> float:
-    """A number as C prints it. `RecordingError` for anything else: a locale's comma, a word, an infinity."""
+    """Reading a profile: a number as C prints it. `RecordingError` for anything else: a locale's comma, a word, an infinity."""
     try:
         value = float(text)
     except ValueError:
@@ -201,7 +201,7 @@ LARGEST = 2**63 - 1
 
 
 def load(path: Path) -> object:
-    """The parsed file. Raises RecordingError where it is missing, too large, not UTF-8 or not JSON (line given)."""
+    """Reading a profile: the parsed file. Raises RecordingError where it is missing, too large, not UTF-8 or not JSON (line given)."""
     text = read_text(path)
     if not text.strip():
         raise RecordingError(path, "is empty; record again")
@@ -215,7 +215,7 @@ def load(path: Path) -> object:
 
 
 def read_text(path: Path) -> str:
-    """The file's text without a byte order mark. Raises RecordingError where it cannot be had whole."""
+    """Reading a profile: the file's text without a byte order mark. Raises RecordingError where it cannot be had whole."""
     try:
         size = path.stat().st_size
         if size > MAX_BYTES:
@@ -234,33 +234,33 @@ def read_text(path: Path) -> str:
 
 
 def mapping(value: object, path: Path, what: str) -> dict[str, object]:
-    """`value` as an object of JSON; RecordingError says that `what` is another thing."""
+    """Reading a profile: `value` as an object of JSON; RecordingError says that `what` is another thing."""
     if not isinstance(value, dict):
         raise RecordingError(path, f"{what} is {_kind(value)}, not an object")
     return value
 
 
 def sequence(value: object, path: Path, what: str) -> list[object]:
-    """`value` as an array of JSON."""
+    """Reading a profile: `value` as an array of JSON."""
     if not isinstance(value, list):
         raise RecordingError(path, f"{what} is {_kind(value)}, not an array")
     return value
 
 
 def read_integer(value: object, path: Path, what: str) -> int:
-    """`value` as a whole number from 0 to 2**63 - 1; never a rounded or a missing one."""
+    """Reading a profile: `value` as a whole number from 0 to 2**63 - 1; never a rounded or a missing one."""
     if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= LARGEST:
         raise RecordingError(path, f"{what} is {str(value)[:40]!r}, not a whole number of 0 or more")
     return value
 
 
 def read_integers(values: Iterable[object], path: Path, what: str) -> tuple[int, ...]:
-    """Each of `values` as `whole` reads it."""
+    """Reading a profile: each of `values` as `whole` reads it."""
     return tuple(read_integer(value, path, what) for value in values)
 
 
 def text_of(value: object, path: Path, what: str) -> str:
-    """`value` as a string; null reads as empty."""
+    """Reading a profile: `value` as a string; null reads as empty."""
     if value is None:
         return ""
     if not isinstance(value, str):
@@ -289,7 +289,7 @@ Member = tuple[str, bytes]
 
 
 def pack(files: Sequence[Member]) -> bytes:
-    """A tar.gz of files with relative names, in their order, without times or owners."""
+    """Reading a profile: a tar.gz of files with relative names, in their order, without times or owners."""
     packed = io.BytesIO()
     with (
         gzip.GzipFile(fileobj=packed, mode="wb", compresslevel=6, mtime=0) as stream,
@@ -303,7 +303,7 @@ def pack(files: Sequence[Member]) -> bytes:
 
 
 def is_archive(data: bytes) -> bool:
-    """Whether the beginning of some data is that of a tar.gz."""
+    """Reading a profile: whether the beginning of some data is that of a tar.gz."""
     if data[:2] != GZIP:
         return False
     try:
@@ -314,25 +314,25 @@ def is_archive(data: bytes) -> bool:
 
 
 def members(data: bytes) -> Sequence[Member]:
-    """What `pack` was given. Raises tarfile.TarError or OSError for what it never made."""
+    """Reading a profile: what `pack` was given. Raises tarfile.TarError or OSError for what it never made."""
     with tarfile.open(fileobj=io.BytesIO(data), mode="r:gz") as archive:
         return [(info.name, _content(archive, info).read()) for info in archive if info.isfile()]
 
 
 def rewritten(data: bytes, change: Callable[[bytes], bytes]) -> bytes:
-    """The archive with each file's content changed."""
+    """Reading a profile: the archive with each file's content changed."""
     return pack([(name, change(content)) for name, content in members(data)])
 
 
 def is_archive_file(path: Path) -> bool:
-    """Whether a file is a tar.gz, whatever its name."""
+    """Reading a profile: whether a file is a tar.gz, whatever its name."""
     with path.open("rb") as stream:
         return is_archive(stream.read(1 << 16))
 
 
 @contextmanager
 def unpack(path: Path) -> Iterator[Path]:
-    """A folder with the files of the archive, gone after the block.
+    """Reading a profile: a folder with the files of the archive, gone after the block.
 
     Raises `RecordingError` where the archive is cut, damaged or too large, or names a file outside of itself.
     """

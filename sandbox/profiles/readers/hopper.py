@@ -138,7 +138,7 @@ def numbers(metrics: Sequence[Named], *, tool: str, duration_ns: float | None = 
 
 
 def limiter(metrics: Sequence[Named]) -> Limiter | None:
-    """What bounds the blocks per SM; the grid, where it does not fill the GPU once. None where no limit is told."""
+    """Reading a profile: what bounds the blocks per SM; the grid, where it does not fill the GPU once. None where no limit is told."""
     values = {metric.name: metric.value for metric in metrics}
     limits = [(value, name) for name, names in LIMITS if (value := _first_metric(values, names)) is not None]
     if not limits:
@@ -148,7 +148,7 @@ def limiter(metrics: Sequence[Named]) -> Limiter | None:
 
 
 def stalls(metrics: Sequence[Named]) -> tuple[StallShare, ...]:
-    """Shares by class, largest first: a reason over the sum of all reasons. Empty where none was recorded."""
+    """Reading a profile: shares by class, largest first: a reason over the sum of all reasons. Empty where none was recorded."""
     for basis, pattern in REASONS:
         by_reason: dict[str, float] = {}
         for metric in metrics:

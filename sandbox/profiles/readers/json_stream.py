@@ -17,7 +17,7 @@ Path_ = tuple[str, ...]
 
 
 def elements(path: Path, *, into: int = 2) -> Iterator[tuple[Path_, Any]]:
-    """(keys from the root, value): each element of the lists near the root, and each plain value there.
+    """Reading a profile: (keys from the root, value): each element of the lists near the root, and each plain value there.
 
     A list adds `[]` to the keys; elements of a list with more than `into` keys come whole. Raises `RecordingError` with
     the line where the text stops being JSON.
@@ -68,7 +68,7 @@ def _members(text: "_Text", keys: Path_, into: int, close: str) -> Iterator[tupl
 
 
 def _element(text: "_Text", keys: Path_, into: int) -> Iterator[tuple[Path_, Any]]:
-    """Elements of the lists nearest to the root are walked; those of all other lists come whole."""
+    """Reading a profile: elements of the lists nearest to the root are walked; those of all other lists come whole."""
     if len(keys) <= into:
         yield keys, None
         yield from _walk(text, keys, into)
@@ -97,7 +97,7 @@ class _Text:
         return bool(fresh)
 
     def peek(self, *, at_end: bool = False) -> str:
-        """The next letter that is not blank; "" at the end where that is allowed."""
+        """Reading a profile: the next letter that is not blank; "" at the end where that is allowed."""
         while True:
             while self._at < len(self._text) and self._text[self._at] in _BLANK:
                 self._at += 1
@@ -109,13 +109,13 @@ class _Text:
                 raise self.fault("the document ends in the middle")
 
     def take(self) -> str:
-        """The next letter that is not blank, consumed."""
+        """Reading a profile: the next letter that is not blank, consumed."""
         letter = self.peek()
         self._at += 1
         return letter
 
     def value(self) -> Any:
-        """The next value, whole."""
+        """Reading a profile: the next value, whole."""
         self.peek()
         size = CHUNK
         while True:

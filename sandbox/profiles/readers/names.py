@@ -21,13 +21,13 @@ _PATTERNS: Sequence[tuple[KernelCategory, re.Pattern[str]]] = (
 
 
 def category(name: str) -> KernelCategory:
-    """What kind of work a kernel is, by the names that runtimes and frameworks give their helpers."""
+    """Reading a profile: what kind of work a kernel is, by the names that runtimes and frameworks give their helpers."""
     head = name if len(name) <= 2000 else name[:2000]
     return next((kind for kind, pattern in _PATTERNS if pattern.search(head)), "compute")
 
 
 def display(name: str) -> str:
-    """The name without arguments, return type and `.kd`; template arguments only where they stay short."""
+    """Reading a profile: the name without arguments, return type and `.kd`; template arguments only where they stay short."""
     text = _ENDINGS.sub("", name).strip()
     text = _without_arguments(text).removeprefix("void ")
     if len(text) > _LONG:
@@ -36,7 +36,7 @@ def display(name: str) -> str:
 
 
 def _without_arguments(text: str) -> str:
-    """Cuts the last balanced pair of parentheses, if it is an argument list and not `(anonymous namespace)`."""
+    """Reading a profile: cuts the last balanced pair of parentheses, if it is an argument list and not `(anonymous namespace)`."""
     close = text.rfind(")")
     if close < 0 or text[close + 1 :].strip() not in ("", "const"):
         return text
@@ -71,7 +71,7 @@ _PAIRS = {"<": ">", "(": ")", "[": "]", "{": "}"}
 
 
 def own_name(name: str) -> str:
-    """`void at::f<4, T>(int) [clone .kd]` -> `f`: no return type, scope, templates, arguments or loader's ending.
+    """Reading a profile: `void at::f<4, T>(int) [clone .kd]` -> `f`: no return type, scope, templates, arguments or loader's ending.
 
     The name itself where nothing would be left.
     """
@@ -82,7 +82,7 @@ def own_name(name: str) -> str:
 
 
 def _outside(text: str) -> str:
-    """What stands outside all brackets, up to the first one that opens arguments."""
+    """Reading a profile: what stands outside all brackets, up to the first one that opens arguments."""
     pieces: list[str] = []
     open_: list[str] = []
     for sign in text:

@@ -80,7 +80,7 @@ def sniff_text(path: Path) -> bool:
 
 
 def table(path: Path) -> Table:
-    """Every row from the first header on, each with its line number.
+    """Reading a profile: every row from the first header on, each with its line number.
 
     Raises:
         CountersForbidden: no table, and the driver's refusal.
@@ -161,7 +161,7 @@ class _TableLines:
 
 
 def _encoding(path: Path) -> str:
-    """PowerShell redirects in UTF-16."""
+    """Reading a profile: PowerShell redirects in UTF-16."""
     with path.open("rb") as file:
         return "utf-16" if file.read(2) in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"
 
@@ -187,7 +187,7 @@ def _nothing(path: Path, table_lines: _TableLines, notes: Sequence[str]) -> Reco
 
 
 def locale_of(cells: Iterable[tuple[str, str]], path: Path) -> tuple[Locale, str]:
-    """Which decimal mark the (number, unit) cells of one file use, and a warning where that was not certain.
+    """Reading a profile: which decimal mark the (number, unit) cells of one file use, and a warning where that was not certain.
 
     Raises RecordingError when cells of both locales occur.
     """
@@ -216,7 +216,7 @@ def locale_of(cells: Iterable[tuple[str, str]], path: Path) -> tuple[Locale, str
 
 
 def number(text: str, mark: Locale) -> float | None:
-    """A cell as a number; None for `n/a`, `(!) ...`, an empty cell and words."""
+    """Reading a profile: a cell as a number; None for `n/a`, `(!) ...`, an empty cell and words."""
     plain = GROUPING.sub("", text.strip())
     if FORMS[mark].fullmatch(plain) is None:
         return None
@@ -224,7 +224,7 @@ def number(text: str, mark: Locale) -> float | None:
 
 
 def base(unit: str) -> tuple[float, str]:
-    """Factor to the base unit and its name: ns, byte, byte/s, hz, inst, cycle. An unknown unit stays as it is."""
+    """Reading a profile: factor to the base unit and its name: ns, byte, byte/s, hz, inst, cycle. An unknown unit stays as it is."""
     unit = unit.strip()
     if unit in TIMES:
         return TIMES[unit], "ns"
@@ -277,7 +277,7 @@ class Launch:
 
 
 def raw(rows: Sequence[Row], path: Path) -> tuple[list[Launch], str]:
-    """One launch per row after the header and its units row, and a warning about the locale or an empty text."""
+    """Reading a profile: one launch per row after the header and its units row, and a warning about the locale or an empty text."""
     cells = (
         (text, unit)
         for header, units, row in _wide(rows, path)
@@ -298,7 +298,7 @@ def raw(rows: Sequence[Row], path: Path) -> tuple[list[Launch], str]:
 
 
 def details(rows: Sequence[Row], path: Path) -> tuple[list[Launch], str]:
-    """Launches of a page with one row per kernel and metric, and a warning about the locale or an empty text."""
+    """Reading a profile: launches of a page with one row per kernel and metric, and a warning about the locale or an empty text."""
     table = list(_long(rows, path))
     metric_lines = [line for line in table if line.get("Metric Name")]
     pairs = (
@@ -322,7 +322,7 @@ def details(rows: Sequence[Row], path: Path) -> tuple[list[Launch], str]:
 
 
 def read_metric_list(rows: Sequence[Row], path: Path) -> tuple[list[Launch], str]:
-    """The one launch of a `metric,value,unit` list."""
+    """Reading a profile: the one launch of a `metric,value,unit` list."""
     for line, row in rows:
         if len(row) != 3:
             raise RecordingError(path, f"{len(row)} cells where metric, value and unit are expected", line=line)
@@ -340,13 +340,13 @@ def read_metric_list(rows: Sequence[Row], path: Path) -> tuple[list[Launch], str
 
 
 def triple(text: str) -> Axes | None:
-    """`(256, 1, 1)` as numbers; None for anything else."""
+    """Reading a profile: `(256, 1, 1)` as numbers; None for anything else."""
     match = TRIPLE.fullmatch(text.strip())
     return (int(match[1]), int(match[2]), int(match[3])) if match else None
 
 
 def _wide(rows: Sequence[Row], path: Path) -> Iterator[tuple[list[str], list[str], Row]]:
-    """(header, units, row) for each launch; several tables may follow each other in one file."""
+    """Reading a profile: (header, units, row) for each launch; several tables may follow each other in one file."""
     header: list[str] = []
     units: list[str] = []
     for line, row in rows:
@@ -366,7 +366,7 @@ def _wide(rows: Sequence[Row], path: Path) -> Iterator[tuple[list[str], list[str
 
 
 def _long(rows: Sequence[Row], path: Path) -> Iterator[dict[str, str]]:
-    """Rows by column name. Metric rows end after their value, rows of rules go on: both are whole."""
+    """Reading a profile: rows by column name. Metric rows end after their value, rows of rules go on: both are whole."""
     header: list[str] = []
     for line, row in rows:
         if row[:2] == ["ID", "Process ID"]:
@@ -407,7 +407,7 @@ def _total(text: str) -> str:
 
 
 def mean(launches: Iterable[Launch]) -> dict[str, float]:
-    """Each metric's mean over the launches that told it."""
+    """Reading a profile: each metric's mean over the launches that told it."""
     by_name: dict[str, list[float]] = {}
     for launch in launches:
         for name, value in launch.metrics.items():
@@ -449,12 +449,12 @@ class Listing:
 
     @property
     def samples(self) -> float:
-        """All samples of the kernel."""
+        """Reading a profile: all samples of the kernel."""
         return float(sum(line["samples"] for line in self.lines.values()))
 
 
 def listings(rows: Sequence[Row], path: Path) -> tuple[list[Listing], str]:
-    """Every kernel on the page, most samples first, and a warning about the locale or an empty text.
+    """Reading a profile: every kernel on the page, most samples first, and a warning about the locale or an empty text.
 
     Raises RecordingError for a page without instructions, a cut row, or a count that is no number.
     """
@@ -485,7 +485,7 @@ def listings(rows: Sequence[Row], path: Path) -> tuple[list[Listing], str]:
 
 
 def hotspots(listing: Listing) -> tuple[Hotspot, ...]:
-    """The instructions with the most samples, at most 20."""
+    """Reading a profile: the instructions with the most samples, at most 20."""
     total = listing.samples
     ranked = sorted(listing.lines.items(), key=lambda item: -item[1]["samples"])[:TOP]
     return tuple(
@@ -503,7 +503,7 @@ def hotspots(listing: Listing) -> tuple[Hotspot, ...]:
 
 
 def reason(column: str) -> str | None:
-    """The stall that a column counts in all samples, by the metrics' name; None for other columns."""
+    """Reading a profile: the stall that a column counts in all samples, by the metrics' name; None for other columns."""
     if not column.startswith("stall_") or column.endswith("(Not Issued)"):
         return None
     return ALIASES.get(column, column.removeprefix("stall_"))

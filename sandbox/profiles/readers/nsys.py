@@ -89,7 +89,7 @@ def _tables(base: sqlite3.Connection) -> set[str]:
 
 
 def _events(base: sqlite3.Connection) -> Iterator[tuple[Any, ...]]:
-    """(start, end, device, stream, name, launch in the order of LAUNCHED) of all that ran on a GPU."""
+    """Reading a profile: (start, end, device, stream, name, launch in the order of LAUNCHED) of all that ran on a GPU."""
     tables = _tables(base)
     if KERNELS in tables:
         columns = _columns(base, KERNELS)
@@ -133,7 +133,7 @@ def _key(kind: Sequence[Any]) -> Key:
 
 
 def _cards(base: sqlite3.Connection) -> dict[str, dict[str, Any]]:
-    """What the database says of each GPU, by its number."""
+    """Reading a profile: what the database says of each GPU, by its number."""
     if "TARGET_INFO_GPU" not in _tables(base):
         return {}
     found = base.execute("select * from TARGET_INFO_GPU")
@@ -143,7 +143,7 @@ def _cards(base: sqlite3.Connection) -> dict[str, dict[str, Any]]:
 
 
 def _place(recording: Recording, cards: dict[str, dict[str, Any]]) -> Recording:
-    """With the device's words, and grids as the tool counts them."""
+    """Reading a profile: with the device's words, and grids as the tool counts them."""
     number = (recording.device or "").removeprefix("Agent ")
     card = cards.get(number, {})
     major, minor, units = (card.get(key) for key in ("computeMajor", "computeMinor", "smCount"))

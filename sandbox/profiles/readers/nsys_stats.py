@@ -67,13 +67,13 @@ class Row:
     cells: Sequence[Any]
 
     def text(self, title: str) -> str:
-        """A cell; empty where the report has none."""
+        """Reading a profile: a cell; empty where the report has none."""
         column = self.columns.get(title)
         value = None if column is None else self.cells[column.place]
         return "" if value is None else str(value).strip()
 
     def number(self, title: str) -> float | None:
-        """A cell in nanoseconds, bytes or as a count. `RecordingError` for what is no number."""
+        """Reading a profile: a cell in nanoseconds, bytes or as a count. `RecordingError` for what is no number."""
         text = self.text(title).replace(",", "")
         if not text:
             return None
@@ -86,13 +86,13 @@ class Row:
         return value * self.columns[title].unit
 
     def count(self, title: str) -> int | None:
-        """A cell as a whole number; None where it is empty or negative."""
+        """Reading a profile: a cell as a whole number; None where it is empty or negative."""
         value = self.number(title)
         return None if value is None else int(value)
 
 
 def sniff(path: Path) -> bool:
-    """Whether the first 64 KiB hold the beginning of a report."""
+    """Reading a profile: whether the first 64 KiB hold the beginning of a report."""
     return REPORT.search(beginning(path).decode("utf-8-sig", errors="replace")) is not None
 
 
@@ -136,7 +136,7 @@ def _lines(path: Path) -> Iterator[tuple[int, str]]:
 
 
 def _of_lines(path: Path) -> Iterator[Row]:
-    """CSV and tables: a report goes from its header to an empty line or the tool's next words."""
+    """Reading a profile: CSV and tables: a report goes from its header to an empty line or the tool's next words."""
     columns: Mapping[str, Column] = {}
     split: Callable[[str], list[str]] = _of_csv
     title = ""
@@ -159,7 +159,7 @@ def _of_lines(path: Path) -> Iterator[Row]:
 
 
 def _is_header(text: str) -> bool:
-    """Whether a line is the header of a report that begins with another column."""
+    """Reading a profile: whether a line is the header of a report that begins with another column."""
     titles = {_title(cell)[0] for cell in _of_csv(text)}
     return "name" in titles and len(titles) > 2 and bool(titles & {"total time", "duration"})
 
@@ -169,14 +169,14 @@ def _of_csv(text: str) -> list[str]:
 
 
 def _of_table(dashes: str) -> Callable[[str], list[str]]:
-    """Splits by the lines of dashes under the titles; the last column goes on to the end."""
+    """Reading a profile: splits by the lines of dashes under the titles; the last column goes on to the end."""
     spans = [match.span() for match in re.finditer("-+", dashes)]
     ends = [*(start for start, _ in spans[1:]), None]
     return lambda text: [text[start:end].strip() for (start, _), end in zip(spans, ends, strict=True)]
 
 
 def _of_json(path: Path) -> Iterator[Row]:
-    """Lists of objects, one after the other with the tool's words between, or named by their reports."""
+    """Reading a profile: lists of objects, one after the other with the tool's words between, or named by their reports."""
     text = read_text(path)
     decoder, at = json.JSONDecoder(), 0
     while (match := re.compile(r"^\s*(?=[\[{]\s*[\[{\"])", re.MULTILINE).search(text, at)) is not None:
@@ -192,7 +192,7 @@ def _of_json(path: Path) -> Iterator[Row]:
 
 
 def _title(cell: str) -> tuple[str, float]:
-    """A title without its unit, as new versions call it, and the unit."""
+    """Reading a profile: a title without its unit, as new versions call it, and the unit."""
     match = TITLE.fullmatch(cell.strip())
     title, unit = (match["title"], match["unit"]) if match else (cell.strip(), "ns")
     return OLDER.get(title.lower(), title.lower()), UNITS.get(unit.lower(), 1.0)
@@ -239,7 +239,7 @@ def _copy(kind: str, way: str) -> str:
 
 
 def _name_device(recording: Recording) -> Recording:
-    """With the device's words, which end with its number in brackets."""
+    """Reading a profile: with the device's words, which end with its number in brackets."""
     words = re.sub(r"\s*\(\d+\)$", "", recording.device or "")
     return recording.model_copy(update={"tool": nsys.TOOL, "vendor": "nvidia", "device": words or None})
 

@@ -37,12 +37,12 @@ class Sample:
     kernel: str = ""
 
     def without_reason(self) -> "Sample":
-        """The instruction alone."""
+        """Reading a profile: the instruction alone."""
         return replace(self, reason="")
 
 
 def is_viewer_folder(folder: Path) -> bool:
-    """Whether the folder is a viewer's and its filenames.json says that it holds PC samples."""
+    """Reading a profile: whether the folder is a viewer's and its filenames.json says that it holds PC samples."""
     if not all((folder / name).is_file() for name in FILES):
         return False
     with (folder / "filenames.json").open("rb") as file:
@@ -50,7 +50,7 @@ def is_viewer_folder(folder: Path) -> bool:
 
 
 def read_samples(folder: Path) -> tuple[Counter[Sample], bool]:
-    """How often each sample occurs, and whether reasons are told. RecordingError where there is none or damage."""
+    """Reading a profile: how often each sample occurs, and whether reasons are told. RecordingError where there is none or damage."""
     path = folder / "code.json"
     columns, rows = viewer_rows(path)
     missing = [name for name in COLUMNS if name not in columns]
@@ -112,7 +112,7 @@ class _SampleCounts:
 
 
 def sniff(path: Path) -> bool:
-    """Whether `path` is a CSV of PC samples, or a viewer folder (or its code.json) that holds samples."""
+    """Reading a profile: whether `path` is a CSV of PC samples, or a viewer folder (or its code.json) that holds samples."""
     if path.is_dir() or path.name == "code.json":
         return is_viewer_folder(path if path.is_dir() else path.parent)
     columns = files.columns(path)
@@ -120,7 +120,7 @@ def sniff(path: Path) -> bool:
 
 
 def read_recording(path: Path) -> Recording:
-    """The samples at `path` as shares of all samples. No sample has a time: nothing here may decide acceptance.
+    """Reading a profile: the samples at `path` as shares of all samples. No sample has a time: nothing here may decide acceptance.
 
     Raises RecordingError where a file is missing, cut, damaged, without samples or of an unknown version.
     """
@@ -159,7 +159,7 @@ def _viewer(folder: Path) -> Recording:
 
 
 def _sampled_kernel(name: str) -> KernelCalls:
-    """A kernel in which samples fell, so one that ran at least once; no call was counted and no time taken."""
+    """Reading a profile: a kernel in which samples fell, so one that ran at least once; no call was counted and no time taken."""
     once = LaunchShape(calls=1)
     return KernelCalls(name=name, display=names.display(name), category=names.category(name), calls=1, last=once)
 
@@ -191,7 +191,7 @@ def _count(path: Path) -> _SampleCounts:
 
 
 def _rows(path: Path, lines: Iterable[str]) -> Iterator[tuple[int, list[str]]]:
-    """The header in lower case, then every row, each with its line; whole numbers are checked to be some."""
+    """Reading a profile: the header in lower case, then every row, each with its line; whole numbers are checked to be some."""
     reader = csv.reader(_without_nul(path, lines), strict=True)
     columns = [name.strip().lower() for name in next(reader, [])]
     yield 1, columns

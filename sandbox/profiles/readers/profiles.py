@@ -48,7 +48,7 @@ class RecordedKernel:
 
     @property
     def rank(self) -> int:
-        """0 for the best grade of time. What has no time of its own comes after everything."""
+        """Reading a profile: 0 for the best grade of time. What has no time of its own comes after everything."""
         grade = self.recording.grade if self.kernel.total_ns is not None else None
         return GRADES.index(grade)
 
@@ -82,7 +82,7 @@ def profile(
 
 
 def _complete(recordings: Sequence[Recording]) -> Sequence[Recording]:
-    """Recordings that do not tell their architecture get that of the others, where all others agree."""
+    """Reading a profile: recordings that do not tell their architecture get that of the others, where all others agree."""
     arches = {(recording.vendor, recording.arch) for recording in recordings if recording.arch}
     arch_by_vendor = dict(arches)
     if len(arch_by_vendor) < len(arches):
@@ -103,7 +103,7 @@ def _complete(recordings: Sequence[Recording]) -> Sequence[Recording]:
 
 
 def _against(profile: KernelProfile, peak: Named | None) -> KernelProfile:
-    """With the share of a stated peak, where no counter told one."""
+    """Reading a profile: with the share of a stated peak, where no counter told one."""
     rate = next((number for number in profile.numbers if number.name == "mem.gbps"), None)
     if peak is None or rate is None or profile.number("mem.pct_of_peak") is not None:
         return profile
@@ -134,7 +134,7 @@ def _kernel_named(name: str) -> KernelCalls:
 
 
 def _group(entries: Sequence[RecordedKernel]) -> list[list[RecordedKernel]]:
-    """What belongs to one kernel, best time first; kernels with most time first, untimed ones last.
+    """Reading a profile: what belongs to one kernel, best time first; kernels with most time first, untimed ones last.
 
     By whole name; else, between two tools, by the function's own name where each tool has it only once. Two kernels of
     one recording are never one.
@@ -209,7 +209,7 @@ def _profile(group: Sequence[RecordedKernel], recordings: Sequence[Recording]) -
 def _numbers(
     group: Sequence[RecordedKernel], arch: str | None, facts: dict[str, float]
 ) -> tuple[tuple[ProfileNumber, ...], Limiter | None]:
-    """All numbers, each name once: what was counted before what was computed from resources."""
+    """Reading a profile: all numbers, each name once: what was counted before what was computed from resources."""
     best = group[0]
     timed = best.recording.grade in DECIDES and best.kernel.median_ns is not None
     metrics = _metrics(group)
@@ -349,7 +349,7 @@ def times(kernel: KernelCalls, recording: Recording) -> tuple[ProfileNumber, ...
 
 
 def resources(kernel: KernelCalls, recording: Recording) -> tuple[ProfileNumber, ...]:
-    """Registers, shared memory and scratch of the last launch."""
+    """Reading a profile: registers, shared memory and scratch of the last launch."""
     launch, where = kernel.last, place(recording)
     rung = stands(recording)
     estimated = next((metric.value for metric in kernel.metrics if metric.name == ESTIMATED), None)
@@ -380,7 +380,7 @@ def resources(kernel: KernelCalls, recording: Recording) -> tuple[ProfileNumber,
 def residency(
     kernel: KernelCalls, arch: str | None, units: float | None
 ) -> tuple[tuple[ProfileNumber, ...], Limiter | None]:
-    """A kernel's theoretical occupancy by its GPU's own constants, how often the grid fills the GPU, and the limiter.
+    """Reading a profile: a kernel's theoretical occupancy by its GPU's own constants, how often the grid fills the GPU, and the limiter.
 
     Nothing where the architecture, the registers or the block are not known.
     """

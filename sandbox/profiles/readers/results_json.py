@@ -21,7 +21,7 @@ ROOT = "rocprofiler-sdk-tool"
 
 
 def sniff(path: Path) -> bool:
-    """Whether a file begins as a results.json does."""
+    """Reading a profile: whether a file begins as a results.json does."""
     head = beginning(path).lstrip(b"\xef\xbb\xbf \t\r\n")
     return head[:1] == b"{" and ROOT.encode() in head[:4096]
 
@@ -66,7 +66,7 @@ def read_recordings(path: Path) -> tuple[Recording, ...]:
 
 
 def _take(path: Path, process: _Process, writers: tuple[Any, Any], keys: tuple[str, ...], value: Any) -> None:
-    """Keeps what one element tells."""
+    """Reading a profile: keeps what one element tells."""
     try:
         match keys:
             case ("kernel_symbols", "[]"):

@@ -110,7 +110,7 @@ class _Base:
         return self.connection.execute(sql).fetchall()
 
     def copy_rows(self, sql: str, columns: tuple[str, ...], target: Path) -> int:
-        """Copies a query into a CSV; the number of rows."""
+        """Reading a profile: copies a query into a CSV; the number of rows."""
         before = self.connection.execute(sql)
         with target.open("w", encoding="utf-8", newline="") as stream:
             writer = csv.writer(stream, lineterminator="\n")
@@ -148,7 +148,7 @@ def _open_base(path: Path) -> Iterator[_Base]:
 
 
 def read_recordings(path: Path) -> tuple[Recording, ...]:
-    """Recordings of each GPU: times, and counters where it has them. Host name, command and environment stay unread.
+    """Reading a profile: recordings of each GPU: times, and counters where it has them. Host name, command and environment stay unread.
 
     Raises `RecordingError` when damaged, of an unknown schema, or without a dispatch.
     """

@@ -51,7 +51,7 @@ class Kernel:
         self.counts[counter] = self.counts.get(counter, 0) + 1
 
     def launch(self, launched: LaunchShape) -> None:
-        """Counts one call."""
+        """Reading a profile: counts one call."""
         self.calls += 1
         calls = 1 + (self.launches[launched].calls if launched in self.launches else 0)
         self.last_launch = self.launches[launched] = launched.model_copy(update={"calls": calls})
@@ -76,7 +76,7 @@ class Dispatch:
 
 
 def dispatches(path: Path) -> Iterator[Dispatch]:
-    """Rows of a wide table, with counters of the level files beside it that the table itself lacks."""
+    """Reading a profile: rows of a wide table, with counters of the level files beside it that the table itself lacks."""
     extra = _levels(path.parent) if path.name == "pmc_perf.csv" else {}
     for cells, counters, left_out in wide(path):
         more = extra.get((cells["dispatch_id"], cells["gpu_id"]), {})
@@ -90,7 +90,7 @@ def dispatches(path: Path) -> Iterator[Dispatch]:
 
 
 def kernels_of_wide_table(path: Path) -> list[Kernel]:
-    """All kernels of a wide table. Raises RecordingError where it is cut, damaged or empty."""
+    """Reading a profile: all kernels of a wide table. Raises RecordingError where it is cut, damaged or empty."""
     kernels: dict[str, Kernel] = {}
     for row in dispatches(path):
         kernel = kernels.setdefault(row.kernel, Kernel(name=row.kernel))
@@ -103,7 +103,7 @@ def kernels_of_wide_table(path: Path) -> list[Kernel]:
 
 
 def _levels(folder: Path) -> dict[tuple[str, str], dict[str, float]]:
-    """Counters of the level files, where the accumulator's meaning is the file's name."""
+    """Reading a profile: counters of the level files, where the accumulator's meaning is the file's name."""
     by_dispatch: dict[tuple[str, str], dict[str, float]] = defaultdict(dict)
     for stem in _LEVEL_FILES:
         path = folder / f"{stem}.csv"
@@ -119,7 +119,7 @@ def _levels(folder: Path) -> dict[tuple[str, str], dict[str, float]]:
 
 
 def duration(start: str, end: str) -> float:
-    """Nanoseconds from start to end; 0 where they give no time: missing, reversed, or rounded by a spreadsheet."""
+    """Reading a profile: nanoseconds from start to end; 0 where they give no time: missing, reversed, or rounded by a spreadsheet."""
     if not (_TIME.match(start.strip()) and _TIME.match(end.strip())):
         return 0.0
     return max(0.0, float(end) - float(start))
@@ -146,7 +146,7 @@ VARIANTS = 16
 
 
 def sniff(path: Path) -> bool:
-    """Whether `path` is a workload folder, a table of one, or an analysis database. Reads one line or the schema."""
+    """Reading a profile: whether `path` is a workload folder, a table of one, or an analysis database. Reads one line or the schema."""
     if path.is_dir():
         return sniff(path / TABLE) if (path / TABLE).is_file() else (path / PASS).is_file()
     if path.is_file() and _is_database(path):
@@ -265,7 +265,7 @@ class System:
 
 
 def system(path: Path) -> System:
-    """The first device of a sysinfo.csv; an empty System with a warning where there is none.
+    """Reading a profile: the first device of a sysinfo.csv; an empty System with a warning where there is none.
 
     Raises RecordingError where the file is cut or damaged.
     """
@@ -282,7 +282,7 @@ def system(path: Path) -> System:
 
 
 def describe_system(fields: Mapping[str, str], path: Path) -> System:
-    """The same from column -> value, however it was stored."""
+    """Reading a profile: the same from column -> value, however it was stored."""
     arch = fields.get("gpu_arch", "").split(":")[0]
     facts = {name: value for name, column in FACTS.items() if (value := _positive(fields.get(column)))}
     waves, simds = _positive(fields.get("max_waves_per_cu")), facts.get("simds_per_unit")
@@ -303,7 +303,7 @@ def describe_system(fields: Mapping[str, str], path: Path) -> System:
 
 
 def _positive(text: str | None) -> float | None:
-    """Columns hold plain numbers; what is empty, 0 or text is unknown."""
+    """Reading a profile: columns hold plain numbers; what is empty, 0 or text is unknown."""
     digits = (text or "").strip()
     if not digits.replace(".", "", 1).isdecimal() or len(digits) > 15:
         return None
@@ -337,7 +337,7 @@ _METRICS = """SELECT k.kernel_name, m.table_name, m.sub_table_name, m.name, m.un
 
 
 def is_database(path: Path) -> bool:
-    """Whether a SQLite file has the tables of an analysis."""
+    """Reading a profile: whether a SQLite file has the tables of an analysis."""
     try:
         with _open_database(path) as base:
             return _has_tables(base)
@@ -346,7 +346,7 @@ def is_database(path: Path) -> bool:
 
 
 def read_database(path: Path) -> Recording:
-    """Times per kernel and its metrics, named `table / sub-table / metric [value] (unit)` as the tool does.
+    """Reading a profile: times per kernel and its metrics, named `table / sub-table / metric [value] (unit)` as the tool does.
 
     A metric without a value, or an infinite one, is left out. Raises RecordingError where the file is damaged or of an
     unknown schema.
@@ -378,7 +378,7 @@ def _notes(ruined: int) -> tuple[str, ...]:
 
 @contextmanager
 def _open_database(path: Path) -> Iterator[sqlite3.Connection]:
-    """Read-only, and without the locks that a folder of somebody else may not permit."""
+    """Reading a profile: read-only, and without the locks that a folder of somebody else may not permit."""
     if not path.is_file():
         raise RecordingError(path, "is not there")
     try:
@@ -477,7 +477,7 @@ Row = dict[str, str]
 
 
 def wide(path: Path) -> Iterator[tuple[Row, dict[str, float], set[str]]]:
-    """Per row of a wide table: its other columns, its counters, and names of counters that it did not collect."""
+    """Reading a profile: per row of a wide table: its other columns, its counters, and names of counters that it did not collect."""
     columns: list[tuple[int, str]] = []
     pick: Callable[[Sequence[str]], Row] | None = None
     for number, cells in lines(path):
@@ -492,7 +492,7 @@ def wide(path: Path) -> Iterator[tuple[Row, dict[str, float], set[str]]]:
 
 
 def fold_channels(counts: Mapping[str, float]) -> tuple[dict[str, float], set[str]]:
-    """Counters with channels folded into `_sum`, without zeros that mean `not collected`; and the names of those."""
+    """Reading a profile: counters with channels folded into `_sum`, without zeros that mean `not collected`; and the names of those."""
     channels: dict[str, list[float]] = defaultdict(list)
     summed: dict[str, float] = {}
     for name, value in counts.items():
@@ -508,7 +508,7 @@ def fold_channels(counts: Mapping[str, float]) -> tuple[dict[str, float], set[st
 
 
 def counters(titles: Sequence[str]) -> list[tuple[int, str]]:
-    """Places of counters; `X_1` beside `X` is the same column of another pass."""
+    """Reading a profile: places of counters; `X_1` beside `X` is the same column of another pass."""
     names = {name.strip() for name in titles}
     places = []
     for at, text in enumerate(titles):
@@ -520,7 +520,7 @@ def counters(titles: Sequence[str]) -> list[tuple[int, str]]:
 
 
 def picker(path: Path, titles: Sequence[str]) -> Callable[[Sequence[str]], Row]:
-    """A function from a row to its columns that are no counters, by name in lower case."""
+    """Reading a profile: a function from a row to its columns that are no counters, by name in lower case."""
     names = lower_titles(titles)
     missing = [name for name in ("dispatch_id", "gpu_id", "kernel_name") if name not in names]
     if missing:
@@ -540,7 +540,7 @@ def check(path: Path, row: Mapping[str, str], number: int | None) -> None:
 
 
 def number_of(path: Path, text: str, name: str, number: int) -> float:
-    """The value of a counter. Raises RecordingError where it is none: text, negative, not finite."""
+    """Reading a profile: the value of a counter. Raises RecordingError where it is none: text, negative, not finite."""
     try:
         value = float(text)
     except ValueError as error:
@@ -551,12 +551,12 @@ def number_of(path: Path, text: str, name: str, number: int) -> float:
 
 
 def lower_titles(titles: Sequence[str]) -> list[str]:
-    """Names of columns as they are compared."""
+    """Reading a profile: names of columns as they are compared."""
     return [name.strip().lower() for name in titles]
 
 
 def lines(path: Path) -> Iterator[tuple[int, list[str]]]:
-    """Line numbers and cells, the header first; every row as long as the header."""
+    """Reading a profile: line numbers and cells, the header first; every row as long as the header."""
     number, width = 1, 0
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
@@ -581,7 +581,7 @@ def lines(path: Path) -> Iterator[tuple[int, list[str]]]:
 
 
 def read_integer(text: str | None) -> int | None:
-    """A whole number of a cell; None where there is none."""
+    """Reading a profile: a whole number of a cell; None where there is none."""
     digits = (text or "").strip().removesuffix(".0")
     return int(digits) if digits.isascii() and digits.isdecimal() and len(digits) < 19 else None
 
@@ -595,12 +595,12 @@ _LAUNCH = (
 
 
 def is_long(titles: Sequence[str]) -> bool:
-    """Whether columns, in lower case, are those of the long form."""
+    """Reading a profile: whether columns, in lower case, are those of the long form."""
     return set(NEEDED) <= set(titles)
 
 
 def kernels_of_long_table(path: Path) -> list[Kernel]:
-    """All kernels of the table. Raises RecordingError where it is cut, damaged or holds what is no counter."""
+    """Reading a profile: all kernels of the table. Raises RecordingError where it is cut, damaged or holds what is no counter."""
     titles = files.columns(path)
     with open_engine(path) as engine:
         source = _source(engine, path, titles)
@@ -671,6 +671,6 @@ def _launch(
 
 
 def _order(row: Sequence[object]) -> tuple[int, str, list[str]]:
-    """As the kernels ran: by number, where the cells hold one."""
+    """Reading a profile: as the kernels ran: by number, where the cells hold one."""
     name, dispatch, *rest = (str(cell or "") for cell in row)
     return int(dispatch) if dispatch.isdecimal() else -1, name, rest

@@ -33,7 +33,7 @@ class _Row:
 
 
 def is_kernel_stats(head: Head) -> bool:
-    """Whether a CSV header is that of statistics per name."""
+    """Reading a profile: whether a CSV header is that of statistics per name."""
     return "name" in head.lower and head.has("calls", "total")
 
 
@@ -43,7 +43,7 @@ def sniff_calls(head: Head) -> bool:
 
 
 def read_kernel_stats(path: Path, head: Head) -> tuple[Recording, ...]:
-    """The statistics of one file; no medians, which sums cannot tell. `RecordingError` when damaged or empty."""
+    """Reading a profile: the statistics of one file; no medians, which sums cannot tell. `RecordingError` when damaged or empty."""
     table_rows = [_row(path, head, line, cells) for line, cells in rows(path, head)]
     if not table_rows:
         raise RecordingError(path, "has a header and no rows: 0 kernels were counted", line=1)
@@ -128,7 +128,7 @@ def _what(head: Head) -> str | None:
 
 
 def read_calls(path: Path, head: Head) -> tuple[Recording, ...]:
-    """Calls and time per function (or direction of a copy), as `NAME.calls` and `NAME.total_ns`; markers included."""
+    """Reading a profile: calls and time per function (or direction of a copy), as `NAME.calls` and `NAME.total_ns`; markers included."""
     what = head.lower.index(_what(head) or "")
     kinds = ", ".join(
         f"'c{at}': '{'BIGINT' if at in (head.place('start'), head.place('end')) else 'VARCHAR'}'"
@@ -162,7 +162,7 @@ def is_kernel_trace(head: Head) -> bool:
 
 
 def is_surely_kernel_trace(path: Path) -> bool:
-    """Whether the header, of plain text, can be nothing else."""
+    """Reading a profile: whether the header, of plain text, can be nothing else."""
     titles = columns(path)
     return titles[:1] == SURE[:1] and set(SURE) <= set(titles) and "counter_name" not in titles
 
@@ -209,7 +209,7 @@ class Cell:
 
 
 def is_counter_collection(head: Head) -> bool:
-    """Whether a CSV header is that of counters in long form."""
+    """Reading a profile: whether a CSV header is that of counters in long form."""
     return head.has("name", "counter", "value")
 
 
@@ -224,7 +224,7 @@ def read_counter_collection(path: Path, head: Head) -> tuple[Recording, ...]:
 
 
 def cells(path: Path, rows: Path, head: Head, symbols: Mapping[str, Symbol] | None = None) -> list[Cell]:
-    """What the CSV `rows` holds, errors being about `path`; `symbols` where the names are numbers of kernels."""
+    """Reading a profile: what the CSV `rows` holds, errors being about `path`; `symbols` where the names are numbers of kernels."""
     with open_engine(path) as engine:
         cell_rows = [_cell(row, symbols) for row in engine.rows(_sql(engine, rows, head))]
     if not cell_rows:
@@ -409,7 +409,7 @@ def _is(contents: Recordings, form: str) -> bool:
 
 
 def _run(path: Path) -> tuple[str, str]:
-    """What files of one process share: the folder and the name before the domain."""
+    """Reading a profile: what files of one process share: the folder and the name before the domain."""
     return str(path.parent), _DOMAINS.sub("", path.name)
 
 
@@ -419,7 +419,7 @@ def _rank(recording: Recording) -> tuple[bool, bool, float]:
 
 
 def _beside(path: Path, gpus: Mapping[Path, Sequence[agents.Agent]]) -> Sequence[agents.Agent]:
-    """The GPUs that the same process saw; those of the only agent_info of the folder otherwise."""
+    """Reading a profile: the GPUs that the same process saw; those of the only agent_info of the folder otherwise."""
     same = [gpu_list for info_path, gpu_list in gpus.items() if _run(info_path) == _run(path)]
     if same:
         return same[0]
@@ -473,7 +473,7 @@ def _join(group: Sequence[Recording]) -> Iterable[Recording]:
 
 
 def _with(kernel: KernelCalls, metrics: Sequence[Named]) -> KernelCalls:
-    """The kernel with more metrics; the first pass that told one keeps it."""
+    """Reading a profile: the kernel with more metrics; the first pass that told one keeps it."""
     names = {metric.name for metric in kernel.metrics}
     return kernel.model_copy(
         update={"metrics": (*kernel.metrics, *(extra for extra in metrics if extra.name not in names))}

@@ -89,7 +89,7 @@ class _Trace:
     """Kernel -> metric -> one value per range."""
 
     def take(self, event: Any) -> Sequence[object] | None:
-        """The row of one event on a GPU; None of any other event. Raises RecordingError where it is damaged."""
+        """Reading a profile: the row of one event on a GPU; None of any other event. Raises RecordingError where it is damaged."""
         self.events += 1
         if not isinstance(event, dict):
             raise self.fault("is no object")
@@ -129,7 +129,7 @@ class _Trace:
                 self.ranges.setdefault(kernel, {}).setdefault(metric, []).append(float(value))
 
     def fault(self, what: str) -> RecordingError:
-        """The place is the event's: lines of such a file say little."""
+        """Reading a profile: the place is the event's: lines of such a file say little."""
         return RecordingError(self.path, f"{LIST}[{self.events - 1}] {what}: the file is damaged")
 
     def _nanoseconds(self, event: Mapping[str, Any], key: str) -> int:
@@ -191,7 +191,7 @@ def read_recordings(path: Path) -> tuple[Recording, ...]:
 
 
 def _look(trace: _Trace, keys: tuple[str, ...], value: Any, writer: Any) -> None:
-    """Keeps what one element of the document tells."""
+    """Reading a profile: keeps what one element of the document tells."""
     if keys == (LIST, "[]"):
         if value is not None and (row := trace.take(value)) is not None:
             writer.writerow(row)
@@ -249,7 +249,7 @@ def _facts(card: Mapping[str, Any]) -> tuple[Named, ...]:
 
 
 def _place(trace: _Trace, recording: Recording) -> Recording:
-    """With the vendor's words, the device's constants, and grids as the tool counts them."""
+    """Reading a profile: with the vendor's words, the device's constants, and grids as the tool counts them."""
     number = (recording.device or "").removeprefix("Agent ")
     card = _card(trace, number)
     vendor = _vendor(trace, card)
@@ -306,7 +306,7 @@ def _in_blocks(launch: LaunchShape) -> LaunchShape:
 
 
 def _items_in_blocks(launch: LaunchShape) -> LaunchShape:
-    """Of a grid that was told in work-items; without blocks where these do not divide it."""
+    """Reading a profile: of a grid that was told in work-items; without blocks where these do not divide it."""
     told, block = launch.blocks, launch.workgroup
     if told is None or block is None or any(items % width for items, width in zip(told, block, strict=True)):
         return launch.model_copy(update={"grid": None, "blocks": None})
