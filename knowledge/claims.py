@@ -65,7 +65,7 @@ class ClaimsChecked:
 
     @property
     def valid(self) -> bool:
-        """Whether every number can be believed."""
+        """Of the knowledge's checked claims: whether every number can be believed."""
         return not self.problems
 
 

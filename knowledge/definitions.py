@@ -103,7 +103,7 @@ def list_callers(sources: Mapping[str, str], names: set[str]) -> list[tuple[str,
 
 
 def list_functions(sources: Mapping[str, str]) -> frozenset[str]:
-    """Names of all functions that the sources define."""
+    """From sources as the knowledge reads them: names of all functions that they define."""
     return frozenset(
         name
         for path, text in sources.items()

@@ -37,7 +37,7 @@ class Fact:
 
 
 def facts(document: Document) -> Iterator[Fact]:
-    """Every list item with sources; specs are list items too."""
+    """In a document of the knowledge: every list item with sources; specs are list items too."""
     for section in document.sections:
         for item in section.items():
             cited = citations(item.text)
@@ -56,12 +56,12 @@ def citations(text: str) -> tuple[Citation, ...]:
 
 
 def without(text: str) -> str:
-    """A fact's text before its citations."""
+    """In a document of the knowledge: a fact's text before its citations."""
     return _CITED.sub("", text).strip()
 
 
 def hedge(text: str) -> re.Match[str] | None:
-    """Where a fact hedges first."""
+    """In a document of the knowledge: where a fact hedges first."""
     return re.search(_HEDGE, text, re.IGNORECASE)
 
 
@@ -72,7 +72,7 @@ def find_hedge(text: str) -> str | None:
 
 
 def list_unsourced(section: Section) -> Iterator[Item]:
-    """List items that state a number and name no source."""
+    """In a document of the knowledge: list items that state a number and name no source."""
     for item in section.items():
         if not citations(item.text) and NUMBER.search(_plain(item.text)):
             yield item

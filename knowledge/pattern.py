@@ -150,7 +150,7 @@ def _first_match(
 def _walk(
     stream: tuple[Token, ...], atoms: tuple[Atom, ...], at: int, bound: Bindings
 ) -> Iterator[tuple[int, Bindings]]:
-    """Backtracking: every way to match a pattern's atoms from `at`."""
+    """For a card's pattern: backtracking: every way to match its atoms from `at`."""
     if not atoms:
         yield at, bound
         return

@@ -44,7 +44,7 @@ class RegisteredLine:
 
 
 def list_registered(text: str, path: str) -> Iterator[RegisteredLine]:
-    """Every registered line of a file."""
+    """In a document of the knowledge: every registered line of a file."""
     for number, line in enumerate(text.splitlines(), start=1):
         match = _LINE.fullmatch(line)
         if match is None:
@@ -63,7 +63,7 @@ def list_registered(text: str, path: str) -> Iterator[RegisteredLine]:
 
 
 def is_registered(line: str) -> bool:
-    """Whether a line has the registered form."""
+    """In a document of the knowledge: whether a line has the registered form."""
     return _LINE.fullmatch(line) is not None
 
 

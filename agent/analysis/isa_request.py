@@ -286,7 +286,7 @@ def _commands(path: Path, request: InspectionRequest) -> str:
 
 
 def _preset(outline: Outline) -> dict[str, str]:
-    """Placeholders for the constants that a launch must give."""
+    """For `isa`: placeholders for the constants that a launch must give."""
     return {"constants": ",".join(f"{name}=VALUE" for name in outline.constant)} if outline.constant else {}
 
 

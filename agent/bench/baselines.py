@@ -202,7 +202,7 @@ class _Run:
         return gain.answer.evidence[0]
 
     def _leave_out(self, who: Who, why: str) -> str:
-        """Notes why somebody has no time."""
+        """In a comparison with baselines: notes why somebody has no time."""
         line = f"{who} is not measured: {' '.join(why.split())}"
         self.notes.append(line)
         return line
@@ -216,7 +216,7 @@ class _Run:
         )
 
     def read_times(self) -> tuple[ShapeTimes, ...]:
-        """Medians by size; the champion's over all its pairs."""
+        """In a comparison with baselines: medians by size; the champion's over all its pairs."""
         return tuple(
             ShapeTimes(
                 label=shape.label,
@@ -326,7 +326,7 @@ def _take_champion(place: Path, task: Task, folder: Path, to: Path) -> Path:
 
 
 def _write_side(to: Path, task: Task, side: Side, program: Path) -> Path:
-    """A folder with that side's sources and entry; `to`."""
+    """For a comparison with baselines: a folder with that side's sources and entry; `to`."""
     return _write_torch(to, task, side.who, program) if side.folder is None else _write_kernel(to, task, side.folder)
 
 

@@ -383,7 +383,7 @@ def percent(share: float) -> str:
 
 
 def format_signed_percent(share: float) -> str:
-    """A share such as 0.031 as `+3.1 %`."""
+    """For `bench`: a share such as 0.031 as `+3.1 %`."""
     return percent(share) if share < 0 else f"+{percent(share)}"
 
 

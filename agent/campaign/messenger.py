@@ -153,7 +153,7 @@ def _post(url: str, message: Mapping[str, Any], *, user: str | None = None, pass
 
 
 def _make_ntfy_address(place: str) -> str:
-    """The address of an ntfy topic; a bare topic is one of ntfy.sh."""
+    """For a campaign's notifications: the address of an ntfy topic; a bare topic is one of ntfy.sh."""
     return place if "://" in place else NTFY + place
 
 

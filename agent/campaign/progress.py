@@ -459,7 +459,7 @@ def _describe_measured_ceilings(body: Rooflined) -> list[str]:
 
 
 def _minutes(seconds: float) -> str:
-    """Seconds as minutes and seconds."""
+    """In a campaign's progress: seconds as minutes and seconds."""
     return f"{int(seconds) // 60:02d}:{int(seconds) % 60:02d}"
 
 

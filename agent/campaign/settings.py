@@ -204,7 +204,7 @@ def _check_bounds(setting: Setting, value: Raw) -> None:
 
 
 def _check_looks(limits: Limits, by_key: Mapping[str, Setting]) -> None:
-    """Raises UserError unless the looks rise from 1 or more."""
+    """In a campaign's settings: raises UserError unless the looks rise from 1 or more."""
     looks = limits.looks
     if not looks or looks[0] < 1 or any(later <= earlier for earlier, later in pairwise(looks)):
         origin = by_key["looks"].origin if "looks" in by_key else "looks"

@@ -89,7 +89,7 @@ class SideBySide:
             future.result()
 
     def _serve(self, lane: Lane, waiting: deque[tuple[str, str]]) -> None:
-        """One lane takes the next candidate whenever it is free."""
+        """In a campaign with lanes: one lane takes the next candidate whenever it is free."""
         while not stopping.reason():
             try:
                 commit, purpose = waiting.popleft()

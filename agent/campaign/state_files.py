@@ -128,7 +128,7 @@ def find_damage(campaign: Path) -> tuple[Damage, ...]:
 
 
 def _find_wrong_kinds(campaign: Path) -> Iterator[Damage]:
-    """Files that are folders, folders that are files."""
+    """In a campaign's folder: files that are folders, folders that are files."""
     for name in FILES:
         if (campaign / name).is_dir():
             yield Damage(file=name, problem="is a folder, and should be a file", mend="")
@@ -280,7 +280,7 @@ def list_artifacts(history: History) -> dict[str, Artifact]:
 
 
 def _blobs_in(value: object) -> Iterator[Artifact]:
-    """Artifacts anywhere inside a value."""
+    """For the check of a campaign's folder: artifacts anywhere inside a value."""
     if isinstance(value, Artifact):
         yield value
     elif isinstance(value, Value):
@@ -305,7 +305,7 @@ def _find_artifacts(campaign: Path, history: History) -> Iterator[Damage]:
 
 
 def check_blob(path: Path, blob: Artifact) -> Literal["", "is missing", "was changed"]:
-    """What is wrong with a stored blob; empty where nothing is."""
+    """For the check of a campaign's folder: what is wrong with a stored blob; empty where nothing is."""
     try:
         return "" if hashlib.sha256(path.read_bytes()).hexdigest() == blob.sha256 else "was changed"
     except FileNotFoundError:

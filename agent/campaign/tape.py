@@ -251,7 +251,7 @@ def _question_as_json(value: Any) -> Any:
 
 
 def _describe_question(kwargs: dict[str, Any], args: tuple[Any, ...]) -> str:
-    """A recorded question in a few words, for people."""
+    """A question on the campaign's tape in a few words, for people."""
     return ", ".join([_word(arg) for arg in args] + [f"{name}={_word(value)}" for name, value in kwargs.items()])
 
 

@@ -95,7 +95,7 @@ class Roots:
         return [place for folder in folders if self._inside(place := _resolve_link(folder / name))]
 
     def _inside(self, place: Path) -> bool:
-        """Whether a path lies in an allowed folder."""
+        """For the tools of coding agents: whether a path lies in an allowed folder."""
         return any(place.is_relative_to(folder) for folder in self.folders)
 
 

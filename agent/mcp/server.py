@@ -93,7 +93,7 @@ class Job:
         return {**said, "result": document} if len(text) <= PART and not offset else {**said, **part_of(text, offset)}
 
     def wait(self, seconds: float) -> None:
-        """Until it has ended, so long at most."""
+        """For the tools of coding agents: until a job has ended, so long at most."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             self.process.wait(seconds)
 

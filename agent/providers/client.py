@@ -290,7 +290,7 @@ SPENT = ("insufficient_quota", "credit balance is too low", "billing hard limit"
 
 
 def fault(error: Exception, *, name: str, provider: str) -> TransientFailure | ModelError:
-    """Our failure to raise in place of litellm's."""
+    """Our provider failure to raise in place of litellm's."""
     status, message = _status(error), words(error)
     who = f"--model {name}"
     if any(word in message.lower() for word in SPENT):

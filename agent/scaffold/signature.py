@@ -160,7 +160,7 @@ class Signature(Value):
 
     @property
     def flags(self) -> tuple[str, ...]:
-        """Sizes of which only 0 and 1 are meant."""
+        """Of a function to scaffold: sizes of which only 0 and 1 are meant."""
         return tuple(parameter.name for parameter in self.parameters if parameter.is_flag)
 
     @property
@@ -248,7 +248,7 @@ def split_line(name: str) -> tuple[str, int | None]:
 
 
 def _template_names(before: tuple[str, ...]) -> list[str]:
-    """Names of a template's parameters, those with a default too."""
+    """Of a function to scaffold: names of a template's parameters, those with a default too."""
     if before[:1] != ("template",):
         return []
     head = before[2 : _closing_angle(before)]
@@ -623,7 +623,7 @@ class _CReading:
     def _say_lengths(
         self, parameters: Sequence[Parameter], shaped: Sequence[Parameter], sizes: Sequence[str]
     ) -> Iterator[str]:
-        """A line with the lengths of arrays that no subscript says."""
+        """Of a C function to scaffold: a line with the lengths of arrays that no subscript says."""
         guessed = [
             f"{after.name} {' * '.join(after.extents)}"
             for before, after in zip(parameters, shaped, strict=True)
@@ -839,7 +839,7 @@ def read_constants(text: str) -> dict[str, str]:
 
 
 def _draw_by_value(parameter: Parameter) -> Parameter:
-    """A plain number as an array of one."""
+    """Of a function to scaffold: a plain number as an array of one."""
     if parameter.role != "scalar" or not parameter.type or "struct" in parameter.type:
         return parameter
     return parameter.model_copy(update={"role": "input", "extents": ("1",), "by_value": True})
@@ -865,7 +865,7 @@ def _close(words: Sequence[str], at: int) -> int:
 
 
 def split_arguments(text: str) -> list[str]:
-    """Arguments between the commas of a call's source."""
+    """For scaffolding: arguments between the commas of a call's source."""
     parts, depth = [""], 0
     for letter in text:
         depth += {"(": 1, "[": 1, "{": 1, ")": -1, "]": -1, "}": -1}.get(letter, 0)
@@ -928,7 +928,7 @@ def _needs_arguments(body: Sequence[ast.stmt]) -> bool:
 
 
 def _without_self(method: ast.FunctionDef) -> ast.FunctionDef:
-    """The method as a function of its other arguments."""
+    """Of a method to scaffold: it as a function of its other arguments."""
     function = copy.deepcopy(method)
     del (function.args.posonlyargs or function.args.args)[:1]
     return function
@@ -970,7 +970,7 @@ def _doctest_calls(function: ast.FunctionDef, name: str) -> Iterator[CallSite]:
 
 
 def python_calls(text: str, name: str, place: str) -> list[CallSite]:
-    """Every call of that name; none where the text is no Python."""
+    """For scaffolding: every call of that name; none where the text is no Python."""
     try:
         tree = ast.parse(text)
     except (SyntaxError, ValueError):
@@ -1071,7 +1071,7 @@ def _read_made(call: ast.Call) -> tuple[int, ...]:
 
 
 def _read_whole(value: ast.expr) -> int | None:
-    """A number above 0 that is written out, or a product of such."""
+    """For scaffolding: a number above 0 that is written out, or a product of such."""
     if isinstance(value, ast.BinOp) and isinstance(value.op, ast.Mult):
         left, right = _read_whole(value.left), _read_whole(value.right)
         return left * right if left and right else None
@@ -1151,7 +1151,7 @@ class _PythonReading:
         )
 
     def _called_shapes(self, parameters: Sequence[Parameter]) -> Iterator[CalledShape]:
-        """Calls that say how long each array is, all sizes alike."""
+        """For scaffolding: calls that say how long each array is, all sizes alike."""
         names = {name for parameter in parameters for name in parameter.extents}
         for arguments, place in self.calls:
             sizes: dict[str, int] = {}
@@ -1216,7 +1216,7 @@ def _kind_of_description(docstring: str, name: str) -> str:
 
 
 def _parse_arguments(call: str) -> Sequence[ast.expr]:
-    """The arguments of a call; none where that is no Python."""
+    """For scaffolding: the arguments of a call; none where that is no Python."""
     try:
         tree = ast.parse(f"f({call})", mode="eval").body
     except SyntaxError:
@@ -1237,7 +1237,7 @@ def _literals(call: str) -> tuple[object, ...]:
 
 
 def _kind_of_value(value: object) -> str:
-    """Kind of values that an example is one of."""
+    """For scaffolding: kind of values that an example is one of."""
     if isinstance(value, bool):
         return "flag"
     for sort, kind in ((str, "text"), (bytes, "octets"), (int, "whole"), (float, "real")):

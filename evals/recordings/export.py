@@ -148,7 +148,7 @@ class Scrub:
 
 
 def artifacts_in(value: Any) -> Sequence[Artifact]:
-    """Every artifact that an exported JSON value names."""
+    """For an exported recording: every artifact that a JSON value names."""
     if isinstance(value, Mapping):
         artifacts = [Artifact.model_validate(value)] if value.keys() == {"sha256", "name", "size"} else []
         return [*artifacts, *(artifact for item in value.values() for artifact in artifacts_in(item))]
@@ -405,7 +405,7 @@ def _stories(lines: Sequence[bytes]) -> list[tuple[Any, ...]]:
 
 
 def _story(line: bytes) -> tuple[Any, ...]:
-    """What a recorded line decides, without its words."""
+    """For an exported recording: what a line decides, without its words."""
     event = json.loads(line)
     verdict = event["body"].get("judged", {}).get("verdict", {})
     return (event["key"], *(verdict.get(name) for name in ("decision", "reason", "gain", "lower")))

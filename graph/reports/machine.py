@@ -197,5 +197,5 @@ def noise_lines(history: History) -> list[str]:
 
 
 def _minutes(minutes: float) -> str:
-    """A span in minutes, or in seconds where it is short."""
+    """In the documents: a span in minutes, or in seconds where it is short."""
     return f"{minutes:.1f} minutes" if minutes >= 0.95 else f"{60 * minutes:.0f} seconds"

@@ -118,13 +118,13 @@ def _cells(line: str) -> list[str]:
 
 
 def _row(cells: Sequence[str], tag: str) -> Markup:
-    """HTML of a table's row; `tag`: th or td."""
+    """In a report's Markdown: HTML of a table's row; `tag`: th or td."""
     inner = Markup("").join(Markup("<{0}>{1}</{0}>").format(Markup(tag), _inline(cell)) for cell in cells)
     return Markup("<tr>{}</tr>").format(inner)
 
 
 def _list(lines: Sequence[str]) -> Markup:
-    """HTML of a list, numbered where its first item is."""
+    """In a report's Markdown: HTML of a list, numbered where its first item is."""
     match = [item for line in lines if (item := _ITEM.match(line))]
     tag = Markup("ol" if match[0][1] else "ul")
     items = Markup("").join(Markup("<li>{}</li>").format(_inline(_render_code_span(item[2]))) for item in match)
@@ -137,7 +137,7 @@ def _render_code_span(text: str) -> str:
 
 
 def _inline(text: str) -> Markup:
-    """HTML of a line's text with its code, links and emphasis."""
+    """In a report's Markdown: HTML of a line's text with its code, links and emphasis."""
     parts: list[Markup] = []
     end = 0
     for match in _INLINE.finditer(text):

@@ -373,5 +373,5 @@ def _counter(profile: Profiled | None, name: str) -> float | None:
 
 
 def _counters(profile: Profiled | None) -> Entry:
-    """Every recorded counter by name."""
+    """For a memory file: every recorded counter by name."""
     return {counter.name: counter.value for counter in profile.counters} if profile else {}

@@ -147,7 +147,7 @@ def _rounds_axis(x: dict[int, float], *, final: bool) -> Markup:
 
 
 def _grid_y(y: Axis) -> Markup:
-    """Horizontal grid lines, labelled by speedup."""
+    """In a report's plot: horizontal grid lines, labelled by speedup."""
     lines = []
     for value in _ticks(y.low, y.high):
         at = y.at(value)
@@ -224,7 +224,7 @@ def _under(
 
 
 def _dot(kind: str, label: str, x: float, y: float) -> Markup:
-    """A dot with a tooltip; `kind`: its CSS class."""
+    """In a report's plot: a dot with a tooltip; `kind`: its CSS class."""
     circle = Markup('<circle class="{}" cx="{:.1f}" cy="{:.1f}" r="4"/>').format(kind, x, y)
     return Markup("<g><title>{}</title>{}</g>").format(label, circle)
 
@@ -244,7 +244,7 @@ def _roof(x: Axis, y: Axis, *, peak: float | None, copy: float | None) -> Markup
 
 
 def _decades(x: Axis, y: Axis) -> Markup:
-    """Grid lines at powers of ten on both axes, labelled."""
+    """In a report's plot: grid lines at powers of ten on both axes, labelled."""
     parts = []
     for value in (10.0**n for n in range(ceil(log10(x.low)), floor(log10(x.high)) + 1)):
         parts.append(Markup('<path class="grid" d="M{:.1f} {}V{}"/>').format(x.at(value), TOP, BOTTOM))
@@ -261,7 +261,7 @@ def _label(x: float, y: float, text: str, anchor: str) -> Markup:
 
 
 def _picture(title: str, inner: Markup) -> Markup:
-    """The drawing as SVG with a title that screen readers read."""
+    """A report's plot as SVG with a title that screen readers read."""
     return Markup(
         '<div class="wide"><svg viewBox="0 0 {} {}" role="img" aria-label="{}"><title>{}</title>{}</svg></div>'
     ).format(WIDTH, HEIGHT, title, title, inner)

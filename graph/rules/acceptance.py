@@ -224,7 +224,7 @@ def _note_sharing(trial: Traced, limits: Limits) -> tuple[str, ...]:
 
 
 def _is_settled(estimate: Estimate, standing: Standing, limits: Limits) -> bool:
-    """Whether measuring a candidate further would change nothing.
+    """For the verdict: whether measuring a candidate further would change nothing.
 
     A winner with a shape that looks slower, or without a gain on skewed shapes, is measured on: that must be resolved.
     """

@@ -417,7 +417,7 @@ def _rate(metrics: dict[str, float], work: float | None, scoring: Scoring) -> fl
 
 
 def _spread(points: Sequence[Point]) -> float:
-    """The greatest rate over the smallest."""
+    """The rule of the bottleneck: the greatest rate over the smallest."""
     rates = [point.rate for point in points]
     return max(rates) / min(rates)
 

@@ -70,7 +70,7 @@ class Case:
         return max(numbers, key=lambda item: item[1], default=None)
 
     def cite(self, name: str, threshold: str) -> None:
-        """Put a number, its threshold and its source on the chain."""
+        """The rule of what bounds a kernel: put a number, its threshold and its source on the chain."""
         self.evidence.extend(
             f"{name} {number.value:.4g} ({threshold}) [{number.source}; {number.rung}]"
             for number in self.profile.numbers
@@ -184,7 +184,7 @@ def _has_no_load(case: Case) -> bool:
 
 
 def _near_peak(case: Case) -> bool:
-    """Whether any recorded share of a peak is high."""
+    """The rule of what bounds a kernel: whether any recorded share of a peak is high."""
     load = case.largest((*COMPUTE, *MEMORY))
     return load is not None and load[1] >= case.limits.high
 
@@ -222,7 +222,7 @@ def _match_load(case: Case) -> BoundMatch:
 
 
 def _memory(case: Case) -> tuple[str, float] | None:
-    """How loaded the memory is, by the level that is loaded most.
+    """The rule of what bounds a kernel: how loaded the memory is, by the level that is loaded most.
 
     A busy matrix unit is fed from shared memory, whose passes count in L1's share and so in the speed of light of all
     memory: then device memory and L2 alone say whether memory holds the kernel up. Seen on an H100, where a product
@@ -267,7 +267,7 @@ def _compute_subclass(case: Case, compute: tuple[str, float]) -> str:
 
 
 def _resources(case: Case) -> BoundMatch:
-    """Spills while neither memory nor compute is near its peak."""
+    """The rule of what bounds a kernel: spills while neither memory nor compute is near its peak."""
     spilled = case.largest(SPILLS)
     if spilled is None or spilled[1] <= 0:
         return None
@@ -293,7 +293,7 @@ def _latency(case: Case) -> BoundMatch:
 
 
 def _waiting(case: Case) -> str:
-    """The class of stalls that leads; empty where none is frequent."""
+    """The rule of what bounds a kernel: the class of stalls that leads; empty where none is frequent."""
     shares = [(case.sum_stalls(classes), name) for name, classes in LATENCY]
     share, name = max(shares)
     if share < case.limits.stall:
@@ -367,7 +367,7 @@ def _confidence(case: Case, bound: Bound, flags: tuple[str, ...]) -> Confidence:
 
 
 def _spread(case: Case) -> float | None:
-    """(slowest - fastest) / median; None below three calls."""
+    """The rule of what bounds a kernel: (slowest - fastest) / median; None below three calls."""
     fastest, median, slowest = (case.number(f"time.{name}_ns") for name in ("min", "median", "max"))
     if fastest is None or slowest is None or not median or case.profile.calls < case.limits.min_calls:
         return None

@@ -33,7 +33,7 @@ SLACK = 1.25
 
 
 def minutes_between(earlier: str, later: str) -> float:
-    """Minutes from one ISO-8601 instant to another."""
+    """For the loop's cost: minutes from one ISO-8601 instant to another."""
     return (datetime.fromisoformat(later) - datetime.fromisoformat(earlier)).total_seconds() / 60
 
 

@@ -75,7 +75,7 @@ def _of_metric(unit: str, primary_metric: str) -> str:
 
 
 def _scale(unit: str) -> float:
-    """What one of a unit is in the base unit of its kind."""
+    """In a campaign's goal: what one of a unit is in the base unit of its kind."""
     return _SCALES[unit.lower()][1]
 
 

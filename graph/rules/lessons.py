@@ -80,7 +80,7 @@ def is_metric(counter: str, scoring: Scoring) -> bool:
 
 
 def _names_of_time(scoring: Scoring) -> set[str]:
-    """By which a prediction means the time of one call."""
+    """For a round's lesson: names by which a prediction means the time of one call."""
     return {"time", (scoring.time_ms or "time").lower()}
 
 

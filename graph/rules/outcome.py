@@ -220,7 +220,7 @@ def describe_worst_shape(verdict: Verdict) -> str:
 
 
 def compute_class_gains(shapes: Sequence[ShapeChange]) -> dict[str, float]:
-    """Geometric mean gain of each class, in order of appearance."""
+    """For the verdict: geometric mean gain of each class, in order of appearance."""
     names = dict.fromkeys(shape.config_class for shape in shapes)
     return {name: mean_gain([shape for shape in shapes if shape.config_class == name]) for name in names}
 
@@ -238,7 +238,7 @@ def target_class(shapes: Sequence[ShapeChange], trial: Stage) -> str | None:
 
 
 def is_split(trial: Stage) -> bool:
-    """Whether this draft is the class-specialised second attempt."""
+    """For the verdict: whether this draft is the class-specialised second attempt."""
     drafted = find(trial, Drafted)
     return drafted is not None and drafted.split
 

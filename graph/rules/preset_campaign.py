@@ -147,7 +147,7 @@ def _choose_at_level(level: Level, readings: Readings, standing: Standing, limit
 
 
 def _count_repeats_needed(limits: Limits) -> int:
-    """Re-measurements; never fewer than a standard deviation needs."""
+    """By the preset's rule: re-measurements; never fewer than a standard deviation needs."""
     return max(2, limits.min_remeasure)
 
 
@@ -173,7 +173,7 @@ def _count_repeats(level_gain: LevelGain, readings: Readings, standing: Standing
 
 
 def _is_doubtful_drop(level_gain: LevelGain, readings: Readings, standing: Standing, limits: Limits) -> bool:
-    """Whether every core drop is within the spread of its own rows."""
+    """By the preset's rule: whether every core drop is within the spread of its own rows."""
     drops = find_lost_shapes(level_gain.first_delta.shapes, standing, level_gain.level, limits)
     run, best = readings.run("candidate", level_gain.level, 0), reference_run(readings, standing, level_gain.level)
     return (

@@ -77,7 +77,7 @@ def row_score(row: Row, scoring: Scoring, *, metric: str | None = None) -> float
 
 
 def has_backward(row: Row, scoring: Scoring) -> bool:
-    """Whether the row carries a backward number."""
+    """For the score of a benchmark's row: whether it carries a backward number."""
     return any(item.name == scoring.backward for item in row.metrics)
 
 
@@ -154,12 +154,12 @@ def choose_decisive_gain(gains: Sequence[float]) -> float:
 
 
 def at_least(value: float, limit: float) -> bool:
-    """value >= limit, where equality in decimals counts."""
+    """For rules on scores: value >= limit, where equality in decimals counts."""
     return value >= limit - EDGE
 
 
 def exceeds(value: float, limit: float) -> bool:
-    """value > limit, where equality in decimals does not."""
+    """For rules on scores: value > limit, where equality in decimals does not."""
     return value > limit + EDGE
 
 

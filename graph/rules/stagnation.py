@@ -211,7 +211,7 @@ def _is_same_direction(rounds: Sequence[RoundClosed]) -> bool:
 
 
 def _is_same_bottleneck(rounds: Sequence[RoundClosed]) -> bool:
-    """An unknown bottleneck says nothing about whether it changed."""
+    """For the loop's stagnation: an unknown bottleneck says nothing about whether it changed."""
     labels = {closed.bottleneck for closed in rounds}
     return len(labels) == 1 and "unknown" not in labels and not any(closed.accepted for closed in rounds)
 

@@ -108,7 +108,7 @@ def tools_of(vendor: Vendor) -> Tools:
 
 
 def is_installed(vendor: Vendor) -> bool:
-    """Whether any tool of that vendor is on PATH."""
+    """Whether any tool of that card vendor is on PATH."""
     return any(shutil.which(name) for name in PROGRAMS[vendor])
 
 
@@ -167,7 +167,7 @@ class Smi(Protocol):
     def look(self) -> Look: ...
 
     def poll(self, into: list[Reading]) -> contextlib.AbstractContextManager[None]:
-        """Readings taken during the block are in the list after it."""
+        """A card's readings taken during the block are in the list after it."""
         ...
 
 
@@ -212,7 +212,7 @@ class NvidiaSmi:
 
     @contextlib.contextmanager
     def poll(self, into: list[Reading]) -> Iterator[None]:
-        """`nvidia-smi -lms` beside the block."""
+        """A card's readings: `nvidia-smi -lms` beside the block."""
         fields = tuple(field for field in self._fields[0] if field not in nvidia.COUNTS) if self._fields else ()
         if not fields:
             yield

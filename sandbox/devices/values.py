@@ -44,7 +44,7 @@ class GpuProcess(Value):
 
     @property
     def text(self) -> str:
-        """Name and number, as a person would look for it."""
+        """A process on a card: name and number, as a person would look for it."""
         return f"{self.name or 'a process without a name'} (pid {'?' if self.pid is None else self.pid})"
 
 

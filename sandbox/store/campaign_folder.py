@@ -384,7 +384,7 @@ class RecordFiles:
         self._records: dict[Path, tuple[tuple[int, ...], bytes] | None] = {}
 
     def remember(self) -> None:
-        """Takes what stands in the files of record now as the truth."""
+        """In the store of a campaign: takes what stands in the files of record now as the truth."""
         for path in self._paths:
             record, signs = self._records.get(path), _record_signs(path)
             if signs is None:

@@ -185,7 +185,7 @@ def lock_file(path: Path) -> Iterator[None]:
 
 
 def sync_tree(top: Path) -> None:
-    """Bring every file and folder below it to the disk, and itself."""
+    """For the store: bring every file and folder below it to the disk, and itself."""
     for folder, _, names in os.walk(top):
         for name in names:
             sync_folder(f"{folder}/{name}")

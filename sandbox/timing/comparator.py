@@ -265,7 +265,7 @@ class Runs:
 
     @property
     def conduct(self) -> Conduct:
-        """How every run of a comparison is made."""
+        """For timed commands: how every run of a comparison is made."""
         return self._conduct
 
     def empty_s(self) -> float:
@@ -292,7 +292,7 @@ class Runs:
         return process.seconds, watch.conditions(), self._costs(name, report)
 
     def _seconds(self, name: str, process: Exit) -> float:
-        """Seconds of a run, by the clock that is compared."""
+        """For timed commands: seconds of a run, by the clock that is compared."""
         if not self._metric.of_processor:
             return process.seconds
         if not process.cpu_s:
@@ -386,7 +386,7 @@ class Versus:
                 self._runs.once(name, argv)
 
     def pair(self, number: int, *, twins: bool = False) -> TimedPair:
-        """Time one pair of A and B, or of A and A."""
+        """For timed commands: time one pair of A and B, or of A and A."""
         question = self._question("A", "A" if twins else "B")
         timed = (self._twins if twins else self._pairs).time(question, number)
         assert isinstance(timed, TimedPair), "a command that fails raises"

@@ -164,7 +164,7 @@ class Git:
         return None, False
 
     def contains(self, ancestor: str, *, tip: str) -> bool:
-        """Whether `ancestor` is `tip` or lies before it."""
+        """In git: whether commit `ancestor` is `tip` or lies before it."""
         return self.attempt("merge-base", "--is-ancestor", ancestor, tip).returncode == 0
 
     def entries(self, commit: str, folder: str) -> tuple[Entry, ...]:
@@ -216,7 +216,7 @@ class Git:
         return self.run("pack-objects", "--revs", "--stdout", "-q", stdin=f"{tip}\n^{beyond}\n".encode())
 
     def unpack(self, pack: bytes) -> None:
-        """Store the objects of a pack."""
+        """In git: store the objects of a pack."""
         with self._names_synced():
             self.run("unpack-objects", "-q", stdin=pack)
 
@@ -366,7 +366,7 @@ class Holdings:
         return self._files[tree]
 
     def contents(self, mirror: Git, oids: tuple[str, ...]) -> tuple[bytes, ...]:
-        """Contents of objects, in order."""
+        """In git: contents of objects, in order."""
         missing = tuple(dict.fromkeys(oid for oid in oids if oid not in self._contents))
         from_mirror = dict(zip(missing, mirror.blobs(missing), strict=True))
         by_oid = {oid: from_mirror[oid] if oid in from_mirror else self._contents[oid] for oid in oids}

@@ -330,7 +330,7 @@ def _change(edit: FileEdit, present: Entry | None) -> Change:
 
 
 def _decode(data: bytes) -> str | None:
-    """Text of a file, or None when it is not text."""
+    """In the workspace: text of a file, or None when it is not text."""
     if b"\0" in data:
         return None
     try:
