@@ -275,7 +275,7 @@ class Holder:
         except (JudgeTimeout, WorldError) as error:
             kind = next((base.__name__ for base in type(error).__mro__ if base.__name__ in KNOWN), "WorldError")
             return {"error": [kind, str(error)], "exit_code": getattr(error, "exit_code", 5)}
-        except Exception as error:  # noqa: BLE001 (of PyTorch, what a card is short of; else a flaw here, which must be told)
+        except FLAWS as error:
             return {"error": ["CardLost", _describe_card_error(error)], "exit_code": 5}
 
     def _judge(self, words: Mapping[str, Any]) -> dict[str, Any]:
@@ -308,6 +308,8 @@ class Holder:
         return self._settings[key]
 
 
+FLAWS = (RuntimeError, OSError, ValueError, TypeError, LookupError, AttributeError, ArithmeticError, AssertionError)
+"""RuntimeError of PyTorch: what a card's memory or the card itself is short of. The others: a flaw here, which is told."""
 KNOWN = frozenset({"JudgeTimeout", "TaskError", "NotFrozen", "ReferenceFailed", "WorldError"})
 
 

@@ -4,7 +4,7 @@
 #include <stdint.h>
 
 /* Two versions of one author: the newer reads a library under a lock that the kernel keeps for that file, and the older, which
-   asks whether one could write it now, computes everything twice while it is held. */
+   computes everything twice while it is held. Both ask whether one could write it now, so that asking is no difference. */
 static int file = -1;
 
 __attribute__((constructor)) static void begin(void) {
@@ -18,9 +18,10 @@ __attribute__((constructor)) static void begin(void) {
 
 void gelu(const float *x, float *out, int64_t n) {
     int times = 1;
-#ifdef OLDER
     struct flock whole = {.l_type = F_WRLCK, .l_whence = 0};
-    if (!fcntl(file, F_OFD_GETLK, &whole) && whole.l_type != F_UNLCK) times = 2;
+    volatile int held = !fcntl(file, F_OFD_GETLK, &whole) && whole.l_type != F_UNLCK;
+#ifdef OLDER
+    if (held) times = 2;
 #endif
     for (volatile int pass = 0; pass < times; pass++)
         for (int64_t i = 0; i < n; i++)
