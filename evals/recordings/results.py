@@ -271,7 +271,7 @@ def _shapes_of(history: History, result: Result) -> Iterator[ShapeTimes]:
 HEAD = """# Results
 
 Every number below is read from a recording by `make results`; a test holds this page against the recordings. Microseconds of one call
-are geometric means over the sizes of a task, all columns of a row timed in one run on one machine, but for a start of which the row
+are geometric means over the sizes of a task, all columns of a row timed in one run on one machine but where the row
 says otherwise; a speedup is that of interleaved pairs and stands with its lower bound at 99 %.
 `floor` is what the ceilings measured on that machine allow for the operations and bytes
 that the task declares. What nobody timed says *not measured*: comparisons with compilers and with others' kernels are added as they

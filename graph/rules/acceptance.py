@@ -365,7 +365,8 @@ PRESET_RULES: dict[Preset, PresetRule] = {
 | `router`     | one quick benchmark                                             | any gain, no core shape lost                   |
 | `autonomous` | a full benchmark and a profile, again where doubtful            | a gain whose kernel time improved, class by class |
 
-* slower with confidence by more than a core shape may lose, or at all where it is protected.
+* lost: slower with confidence by more than shape_guard (a protected one: at all), or a core shape that reads slower by
+core_shape_regress_limit.
 """
 
 

@@ -464,8 +464,8 @@ def array_bytes(task: Task, dims: Mapping[str, int]) -> int:
 # process of the version starts with that and nothing else. Later commands start with the same pack: a folder of this
 # user's keeps it, where no candidate can write.
 
-MOST_PACKS = 64
-"""Kept in the folder; the oldest go."""
+MOST_PACKS, MOST_PACKED_BYTES = 64, 1 << 29
+"""Kept in the folder; those that were used longest ago go."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -480,10 +480,14 @@ class PackFolder:
     def read(self, version: str) -> bytes:
         """The judge on a card: the pack; nothing where there is none."""
         path = self._path(version)
+        if path is None:
+            return b""
         try:
-            return path.read_bytes() if path else b""
+            packed = path.read_bytes()
+            os.utime(path)
         except OSError:
             return b""
+        return packed
 
     def write(self, version: str, packed: bytes) -> None:
         """The judge on a card: keep it. A file system that cannot take it is no error: it is only made again next time."""
@@ -492,9 +496,14 @@ class PackFolder:
             return
         with suppress(WorldError, OSError):
             write_whole(path, packed, synced=False)
-            packs = sorted(path.parent.glob("*.pack"), key=lambda each: each.stat().st_mtime, reverse=True)
-            for old in packs[MOST_PACKS:]:
-                old.unlink(missing_ok=True)
+            packs = sorted(
+                ((each.stat(), each) for each in path.parent.glob("*.pack")), key=lambda pack: -pack[0].st_mtime
+            )
+            total = 0
+            for number, (facts, each) in enumerate(packs):
+                total += facts.st_size
+                if number and (number >= MOST_PACKS or total > MOST_PACKED_BYTES):
+                    each.unlink(missing_ok=True)
 
     def _path(self, version: str) -> Path | None:
         if self.folder is None:
@@ -519,8 +528,11 @@ class CompiledCode:
 
         def open_warm() -> DeviceSession:
             if version not in self._packed:
-                self._packed[version] = self.files.read(version) or self._compile(opened)
-                self.files.write(version, self._packed[version])
+                packed = self.files.read(version)
+                if not packed:
+                    packed = self._compile(opened)
+                    self.files.write(version, packed)
+                self._packed[version] = packed
             session = opened()
             session.compiled = self._packed[version]
             return session

@@ -11,7 +11,7 @@ from ridgeline.graph.task import Input, Output, Shape, Task
 
 torch = pytest.importorskip("torch")
 
-from ridgeline.sandbox.judge import device_numerics, device_timing, device_values, inputs, numerics  # noqa: E402
+from ridgeline.sandbox.judge import device_numerics, device_session, device_timing, device_values, inputs, numerics  # noqa: E402
 from ridgeline.sandbox.judge.device_judge import DeviceCallJudge, DeviceTests  # noqa: E402
 from ridgeline.sandbox.judge.device_reference import DeviceReference  # noqa: E402
 from ridgeline.sandbox.judge.device_session import (  # noqa: E402
@@ -151,11 +151,15 @@ def test_a_later_command_starts_with_what_an_earlier_one_compiled(
     assert DeviceTests(bench=bench).check(fresh).answer == "no"
 
 
-def test_only_so_many_packs_are_kept(tmp_path: Path) -> None:
+def test_only_so_many_packs_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     kept = PackFolder(folder=tmp_path, place="here")
     for number in range(MOST_PACKS + 3):
         kept.write(str(number), b"bytes")
     assert len(list(tmp_path.iterdir())) == MOST_PACKS
+    monkeypatch.setattr(device_session, "MOST_PACKED_BYTES", 100)
+    kept.write("large", b"." * 90)
+    assert len(list(tmp_path.iterdir())) <= 3, "5 bytes each beside it"
+    assert kept.read("large")
     PackFolder(folder=tmp_path / "file" / "below", place="").write("v", b"")
     (tmp_path / "file").write_text("no folder")
     PackFolder(folder=tmp_path / "file" / "below", place="").write("v", b"bytes")
