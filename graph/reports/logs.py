@@ -23,7 +23,7 @@ from ridgeline.graph.reports.text import (
     table,
 )
 from ridgeline.graph.rules.history import accepted_rounds
-from ridgeline.graph.rules.result import Product, compute_products
+from ridgeline.graph.rules.result import Product, compute_bases, compute_products
 from ridgeline.graph.rules.stagnation import Regression, recent_regressions
 from ridgeline.graph.standing import History
 from ridgeline.graph.trial import Drafted, find
@@ -332,8 +332,8 @@ def trend(history: History) -> str:
     if history.baseline is not None:
         rows.append(_trend_baseline(history, history.baseline.quick))
         rows += [
-            render_once(closed, _trend_row, history.contract.scoring, closed).replace(VERSUS, versus(so_far, closed), 1)
-            for closed, so_far in zip(history.rounds, compute_products(history), strict=False)
+            render_once(closed, _trend_row, history.contract.scoring, closed).replace(VERSUS, versus(base, closed), 1)
+            for closed, base in zip(history.rounds, compute_bases(history), strict=True)
         ]
     return render(
         "performance_trend.v1.md",
@@ -374,12 +374,12 @@ def _numbers(averages: Figures | None) -> tuple[str, ...]:
     )
 
 
-def versus(so_far: Product, closed: RoundClosed) -> str:
-    """`step +a%` in the logs: the candidate's measured gain and those of the rounds kept before it, multiplied."""
+def versus(base: Product, closed: RoundClosed) -> str:
+    """`step +a%` in the logs: the candidate's measured gain times the gains kept in the version that it was compared with."""
     gain = closed.judged.verdict.gain
     if gain is None:
         return "-"
-    return f"step {percent(so_far.speedup * (1 + gain) - 1, 3)}"
+    return f"step {percent(base.speedup * (1 + gain) - 1, 3)}"
 
 
 def finding(closed: RoundClosed) -> str:

@@ -80,11 +80,13 @@ def trend_plot(history: History) -> Markup:
 
 
 def _points(rounds: Iterable[RoundClosed]) -> list[Point]:
-    """Points of the trend plot: each round's candidate against the original, by the product of the gains kept before it."""
-    best, points = 1.0, []
+    """Points of the trend plot: each round's candidate against the original, by the gains kept in what it was compared with."""
+    best, base, beside, points = 1.0, 1.0, 0, []
     for closed in rounds:
+        if closed.beside != beside:  # those that were tried side by side were all compared with one version
+            beside, base = closed.beside, best
         verdict = closed.judged.verdict
-        ends = [None if part is None else best * (1 + part) for part in (verdict.gain, verdict.lower, verdict.upper)]
+        ends = [None if part is None else base * (1 + part) for part in (verdict.gain, verdict.lower, verdict.upper)]
         if closed.accepted and ends[0] is not None and ends[0] > 0:
             best = ends[0]
         label = f"round {closed.round}: {verdict.reason}; {clip(figures.hypothesis(closed).change, 120)}"

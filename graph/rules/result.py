@@ -238,6 +238,16 @@ def compute_products(history: History) -> tuple[Product, ...]:
     return tuple(products)
 
 
+def compute_bases(history: History) -> tuple[Product, ...]:
+    """The product of the kept gains at the version that each round's candidate was compared with, in order.
+
+    Rounds that were tried side by side share one: what the first of them kept is nothing that the others were measured on.
+    """
+    products = compute_products(history)
+    places = {closed.round: place for place, closed in enumerate(history.rounds)}
+    return tuple(products[places.get(closed.beside, place)] for place, closed in enumerate(history.rounds))
+
+
 def _list_merge_commands(campaign: str, branch: str | None) -> tuple[str, ...]:
     pack = f"ridgeline report {campaign} --pack PACK && git am --keep-non-patch PACK/patches/*.patch"
     if branch is None:

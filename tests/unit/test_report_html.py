@@ -2,12 +2,16 @@
 
 import re
 import xml.etree.ElementTree as ET
+from pathlib import Path
 
 import pytest
 
+from ridgeline.evals.recordings.recording import Folder
 from ridgeline.graph.reports.html import report_html
+from ridgeline.graph.reports.logs import trend
 from ridgeline.graph.reports.markdown import diff, markdown, plain
-from ridgeline.graph.reports.plots import _ticks, roofline_plot, trend_plot
+from ridgeline.graph.reports.plots import _points, _ticks, roofline_plot, trend_plot
+from ridgeline.graph.rules.history import fold_ledger
 from tests.builders import make_history, make_opened
 from tests.document_builders import complete, growing, long, training
 from tests.web_calls import seen
@@ -142,3 +146,10 @@ def test_an_axis_has_some_lines_and_not_too_many(low, high):
     assert 1 <= len(found) <= 12
     assert all(low <= tick <= high for tick in found)
     assert found == sorted(set(found))
+
+
+def test_candidates_of_one_question_stand_against_the_version_that_all_were_compared_with():
+    history = fold_ledger(Folder(Path("evals/campaigns/top64_h100")).lines())
+    assert [round(point.at, 1) for point in _points(history.rounds)] == [22.9, 11.9, 16.4]
+    rows = [line for line in trend(history).splitlines() if "| ROLLBACK |" in line]
+    assert ["step +1087" in rows[0], "step +1535" in rows[1]] == [True, True], rows

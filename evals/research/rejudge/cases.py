@@ -3,6 +3,7 @@
 import json
 import math
 import statistics
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import takewhile
 from pathlib import Path
@@ -120,10 +121,6 @@ def reconcile(worths: Mapping[int, Worth], accepted: Sequence[int], final: Worth
     return corrected
 
 
-RACED = frozenset({"replaced", "outpaced"})
-"""Verdicts that another candidate of the same question brought about."""
-
-
 class Case(Value):
     """One candidate that was measured against the best version of its time."""
 
@@ -177,17 +174,9 @@ def list_raced(path: Path) -> list[int]:
 
 
 def find_raced(history: History) -> frozenset[int]:
-    """For rejudging: rounds of candidates that were timed beside each other until one was ahead: no rule for one candidate decides them."""
-    bases = {closed.round: _find_base(closed) for closed in history.rounds}
-    decided_by_race = {bases[closed.round] for closed in history.rounds if closed.judged.verdict.reason in RACED}
-    return frozenset(number for number, base in bases.items() if base and base in decided_by_race)
-
-
-def _find_base(closed: RoundClosed) -> str:
-    """For rejudging: the version that a round's candidate was compared with; nothing where it was not."""
-    timed = find(closed.judged, Timed)
-    compared = [item.best for item in timed.evidence if isinstance(item, Comparison)] if timed else []
-    return compared[0] if compared else ""
+    """For rejudging: rounds of candidates that were tried side by side and share one error rate: no rule for one candidate decides them."""
+    sizes = Counter(closed.beside for closed in history.rounds)
+    return frozenset(closed.round for closed in history.rounds if sizes[closed.beside] > 1)
 
 
 def _round(name: str, lines: Sequence[Line], closed: RoundClosed, store: ArtifactStore) -> Case | None:
