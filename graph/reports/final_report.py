@@ -95,9 +95,10 @@ def _suite(suite: TestResult | None) -> str:
 def environment_table(history: History) -> str:
     """The final report's table of the machine and the settings that the numbers hold for."""
     machine = history.opened.machine
+    cores = f", {machine.cores} cores" if machine.kind == "cpu" else ""  # of a card's host nothing is recorded
     caches = (("L1d", machine.l1d_bytes), ("L2", machine.l2_bytes), ("L3", machine.l3_bytes))
     rows = (
-        ("Machine", f"{cell(machine.name)} ({machine.kind}, {machine.arch}, {machine.cores} cores)"),
+        ("Machine", f"{cell(machine.name)} ({machine.kind}, {machine.arch}{cores})"),
         ("Caches", ", ".join(f"{name} {size // 1024} KiB" for name, size in caches if size) or "UNKNOWN"),
         ("Compiler", cell(machine.compiler) if machine.compiler else "UNKNOWN"),
         ("Fingerprint", f"`{machine.fingerprint}`"),
@@ -330,7 +331,11 @@ def ineffective_rows(rounds: Sequence[RoundClosed]) -> list[tuple[str, str, str]
 def ineffective(history: History) -> str:
     """The report's list of every rolled-back direction with its reason."""
     rows = ineffective_rows(history.rounds)
-    return table(("Direction", "Version", "Failure Reason"), rows) if rows else "No round was rolled back."
+    if rows:
+        return table(("Direction", "Version", "Failure Reason"), rows)
+    if any(closed.set_aside for closed in history.rounds):
+        return "None: what was rolled back was outpaced by a candidate beside it; see the table under Iterations."
+    return "No round was rolled back."
 
 
 def next_steps(history: History) -> list[str]:

@@ -19,6 +19,7 @@ from ridgeline.graph.reports.final_report import (
 from ridgeline.graph.reports.machine import against, ceiling_lines, noise_lines
 from ridgeline.graph.reports.markdown import diff, markdown, plain
 from ridgeline.graph.reports.plots import roofline_plot, trend_plot
+from ridgeline.graph.reports.result import describe_money
 from ridgeline.graph.reports.text import cell, interval, line, minute, number, quantity, table, times
 from ridgeline.graph.rules.cost import device_minutes
 from ridgeline.graph.rules.history import accepted_rounds, total_cost
@@ -89,7 +90,7 @@ def facts(history: History) -> list[tuple[str, str]]:
         *final_report.list_wall_time(history, spent.wall_seconds),
         final_report.on_card(history, spent),
         ("Tokens", f"{spent.tokens}"),
-        ("Money", "UNKNOWN" if spent.dollars is None else f"{spent.dollars:.2f} USD"),
+        ("Money", describe_money(spent, by_mailbox=history.opened.planner == "mailbox")),
     ]
 
 

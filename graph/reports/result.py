@@ -123,7 +123,10 @@ def cost_line(result: Result) -> str:
     gpu = f", card held {cost.gpu_seconds:.0f} s" if cost.gpu_seconds else gpu
     money = describe_money(cost, by_mailbox=result.by_mailbox)
     money = f"money {money}" if cost.dollars is None else money
-    return f"{cost.wall_seconds / 60:.1f} min in rounds, {cost.command_seconds:.0f} s of commands{gpu}, {cost.tokens} tokens, {money}"
+    rounds = f"{cost.wall_seconds / 60:.1f} min in rounds" + (
+        " (waiting for answers counts)" if result.by_mailbox else ""
+    )
+    return f"{rounds}, {cost.command_seconds:.0f} s of commands{gpu}, {cost.tokens} tokens, {money}"
 
 
 def kept_line(entry: KeptRound) -> str:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from ridgeline.evals.recordings.recording import Folder
+from ridgeline.graph.reports.final_report import render_final_report
 from ridgeline.graph.reports.html import report_html
 from ridgeline.graph.reports.logs import trend
 from ridgeline.graph.reports.markdown import diff, markdown, plain
@@ -16,6 +17,8 @@ from tests.builders import make_history, make_opened
 from tests.document_builders import complete, growing, long, training
 from tests.web_calls import seen
 from tests.web_campaigns import HOSTILE
+
+CAMPAIGNS = Path(__file__).resolve().parents[2] / "evals" / "campaigns"
 
 
 def test_a_finished_campaign_is_told_whole():
@@ -149,7 +152,16 @@ def test_an_axis_has_some_lines_and_not_too_many(low, high):
 
 
 def test_candidates_of_one_question_stand_against_the_version_that_all_were_compared_with():
-    history = fold_ledger(Folder(Path("evals/campaigns/top64_h100")).lines())
+    history = fold_ledger(Folder(CAMPAIGNS / "top64_h100").lines())
     assert [round(point.at, 1) for point in _points(history.rounds)] == [22.9, 11.9, 16.4]
     rows = [line for line in trend(history).splitlines() if "| ROLLBACK |" in line]
     assert ["step +1087" in rows[0], "step +1535" in rows[1]] == [True, True], rows
+
+
+def test_what_was_outpaced_is_no_failure_and_no_round_that_was_kept():
+    report = render_final_report(fold_ledger(Folder(CAMPAIGNS / "top64_h100").lines()))
+    text = report.partition("## Ineffective Directions\n\n")[2].partition("\n\n")[0]
+    assert text.startswith("None: what was rolled back was outpaced")
+    assert "- Rolled back: 2\n" in report
+    assert "NVIDIA H100 80GB HBM3 (nvidia, sm_90) |" in report
+    assert "min in rounds (waiting for answers counts), " in report
