@@ -88,6 +88,8 @@ FLAGS = ("-I", "-S", "-X", "faulthandler=0")
 IMPORT_S = 300.0
 """Importing PyTorch from a cold disk takes a minute."""
 COPY_S = 20.0
+WHICH_CARD = ("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER")
+"""Variables that say which card of NVIDIA is meant."""
 
 
 def isolate_program(module: str) -> str:
@@ -203,8 +205,10 @@ _finding = threading.Lock()
 def fork_server_of(warm: WarmProgram, environment: Mapping[str, str]) -> ForkServer | None:
     """The one for these modules in this environment, started when it is first asked for; None where there cannot be.
 
-    Copies keep to the cores that it was started on, so a caller that is pinned, as for timing, has one of its own.
+    Copies keep to the cores that it was started on, so a caller that is pinned, as for timing, has one of its own. Which
+    card is meant copies alone are told: it is read when a card is first used, and often known only then.
     """
+    environment = {name: value for name, value in environment.items() if name not in WHICH_CARD}
     key = (os.getpid(), warm.modules, warm.paths, *sorted(os.sched_getaffinity(0)), *sorted(environment.items()))
     with _finding:
         if key not in _fork_servers:

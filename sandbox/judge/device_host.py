@@ -35,6 +35,7 @@ from ridgeline.sandbox.isolation.workers import (
     machine_isolation,
 )
 from ridgeline.sandbox.judge import worker
+from ridgeline.sandbox.judge.device_process import WARM
 from ridgeline.sandbox.judge.freeze import Frozen, freeze_sources
 from ridgeline.sandbox.judge.judgment import CandidateJudgment, Opener, Pairs, Tests
 from ridgeline.sandbox.judge.lint import LintFinding, find_known_defects
@@ -358,6 +359,7 @@ class Host:
         self._copy: Any = None
         self._line: Any = None
         self._environment: dict[str, str] = {}
+        self._warming: list[threading.Thread] = []
         self._context = multiprocessing.get_context("fork")
 
     def answer(self, words: dict[str, Any]) -> dict[str, Any]:
@@ -365,11 +367,11 @@ class Host:
         if self._environment != words["environment"]:
             self._end()
         self._environment = dict(words["environment"])
-        starting = self._start_stem(words)
         for _ in range(2):
             if self._copy is None:
                 import_module("torch")
-                starting.join()
+                for thread in self._warming:
+                    thread.join()
                 self._begin()
             try:
                 self._line.send(words)
@@ -390,8 +392,8 @@ class Host:
             return dict(answer)
         return {"error": ["CardLost", "no process that holds the card comes about"], "exit_code": 5}
 
-    def _start_stem(self, words: Mapping[str, Any]) -> threading.Thread:
-        """The judge on a card: what workers of this task are copies of, while PyTorch is imported here. What fails shows in the workers."""
+    def warm_up(self, words: Mapping[str, Any]) -> None:
+        """The judge on a card: begin with what this task's workers are copies of. What fails shows in the workers."""
 
         def start() -> None:
             try:
@@ -412,9 +414,9 @@ class Host:
             machine_isolation()
             fork_server_of(warm, worker._worker_settings(loading))
 
-        thread = threading.Thread(target=start)
-        thread.start()
-        return thread
+        self._warming = [thread for thread in self._warming if thread.is_alive()]
+        self._warming.append(threading.Thread(target=start))
+        self._warming[-1].start()
 
     def _begin(self) -> None:
         self._line, theirs = self._context.Pipe()
@@ -433,15 +435,27 @@ class Host:
         self._copy = self._line = None
 
 
+def _import_all() -> None:
+    """The judge on a card: once for all copies, what each would import."""
+    import_module("torch")
+    with suppress(ImportError):
+        import_module("triton")  # PyTorch asks for it when a card is first used
+    for name in ("session", "reference", "judge", "timing", "provenance"):
+        import_module(f"ridgeline.sandbox.judge.device_{name}")
+
+
 def main() -> None:
     """The judge on a card: answers until the other side closes."""
     stream: BufferedReader = os.fdopen(int(sys.argv[1]), "rb")
     out = os.fdopen(int(sys.argv[2]), "wb")
-    importing = threading.Thread(target=import_module, args=("torch",))
+    importing = threading.Thread(target=_import_all)
     importing.start()
     host = Host()
     while (body := receive(stream)) is not None:
         words = json.loads(body)
+        host.warm_up(words)
+        if words["question"] == WARM:
+            continue
         importing.join()
         answer = host.answer(words)
         send(out, json.dumps(answer).encode())

@@ -36,6 +36,8 @@ logger = logging.getLogger(__name__)
 NVIDIA = Path("/dev/nvidia0")
 """Its driver can share a card's memory between processes as the judge needs it."""
 PROGRAM = "from ridgeline.sandbox.judge.device_host import main; main()"
+WARM = "warm"
+"""In place of a question, and not answered: what workers of this task need is imported."""
 GRACE_S = 60.0
 """After a judgement's time is over it ends between two calls; a card that answers nothing is lost after so much more."""
 LONGEST_S = 86_400.0
@@ -131,10 +133,19 @@ def is_judged_on_card(task: Task, options: Options) -> bool:
     return options.device_path and device == "cuda" and NVIDIA.exists() and find_spec("torch") is not None
 
 
-def warm_up(task: Task, options: Options) -> None:
-    """The judge on a card: at a command's start: have the process begin with its imports where it will be asked."""
-    if is_judged_on_card(task, options):
+def warm_up(task_file: Path, task: Task, options: Options, environment: Mapping[str, str]) -> None:
+    """The judge on a card: at a command's start: have the process begin with its imports where it will be asked, and with
+    those of workers with this environment. What fails fails again, and is told, when it is asked.
+    """
+    if not is_judged_on_card(task, options):
+        return
+    words = {"question": WARM, "task_file": str(task_file.resolve()), "options": options.model_dump(mode="json")}
+    with _lock(key := _key()):
         start_device_process()
+        try:
+            _processes[key].ask([json.dumps({**words, "environment": dict(environment)}).encode()], timeout_s=GRACE_S)
+        except ChildLost:
+            _processes.pop(key, None)
 
 
 def ask_judgment(

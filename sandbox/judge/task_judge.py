@@ -69,7 +69,7 @@ class TaskJudge:
     def warm_up(self, task_file: Path) -> None:
         """Have the judge begin with what takes long to start, in other processes; what is wrong is told by the first judgement."""
         with contextlib.suppress(TaskError):
-            warm_up(load_task(task_file)[0], self._options)
+            warm_up(task_file, load_task(task_file)[0], self._options, self._environment())
 
     def check(self, task_file: Path, version: Path, *, timeout_s: float) -> Judgment | JudgeFailed:
         """Judge correctness and own work, without timing."""

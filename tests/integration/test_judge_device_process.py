@@ -103,6 +103,31 @@ def test_the_card_is_given_back_when_nothing_is_asked_and_what_was_learned_stays
     assert task_judge.judge_correctness(task_file, None, QUICK, HERE).correct.answer == "yes"
 
 
+def list_stems() -> list[int]:
+    """Processes that workers are copies of, of the process that is asked."""
+    host = psutil.Process(device_process._processes[device_process._key()]._process.pid)
+    return sorted(each.pid for each in host.children() if "stem.main()" in " ".join(each.cmdline()))
+
+
+def test_what_workers_are_copies_of_is_there_before_the_first_question_whatever_card_is_meant(
+    task_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    close_device_process()
+    monkeypatch.setattr(device_process, "is_judged_on_card", lambda task, options: True)
+    card: dict[str, str] = {}
+    judge = task_judge.TaskJudge(QUICK, environment=lambda: card)
+    judge.warm_up(task_file)
+    until = time.monotonic() + 30
+    while not (stems := list_stems()) and time.monotonic() < until:
+        time.sleep(0.05)
+    assert len(stems) == 1
+    card["CUDA_VISIBLE_DEVICES"] = "GPU-1"
+    found = judge.check(task_file, task_file.parent / "honest", timeout_s=60)
+    assert not isinstance(found, task_judge.JudgeFailed)
+    assert found.correct.answer == "yes"
+    assert list_stems() == stems
+
+
 def test_a_lost_process_is_no_verdict_and_the_next_question_starts_another(task_file: Path) -> None:
     task_judge.judge_correctness(task_file, None, QUICK, HERE)
     host = psutil.Process(device_process._processes[device_process._key()]._process.pid)

@@ -801,6 +801,18 @@ def test_chance_is_not_the_same_in_copies(start, copied):
     assert len(said) == 2
 
 
+def test_copies_for_any_card_come_of_one_stem_and_are_told_which(start, copied):
+    if not copied:
+        pytest.skip("has none")
+    stems = len(isolation._fork_servers)
+    words = ("-c", "import os; print(os.environ['CUDA_VISIBLE_DEVICES'])")
+    for card in ("GPU-1", "GPU-2"):
+        worker = start(*words, environment={"CUDA_VISIBLE_DEVICES": card})
+        assert worker.wait() == 0
+        assert worker.read_output() == f"{card}\n"
+    assert len(isolation._fork_servers) <= stems + 1
+
+
 def test_a_stem_that_is_lost_only_costs_time(start, copied):
     if not copied:
         pytest.skip("has none")
