@@ -1,5 +1,6 @@
 """The table of candidates: what each is, what must be said of it, and how it is laid out for the judge."""
 
+import sys
 import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -210,11 +211,30 @@ def stage(case: Case, into: Path) -> Staged:
     (task / source).write_text(against, encoding="utf-8")
     (task / "reference.py").write_text((folder / reference).read_text(encoding="utf-8"), encoding="utf-8")
     laid = {**fields, **dialect.fields, "reference": "reference.py", "source": [source], **case.overlay}
+    if "build" in laid:
+        flags = laid["build"].get("flags", ())
+        laid["build"] = {**laid["build"], "flags": [word for flag in flags for word in _resolve_flag(flag)]}
     if case.dialect == "triton" and case.home == ROOT:
         laid |= _interpreted(laid, INTERPRETED.get(case.task, {}))
     task_file = task / "task.yaml"
     task_file.write_text(yaml.safe_dump(laid, sort_keys=False), encoding="utf-8")
     return Staged(task_file, candidate, task)
+
+
+def _resolve_flag(flag: str) -> tuple[str, ...]:
+    """A flag of the compiler; of @CUBLAS@ what links with the library that PyTorch has loaded in every worker."""
+    if flag != "@CUBLAS@":
+        return (flag,)
+    found = [
+        path
+        for folder in sys.path
+        for pattern in ("nvidia/*/lib/libcublas.so.*", "torch/lib/libcublas.so.*")
+        for path in sorted(Path(folder).glob(pattern))
+    ]
+    if not found:
+        return ("-lcublas",)
+    link = ("-Xlinker", "--no-as-needed", "-Xlinker", f"-l:{found[0].name}")
+    return (f"-L{found[0].parent}", *link)
 
 
 def _interpreted(fields: Mapping[str, Any], most: Mapping[str, int]) -> dict[str, Any]:

@@ -271,7 +271,7 @@ def case(kind: str, name: str, *, reading: bool = False, device_path: bool = Tru
     wrong = {
         key: f"{getattr(said, key).answer}, not {answer}"
         for key, answer in one.expect.items()
-        if getattr(said, key).answer != answer
+        if getattr(said, key).answer not in (answer, *(("unverified",) if (key, answer) == ("faster", "no") else ()))
     }
     bad = said.accepted if kind != "honest" else said.correct.answer != "yes" or "own_work" in wrong
     return {

@@ -1,27 +1,33 @@
-"""The suite for a card once, and one task from the command line, in some minutes: what is unexpected, and a summary.
+"""The suite for a card, and one task from the command line, in some minutes: what is unexpected, and a summary.
 
-    python tests/adversarial/gpu/quick.py [suite] [attacks] [command] [own] [--processes 7] [--seconds 400] [--only WORD]
-                                          [--out FILE]
+    python tests/adversarial/gpu/quick.py [all | suite | attacks] [command] [own] [--processes 7] [--seconds 400]
+                                          [--only WORD] [--out FILE]
 
-`suite`: all cases, reading off, judged where the card is, shared out among some processes that each keep theirs. What
-is unexpected is told at once; after `--seconds` everything is ended, and the last line has the counts.
-`attacks`: the same for what was written against the path on a card with its code at hand. `--out`: every line of JSON;
-what such a file has judged already is not judged again, so that a suite goes on where the time was over.
+`suite`: all cheats and honest kernels, reading off, judged where the card is, several at a time, those first that took
+longest. `attacks`: what was written against the path on a card with its code at hand. `all`: both in one run. What is
+unexpected is told at once. Cases that leave others no card, and those that were not judged beside others, are judged
+alone at the end. After `--seconds` everything is ended, and the last lines have the counts.
+`--out`: every line of JSON, as soon as it is known. What such a file has judged at this state of the code is not judged
+again, so that a suite goes on where the time was over, and a summary is of one state.
 `command`: `ridgeline judge candidate` on a softmax task of 4096x32768 against a slower version, one minute at most.
 `own`: whose work a version is, with arrays in the judge's segments and by way of the processor.
 """
 
 import argparse
 import contextlib
+import hashlib
 import json
 import os
-import random
 import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import traceback
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -29,11 +35,24 @@ HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 from items import ROOT, case  # noqa: E402
 
-LINE = 700
+LINE = 1200
 LAST_S = 12.0
 """Before the end no case begins any more."""
+ALONE_S = 40.0
+"""Kept for each case that is known to need the card for itself."""
 TOLD_EVERY_S = 60.0
 COMMAND_S = 60
+ALONE = frozenset({"attack:memory_taken"})
+"""Cases that leave no other judgement a card."""
+SECONDS = HERE / "results" / "quick_seconds.json"
+"""What each case took once, ten beside each other: only the order hangs on it."""
+USUAL_S = 50.0
+CODE = ("graph", "sandbox", "tests/adversarial")
+CODE_SUFFIXES = (".py", ".toml", ".yaml", ".cu", ".c")
+CRASHES = ("crash:", "load:", "memory:", "timeout:", "protocol:")
+"""How a refusal begins, behind the name of the call, that says nothing about numbers."""
+
+Line = dict[str, Any]
 
 
 def say(*words: Any) -> None:
@@ -42,101 +61,198 @@ def say(*words: Any) -> None:
     sys.stdout.flush()
 
 
-def judge_cases(names: list[str], until: float) -> None:
-    """In this process: one line of JSON for each case."""
-    for name in names:
-        kind, _, rest = name.partition(":")
+def describe_code() -> tuple[str, str]:
+    """The commit as git names it (`unknown` without git), and a digest of all sources that a verdict hangs on."""
+    digest = hashlib.sha256()
+    paths = (path for folder in CODE for path in (ROOT / folder).rglob("*") if path.suffix in CODE_SUFFIXES)
+    for path in sorted(paths):
+        digest.update(f"{path.relative_to(ROOT)} {path.stat().st_size}\n".encode())
+        digest.update(path.read_bytes())
+    words = ["git", "-C", str(ROOT), "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"]
+    with contextlib.suppress(OSError, subprocess.CalledProcessError):
+        said = subprocess.run(words, capture_output=True, text=True, check=True)
+        return said.stdout.strip() or "unknown", digest.hexdigest()[:16]
+    return "unknown", digest.hexdigest()[:16]
+
+
+def serve_cases() -> None:
+    """In a process of its own: a name for each line of standard input, a line of JSON for each name."""
+    for words in sys.stdin:
+        kind, _, rest = words.strip().partition(":")
         began = time.monotonic()
-        if began > until - LAST_S:
-            break
         try:
-            found = {"ok": True, **case(kind, rest)}
+            answer = {"ok": True, **case(kind, rest)}
         except Exception as error:  # noqa: BLE001 (whatever it is, it is told, and the next begins)
             place = traceback.extract_tb(error.__traceback__)[-1]
             where = f"{Path(place.filename).name}:{place.lineno}"
-            found = {"ok": False, "error": f"{type(error).__name__} at {where}: {error}"[:500]}
-        sys.stdout.write(json.dumps({"name": name, "s": round(time.monotonic() - began, 1), **found}) + "\n")
+            answer = {"ok": False, "error": f"{type(error).__name__} at {where}: {error}"[:1200]}
+        sys.stdout.write(json.dumps({"name": words.strip(), "s": round(time.monotonic() - began, 1), **answer}) + "\n")
         sys.stdout.flush()
 
 
 class CaseProcess:
-    """One of those that judge cases. What it writes is read while it runs."""
+    """One of those that judge cases, with a process of its own that holds the card."""
 
-    def __init__(self, names: list[str], until: float, folder: Path, number: int) -> None:
-        self.number, self._errors = number, folder / f"{number}.err"
-        self._out, self._at = folder / str(number), 0
-        argv = [sys.executable, __file__, "--cases", ",".join(names), "--until", str(until)]
-        with self._out.open("wb") as file, self._errors.open("wb") as errors:
-            self.popen = subprocess.Popen(argv, stdout=file, stderr=errors, start_new_session=True)
+    def __init__(self, argv: Sequence[str], errors: Path) -> None:
+        self._errors = errors
+        with errors.open("wb") as file:
+            self.popen = subprocess.Popen(
+                argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=file, text=True, start_new_session=True
+            )
 
-    def read_lines(self) -> list[dict[str, Any]]:
-        """Those that were finished since the last look."""
-        with self._out.open("rb") as file:
-            file.seek(self._at)
-            data = file.read()
-        whole = data[: data.rfind(b"\n") + 1]
-        self._at += len(whole)
-        return [json.loads(line) for line in whole.splitlines() if line.startswith(b"{")]
+    def judge(self, name: str) -> Line:
+        """One case's line; of a process that ended instead, how."""
+        began = time.monotonic()
+        with contextlib.suppress(BrokenPipeError):
+            self.popen.stdin.write(f"{name}\n")
+            self.popen.stdin.flush()
+            for text in self.popen.stdout:
+                if text.startswith("{"):
+                    return json.loads(text)
+        code = self.popen.wait()
+        tail = self._errors.read_text(errors="replace")[-400:]
+        took_s = round(time.monotonic() - began, 1)
+        return {"name": name, "s": took_s, "ok": False, "error": f"its process ended with {code}: {tail!r}"}
 
     def end(self) -> None:
         """Now; it and what it started are a process group."""
         if self.popen.poll() is None:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self.popen.pid, signal.SIGKILL)
-            self.popen.wait()
-        elif self.popen.returncode:
-            tail = self._errors.read_text(errors="replace")[-400:]
-            say(f"  process {self.number} ended with {self.popen.returncode}: {tail!r}")
+
+    def close(self) -> None:
+        """Once it is ended, and nobody reads its answers."""
+        with self.popen:
+            self.end()
 
 
-def run_suite(kinds: tuple[str, ...], processes: int, seconds: float, only: str, out: Path | None) -> None:
-    """Every case, in an order that chance decides; a line for each that is not as it must be, as soon as it is known."""
+@dataclass
+class SuiteRun:
+    """Judges cases, keeps each line as it comes, and tells what is not as it must be."""
+
+    folder: Path
+    out: Path | None
+    commit: str
+    code: str
+    task_by_case: Mapping[str, str]
+    """Of one task, a process knows more at the second case."""
+    argv: Sequence[str] = (sys.executable, __file__, "--serve")
+    seconds_by_case: dict[str, float] = field(default_factory=dict)
+    """What each took before."""
+    lines: list[Line] = field(default_factory=list)
+    """One for each case: the latest."""
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def read_judged(self, names: Sequence[str]) -> None:
+        """What the file has of cases that were judged at this state of the code."""
+        there = self.out.read_text().splitlines() if self.out is not None and self.out.exists() else []
+        for line in map(json.loads, there):
+            self.seconds_by_case.setdefault(line["name"], line["s"])
+            if line["ok"] and line.get("code") == self.code and line["name"] in names:
+                self.lines = [each for each in self.lines if each["name"] != line["name"]] + [line]
+
+    def judge_cases(self, names: Sequence[str], processes: int, until: float) -> None:
+        """So many at a time, until then; what is under way at that time is ended and has no line."""
+        left, running = sorted(names, key=self.expect_seconds, reverse=True), dict[int, CaseProcess]()
+
+        def serve(number: int) -> None:
+            task = ""
+            while time.monotonic() < until - LAST_S:
+                with self._lock:
+                    if not left:
+                        break
+                    name = self.choose_case(left, task)
+                    left.remove(name)
+                    if number not in running:
+                        errors = self.folder / f"{len(self.lines)}-{number}.err"
+                        running[number] = CaseProcess(self.argv, errors)
+                task = self.task_by_case.get(name, "")
+                line = running[number].judge(name)
+                if time.monotonic() >= until:
+                    break
+                self.keep(line)
+                if running[number].popen.poll() is not None:
+                    running.pop(number).close()
+
+        threads = [threading.Thread(target=serve, args=(number,)) for number in range(min(processes, len(left)))]
+        for thread in threads:
+            thread.start()
+        try:
+            self._wait(threads, until)
+        finally:
+            with self._lock:
+                left.clear()
+            for process in list(running.values()):
+                process.end()
+            for thread in threads:
+                thread.join()
+            for process in running.values():
+                process.close()
+
+    def _wait(self, threads: Sequence[threading.Thread], until: float) -> None:
+        told_s = began = time.monotonic()
+        while any(thread.is_alive() for thread in threads) and time.monotonic() < until:
+            time.sleep(0.1)
+            if time.monotonic() > told_s + TOLD_EVERY_S:
+                told_s = time.monotonic()
+                say(f"  after {told_s - began:.0f} s: {len(self.lines)} lines")
+
+    def choose_case(self, left: Sequence[str], task: str) -> str:
+        """The longest case that is left, or one at least three quarters as long of that task. `left`: longest first."""
+        enough = 0.75 * self.expect_seconds(left[0])
+        alike = (name for name in left if self.task_by_case.get(name) == task and self.expect_seconds(name) >= enough)
+        return next(alike, left[0])
+
+    def expect_seconds(self, name: str) -> float:
+        """What the case took before; something in the middle of one that is new."""
+        return self.seconds_by_case.get(name, USUAL_S)
+
+    def keep(self, line: Line) -> None:
+        """Note a case's line, in the file too, and tell it where it is unexpected."""
+        line |= {"commit": self.commit, "code": self.code}
+        with self._lock:
+            self.lines = [each for each in self.lines if each["name"] != line["name"]] + [line]
+            tell_unexpected(line)
+            if self.out is not None:
+                with self.out.open("a") as file:
+                    file.write(json.dumps(line) + "\n")
+
+
+def list_cases(kinds: Sequence[str] = ("cheat", "honest", "attack")) -> list[Any]:
+    """Of the suite for a card."""
     import suite
 
     listed = {"cheat": suite.cheats, "honest": suite.honest, "attack": suite.attacks}
-    names = [f"{kind}:{each.id}" for kind in kinds for each in listed[kind](HERE)]
-    names = [name for name in names if only in name]
-    random.shuffle(names)  # where the time is short, what was judged is a sample
-    began, until = time.monotonic(), time.monotonic() + seconds
-    earlier = [line for line in read_judged(out) if line["name"] in names]
-    left = [name for name in names if name not in {line["name"] for line in earlier}]
-    say(f"  {len(left)} of {len(names)} cases are not judged yet, {processes} processes, {seconds:.0f} s")
-    lines: list[dict[str, Any]] = []
+    return [each for kind in kinds for each in listed[kind](HERE)]
+
+
+def run_suite(kinds: tuple[str, ...], given: argparse.Namespace) -> None:
+    """Every case once; a line for each that is not as it must be, as soon as it is known."""
+    tasks = {f"{each.kind}:{each.id}": each.task for each in list_cases(kinds)}
+    names = [name for name in tasks if given.only in name]
+    began, until = time.monotonic(), time.monotonic() + given.seconds
+    commit, code = describe_code()
+    commit = given.commit or commit
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as made:
-        shares = [share for number in range(processes) if (share := left[number::processes])]
-        running = [CaseProcess(share, until, Path(made), number) for number, share in enumerate(shares)]
+        run = SuiteRun(Path(made), given.out, commit, code, tasks, seconds_by_case=json.loads(SECONDS.read_text()))
+        run.read_judged(names)
+        judged = {line["name"] for line in run.lines}
+        left = [name for name in names if name not in judged]
+        say(f"  {len(left)} of {len(names)} cases are not judged yet at {commit} ({code}), {given.processes} processes")
+        alone = [name for name in left if name in ALONE]
         try:
-            told_s = began
-            while time.monotonic() < until:
-                time.sleep(0.5)
-                is_over = all(process.popen.poll() is not None for process in running)
-                for line in (line for process in running for line in process.read_lines()):
-                    lines.append(line)
-                    tell_unexpected(line)
-                if time.monotonic() > told_s + TOLD_EVERY_S:
-                    told_s = time.monotonic()
-                    say(f"  after {told_s - began:.0f} s: {len(lines)} of {len(left)}")
-                if is_over:
-                    break
+            beside = [name for name in left if name not in ALONE]
+            run.judge_cases(beside, given.processes, until - ALONE_S * len(alone))
+            again = [line["name"] for line in run.lines if not line["ok"]]
+            if alone or again:
+                say(f"  alone, one at a time: {', '.join([*alone, *again])}")
+                run.judge_cases([*alone, *again], 1, until)
         finally:
-            for process in running:
-                process.end()
-            for line in (line for process in running for line in process.read_lines()):
-                lines.append(line)
-                tell_unexpected(line)
-            summarize(names, [*earlier, *lines], time.monotonic() - began)
-            if out is not None:
-                with out.open("a") as file:
-                    file.writelines(json.dumps(line) + "\n" for line in lines)
+            for text in summarize(names, run.lines, time.monotonic() - began):
+                say(text)
 
 
-def read_judged(out: Path | None) -> list[dict[str, Any]]:
-    """What the file has of cases that were judged."""
-    lines = out.read_text().splitlines() if out is not None and out.exists() else []
-    return [line for line in map(json.loads, lines) if line["ok"]]
-
-
-def tell_unexpected(line: dict[str, Any]) -> None:
+def tell_unexpected(line: Line) -> None:
     """One line for a case that was not judged as it must be."""
     if not line["ok"]:
         say(f"  {line['name']}: NOT JUDGED: {line['error']}")
@@ -145,20 +261,50 @@ def tell_unexpected(line: dict[str, Any]) -> None:
         say(f"  {line['name']}:", json.dumps({key: line[key] for key in keys}))
 
 
-def summarize(names: list[str], lines: list[dict[str, Any]], took_s: float) -> None:
-    """The counts, in one line."""
+def find_ground(line: Line) -> str:
+    """What kept a cheat out: `wrong numbers`, `crash` or `load` (its process or build), `own work`, `not faster`, `undecided`.
+
+    `own work` and `not faster` may both hold: the first that holds is told.
+    """
+    if line["correct"][0] != "yes":
+        reason = (line["correct"][1:] or [""])[0].split(" ")
+        return next((word[:-1] for word in reason[:14] if word in CRASHES), "wrong numbers")
+    if line["own_work"][0] == "no":
+        return "own work"
+    return "not faster" if line["faster"][0] == "no" else "undecided"
+
+
+def summarize(names: Sequence[str], lines: Sequence[Line], took_s: float) -> list[str]:
+    """The counts: what was judged and accepted, what kept cheats out, and what the honest ones reached."""
     judged = [line for line in lines if line["ok"]]
-    paths = {path: sum(line["path"] == path for line in judged) for path in {line["path"] for line in judged}}
-    accepted = [line["name"] for line in judged if not line["name"].startswith("honest") and line["accepted"]]
-    refused = [line["name"] for line in judged if line["name"].startswith("honest") and line["verdict"] != "ok"]
+    cheats = [line for line in judged if not line["name"].startswith("honest")]
+    honest = [line for line in judged if line["name"].startswith("honest")]
+    accepted = [line["name"] for line in cheats if line["accepted"]]
+    refused = [line["name"] for line in honest if line["verdict"] != "ok"]
+    grounds = Counter(find_ground(line) for line in cheats if not line["accepted"])
+    ended = [
+        f"{line['name']} ({ground})"
+        for line in cheats
+        if (ground := find_ground(line)) + ":" in CRASHES
+        and not (ground == "crash" and "isolation" in line["caught_by"])
+    ]
+    states = Counter(f"{line.get('commit', 'unknown')} ({line.get('code', 'unknown')})" for line in judged)
     seconds = sorted(line["s"] for line in judged) or [0.0]
-    say(
-        f"  SUMMARY {len(judged)} of {len(names)} judged in {took_s:.0f} s,",
-        f"{sum(not line['name'].startswith('honest') for line in judged)} cheats, not judged {len(lines) - len(judged)},",
-        f"not reached {len(set(names) - {line['name'] for line in lines})}, paths {paths},",
-        f"cheats accepted {len(accepted)}: {accepted}, honest refused {len(refused)}: {refused},",
-        f"seconds a case: median {seconds[len(seconds) // 2]}, longest {seconds[-1]}",
-    )
+    own = Counter(line["own_work"][0] for line in honest)
+    return [
+        f"  cheats kept out by: {', '.join(f'{ground} {count}' for ground, count in grounds.most_common())}",
+        f"  cheats that ended before a check was at work: {len(ended)}: {ended}",
+        f"  honest, {len(honest)} judged: correct yes {sum(line['correct'][0] == 'yes' for line in honest)}, "
+        f"faster yes {sum(line['faster'][0] == 'yes' for line in honest)}, "
+        f"accepted {sum(line['accepted'] for line in honest)}, own work {dict(own)}",
+        f"  SUMMARY {len(judged)} of {len(names)} judged ({len(cheats)} cheats, {len(honest)} honest) in {took_s:.0f} s, "
+        f"cheats accepted {len(accepted)}: {accepted}, honest refused {len(refused)}: {refused}, "
+        f"without a verdict {[line['name'] for line in lines if not line['ok']]}, "
+        f"not reached {len(set(names) - {line['name'] for line in lines})}, "
+        f"paths {dict(Counter(line['path'] for line in judged))}, "
+        f"seconds a case: median {seconds[len(seconds) // 2]}, longest {seconds[-1]}, "
+        f"at {'one state' if len(states) == 1 else f'{len(states)} states'} of the code: {dict(states)}",
+    ]
 
 
 def laid_out(folder: Path) -> tuple[Path, Path]:
@@ -236,19 +382,20 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=400)
     parser.add_argument("--only", default="")
     parser.add_argument("--out", type=Path)
-    parser.add_argument("--cases")
-    parser.add_argument("--until", type=float)
+    parser.add_argument("--commit", default="", help="what stands in each line, where git cannot say it")
+    parser.add_argument("--serve", action="store_true", help="judge the cases that standard input names")
     given = parser.parse_args()
-    if given.cases:
-        judge_cases(given.cases.split(","), given.until)
+    if given.serve:
+        serve_cases()
         return
     sections = {
         "command": run_command,
         "own": run_own,
-        "suite": lambda: run_suite(("cheat", "honest"), given.processes, given.seconds, given.only, given.out),
-        "attacks": lambda: run_suite(("attack",), given.processes, given.seconds, given.only, given.out),
+        "suite": lambda: run_suite(("cheat", "honest"), given),
+        "attacks": lambda: run_suite(("attack",), given),
+        "all": lambda: run_suite(("cheat", "honest", "attack"), given),
     }
-    for name in given.sections or sections:
+    for name in given.sections or ("command", "own", "all"):
         say(f"== {name}")
         began = time.monotonic()
         try:
