@@ -124,12 +124,12 @@ class Git:
 
     def attempt(self, *words: str, stdin: bytes | None = None, env: Mapping[str, str] | None = None) -> CapturedOutput:
         """Run a git command that may fail."""
-        place = [f"--git-dir={self.git_dir}"]
+        place = [f"--git-dir={self.git_dir.absolute()}"]  # git is started elsewhere
         if self.work_tree is not None:
-            place.append(f"--work-tree={self.work_tree}")
+            place.append(f"--work-tree={self.work_tree.absolute()}")
         if self.own_repository is not None and self.own_repository.is_dir():
             restore_settings(self.own_repository, sha256=self.sha256)
-            env = {**(env or {}), "GIT_COMMON_DIR": str(self.own_repository)}
+            env = {**(env or {}), "GIT_COMMON_DIR": str(self.own_repository.absolute())}
         cwd = self.work_tree or self.git_dir
         return git(*place, *words, cwd=cwd, stdin=stdin, env=env)
 

@@ -126,3 +126,11 @@ def test_a_slot_whose_head_was_pointed_at_a_branch_moves_no_branch(tmp_path, lin
     assert mirror.tip(f"refs/heads/{BRANCH}") == base
     assert (mirror.git_dir / "HEAD").read_text() == before
     assert is_folder(place)
+
+
+def test_a_repository_may_be_named_from_where_the_reader_stands(tmp_path, monkeypatch):
+    root = make_repository(tmp_path / "repository")
+    monkeypatch.chdir(tmp_path)
+    here, tip = Git(git_dir=Path("repository/.git"), work_tree=Path("repository")), git(root, "rev-parse", "main")
+    assert here.has(tip)
+    assert here.line("rev-parse", "main") == tip
