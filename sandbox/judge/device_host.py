@@ -45,7 +45,7 @@ from ridgeline.sandbox.judge.provenance import Work, judge_own_work, total_eleme
 from ridgeline.sandbox.judge.references import Reference
 from ridgeline.sandbox.judge.session import Session
 from ridgeline.sandbox.judge.task_file import load_task, select_sizes
-from ridgeline.sandbox.judge.timing import LongRunAnswers, TimingRefused
+from ridgeline.sandbox.judge.timing import LAST_CALLS, LongRunAnswers, TimingRefused
 from ridgeline.sandbox.judge.worker import WorkerMode
 from ridgeline.sandbox.store.durable import cache_folder
 
@@ -118,16 +118,17 @@ class DeviceJudgment(CandidateJudgment):
             surroundings=self.surroundings,
         )
 
-    def _own_work(self) -> Work:
+    def _own_work(self, long_run: LongRunAnswers[Any] | None = None) -> Work:
         """The judge on a card: with values on the device. Each of its processes starts with what the version had compiled."""
         if not self.options.has("own_work"):
-            return super()._own_work()
+            return super()._own_work(long_run)
         if self.device.place == "cuda":
             import_module("torch").cuda.empty_cache()  # of the card, what the tests had
         module = import_module("ridgeline.sandbox.judge.device_provenance")
         setting = self.device
         values = module.DeviceWorkCalls(self.task, setting.reference, setting.chance)
-        return judge_own_work(self.task, self.new, self.reference, opened=self._open_marked, values=values)
+        plain = long_run.pace if long_run is not None and long_run.pace.least_us else None
+        return judge_own_work(self.task, self.new, self.reference, opened=self._open_marked, values=values, plain=plain)
 
     @contextmanager
     def _open_marked(self, mode: WorkerMode) -> Iterator[Session]:
@@ -161,6 +162,7 @@ class DeviceJudgment(CandidateJudgment):
             bench=bench,
             most_calls=round(share * options.long_calls) if options.has("long_run") else 0,
             most_s=share * options.long_s,
+            last_sealed=LAST_CALLS if share == 1 else 1,
         )
         return run
 

@@ -319,24 +319,51 @@ def compare(
     return _compare_norms(values, oracle, trusted, unit_error, (factors.l2, factors.peak), (output, dtype))
 
 
-def is_plainly_right(values: Tensor, oracle: Tensor, trusted: Tensor, *, dtype: DType, precision: Precision) -> bool:
-    """The judge on a card: whether `compare` without noise finds nothing, told by a few passes; where they do not tell, it says no."""
+def is_plainly_right(
+    values: Tensor,
+    oracle: Tensor,
+    trusted: Tensor,
+    *,
+    dtype: DType,
+    precision: Precision,
+    noise: Noise | None = None,
+) -> bool:
+    """The judge on a card: whether `compare` finds nothing, told by a few passes; where they do not tell, it says no."""
     factors, right = error_limit(dtype, precision), to_rows(oracle)
     length = right.shape[1]
-    rows = right.square().sum(dim=1).div_(length).sqrt_()
-    if not bool(rows.max() * length**0.5 < LARGEST[dtype] / 4):
+    rows = _root_mean_squares(right)
+    if not _has_room(rows, length, dtype):
         return False
     unit_error = torch.maximum(right.abs(), rows[:, None])
-    unit_error *= max(unit(dtype), factors.product) / 2
-    unit_error += SMALLEST[dtype]
-    missed = (to_rows(trusted) - right).div_(unit_error)
-    excess = missed.square_().sum(dim=1).div_(length).sqrt_()
-    excess = torch.maximum(excess, torch.clamp(_median(excess), min=1.0))
+    if noise is None:
+        unit_error *= max(unit(dtype), factors.product) / 2
+        unit_error += SMALLEST[dtype]
+        missed = (to_rows(trusted) - right).div_(unit_error)
+        excess = _root_mean_squares(missed)
+        excess = torch.maximum(excess, torch.clamp(_median(excess), min=1.0))
+    else:
+        unit_error = honest_error(unit_error.reshape(oracle.shape), noise, dtype=dtype, precision=precision)
+        unit_error = to_rows(unit_error.add_(SMALLEST[dtype]))
+        missed, excess = torch.empty_like(right), torch.ones_like(rows)
     torch.sub(to_rows(values), right, out=missed).div_(unit_error)
     peaks = missed.abs().amax(dim=1)
     sums = missed.square_().sum(dim=1) / excess.square()
     within = torch.isfinite(excess).all() & (sums.sum() <= factors.l2**2 * right.numel())
     return bool(within & (peaks <= 2 * factors.peak * excess).all())
+
+
+def has_room(oracle: Tensor, dtype: DType) -> bool:
+    """The judge on a card: whether all numbers are finite and so far from the end of the type that nothing goes over it."""
+    right = to_rows(oracle)
+    return _has_room(_root_mean_squares(right), right.shape[1], dtype)
+
+
+def _has_room(rows: Tensor, length: int, dtype: DType) -> bool:
+    return bool(rows.max() * length**0.5 < LARGEST[dtype] / 4)
+
+
+def _root_mean_squares(rows: Tensor) -> Tensor:
+    return torch.linalg.vector_norm(rows, dim=1).div_(rows.shape[1] ** 0.5)
 
 
 def _median(values: Tensor) -> Tensor:

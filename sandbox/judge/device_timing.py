@@ -33,7 +33,7 @@ from ridgeline.sandbox.judge.session import BrokenWorker
 from ridgeline.sandbox.judge.timing import (
     CARD_KEPT_WARM_S,
     CARD_WARM_UP_S,
-    LAST_SEALED,
+    LAST_CALLS,
     LEAST_SHARE,
     LEAST_US,
     LOOK_SHARE,
@@ -268,7 +268,7 @@ class DeviceTurns:
         `prepared`: for this size last of all."""
         if not prepared:
             with self.pairs.spent("prepare"):
-                refused = self.prepare()
+                refused = self.prepare(again=True)
             if refused:
                 return refused
         calls: list[TimedCall] = []
@@ -292,8 +292,11 @@ class DeviceTurns:
         if self.options.has("judged_timing") and self.options.has("mixes"):
             self._probe_at[self._coin.randrange(blocks), self._coin.choice((0, 2))] += 1
 
-    def prepare(self) -> TimingRefused | None:
-        """The judge on a card: the first call of either side against the oracle, what answers may differ by, how calls are made."""
+    def prepare(self, *, again: bool = False) -> TimingRefused | None:
+        """The judge on a card: the first call of either side against the oracle, what answers may differ by, how calls are made.
+
+        `again`: after other sizes; then those calls are judged as timed ones are.
+        """
         inputs, lanes = self._draw(), set[str]()
         truth = self.bench.truth_of(inputs, self.shape.dims)
         for session in self.sessions.values():
@@ -309,7 +312,8 @@ class DeviceTurns:
                     return self._refuse(side, f"{sealed.reason}: {sealed.detail}")
                 calls[side] = sealed
             with self.pairs.spent("prepare: oracle and comparison"):
-                refused = self._find_fault(calls, truth)
+                is_known = again and self.options.has("judged_timing")
+                refused = self._find_wrong(inputs, calls) if is_known else self._find_fault(calls, truth)
             if refused:
                 return refused
             self._decoy = calls["a"].outputs
@@ -381,33 +385,33 @@ class DeviceTurns:
             calls[side] = _DeviceCall(sealed=sealed, at_us=time.monotonic_ns() / 1e3)
             if self._coin.random() < PROCESS_CHECK_SHARE and (company := self._find_sibling_processes()):
                 return company
-        return self._find_wrong(inputs, calls) or calls
+        return self._find_wrong(inputs, {side: call.sealed for side, call in calls.items()}) or calls
 
-    def _find_wrong(self, inputs: Tensors, calls: Mapping[str, _DeviceCall]) -> TimingRefused | None:
+    def _find_wrong(self, inputs: Tensors, calls: Mapping[str, DeviceSealed]) -> TimingRefused | None:
         """The judge on a card: each call against the other side's on the same values, and some of them, secretly, against the oracle."""
         if not self.options.has("judged_timing"):
             return None
         for side, call in calls.items():
-            if lines := self.bench.surroundings(call.sealed):
+            if lines := self.bench.surroundings(call):
                 return self._refuse(side, lines[0])
         tolerances = self.pairs.tolerances(self.shape.label) or {}
         task = self.bench.task
         alike = all(
             device_numerics.agree(
-                calls["b"].sealed.outputs[name],
-                calls["a"].sealed.outputs[name],
+                calls["b"].outputs[name],
+                calls["a"].outputs[name],
                 dtype=task.dtype_of(name),
                 within=tolerances[name],
             )
             for name in judged_names(task)
         )
         if alike:
-            self._decoy = calls["ab"[self._coin.getrandbits(1)]].sealed.outputs
+            self._decoy = calls["ab"[self._coin.getrandbits(1)]].outputs
         if alike and self._coin.random() >= self.options.oracle_share:
             return None
         with self.pairs.spent("oracle"):
             truth = self.bench.truth_of(inputs, self.shape.dims)
-            return self._find_fault({side: calls[side].sealed for side in "ba"}, truth)
+            return self._find_fault(calls, truth)
 
     def _find_fault(self, calls: Mapping[str, DeviceSealed], truth: DeviceTruth, mix: str = "") -> TimingRefused | None:
         """The judge on a card: what the oracle finds in both sides' calls with the same values: the newer side's fault first."""
@@ -486,6 +490,8 @@ class DeviceLongRun(LongRunAnswers[Opened]):
 
     pairs: DevicePairs
     bench: DeviceCallJudge
+    last_sealed: int = LAST_CALLS
+    """Of the last calls of each size."""
 
     @property
     def stops(self) -> Stops:
@@ -496,6 +502,8 @@ class DeviceLongRun(LongRunAnswers[Opened]):
         self._coin = random.Random(self.bench.rng.bytes(32))
         self._constants: defaultdict[str, dict[str, Tensor]] = defaultdict(dict)
         self._decoys: dict[str, Tensors] = {}
+        self._begun: set[str] = set()
+        """Sizes whose calls are late ones from here on."""
 
     def _run(self, opened: Opened, until: float) -> str | None:
         """The judge on a card: what was wrong first, or nothing."""
@@ -510,12 +518,15 @@ class DeviceLongRun(LongRunAnswers[Opened]):
             while self.calls < self.most_calls and time.monotonic() < until:
                 label = min(spent_s, key=lambda label: spent_s[label] * self._coin.uniform(0.5, 1.5))
                 began = time.monotonic()
-                if wrong := self._run_stretch(session, sizes[label], until):
+                if wrong := self._run_stretch(session, sizes[label], min(until, began + self.most_s / len(sizes))):
                     return wrong
                 spent_s[label] += time.monotonic() - began
+                self._begun.add(label)
             for shape in sizes.values():
-                for _ in range(LAST_SEALED):
-                    if wrong := self._call(session, shape, is_last=True):
+                for number in range(LAST_CALLS):
+                    if number == LAST_CALLS - 1:
+                        self._begun.add(shape.label)  # the time may have been over before its turn
+                    if wrong := self._call(session, shape, is_sealed=number >= LAST_CALLS - self.last_sealed):
                         return wrong
                 if names := session.find_overwritten(shape.dims):
                     return f"{shape.label}, call {self.calls} of one process: memory beside {names[0]} was overwritten"
@@ -524,7 +535,7 @@ class DeviceLongRun(LongRunAnswers[Opened]):
     def _run_stretch(self, session: DeviceSession, shape: Shape, until: float) -> str | None:
         """The judge on a card: some calls of one size; half of them as a graph where that is how it was timed."""
         session.lane = "eager"
-        if wrong := self._call(session, shape, is_last=False):
+        if wrong := self._call(session, shape, is_sealed=False):
             return wrong
         graphs = False
         if self.pairs.lanes.get(shape.label) == "graph":
@@ -536,12 +547,12 @@ class DeviceLongRun(LongRunAnswers[Opened]):
             if time.monotonic() > until or self.calls >= self.most_calls:
                 break
             session.lane = "graph" if graphs and self._coin.getrandbits(1) else "eager"
-            if wrong := self._call(session, shape, is_last=False):
+            if wrong := self._call(session, shape, is_sealed=False):
                 return wrong
         session.lane = "eager"
         return None
 
-    def _call(self, session: DeviceSession, shape: Shape, *, is_last: bool) -> str | None:
+    def _call(self, session: DeviceSession, shape: Shape, *, is_sealed: bool) -> str | None:
         """The judge on a card: one call, held against the reference where a coin, which falls when it is over, or its place says so."""
         inputs = draw_ordinary(self.bench, shape, self._constants[shape.label])
         sealed = session.call_device(
@@ -560,7 +571,9 @@ class DeviceLongRun(LongRunAnswers[Opened]):
             return f"{place}: {lines[0]}"
         if self.calls > self.most_calls // 2 and session.lane == self.pairs.lanes.get(shape.label, "eager"):
             self.late_us.setdefault(shape.label, []).append(sealed.called_us)
-        if is_last or self._coin.random() < SEALED_SHARE:
+        if session.lane == "eager":
+            self.pace.add(self.bench.task, shape, sealed.wall_us, late=shape.label in self._begun)
+        if is_sealed or self._coin.random() < SEALED_SHARE:
             self.sealed += 1
             if lines := self.bench.wrong(sealed, self.bench.truth_of(inputs, shape.dims)):
                 return f"{place}: {lines[0]}"

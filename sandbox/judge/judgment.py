@@ -179,13 +179,15 @@ class CandidateJudgment:
         bench = self.bench(np.random.default_rng())
         gate = self._tests(bench)
         correct, calls = self.convict_by_reading() or gate.check(self.opener(self.new)), gate.calls
+        long_run: LongRunAnswers[Any] | None = None
         if correct.answer == "yes":
             long_run = self._long_run(bench, self._pairs(bench), share=UNTIMED_SHARE)
             correct, calls = long_run.judge(correct, self.opener(self.new)), calls + long_run.calls
-        own_work = self._own_work().answered if correct.answer == "yes" else NOT_ASKED
+        own_work = self._own_work(long_run).answered if correct.answer == "yes" else NOT_ASKED
         return self._make_judgment(correct, NOT_WANTED, own_work, calls=calls)
 
-    def _own_work(self) -> Work:
+    def _own_work(self, long_run: LongRunAnswers[Any] | None = None) -> Work:
+        """For the judge: `long_run`: of the same version, made before."""
         if not self.options.has("own_work"):
             return Work(answered=answer_unverified("not looked at"))
         return judge_own_work(

@@ -762,10 +762,12 @@ def judge_own_work(
     *,
     opened: Opened | None = None,
     values: WorkCalls | None = None,
+    plain: PaceCalls | None = None,
 ) -> Work:
     """For the judge: whether the result is made by the candidate's own code. Costs three fresh workers for Python, none for C.
 
-    `values`: where arrays are not NumPy's; `opened` then gives sessions that take what it draws.
+    `values`: where arrays are not NumPy's; `opened` then gives sessions that take what it draws. `plain`: the pace of a
+    process in which nobody looked, where there was one: then two workers do.
 
     What a worker tells of itself can only speak against the candidate, or be confirmed by the knock-out, which the
     judge sees. Raises ReferenceFailed.
@@ -781,7 +783,7 @@ def judge_own_work(
 
     slack_us = SLACK_US["cuda" if opened else "cpu"]
     values = values or WorkCalls(task, reference)
-    return _PythonCandidate(task=task, values=values, opened=fresh, slack_us=slack_us).work()
+    return _PythonCandidate(task=task, values=values, opened=fresh, slack_us=slack_us, plain=plain).work()
 
 
 @contextmanager
@@ -849,6 +851,7 @@ class _PythonCandidate:
     values: WorkCalls
     opened: Opened
     slack_us: float
+    plain: PaceCalls | None = None
 
     def work(self) -> Work:
         """For the judge: the answer, with what it rests on."""
@@ -905,16 +908,19 @@ class _PythonCandidate:
 
     def _as_fast(self, answered: QuestionAnswer, traced: PaceCalls) -> QuestionAnswer:
         """For the judge: what works only while it is traced is slower there than where nobody looks."""
-        with self.opened("plain") as session:
-            broken = session.open()
-            plain = (
-                f"{broken.reason}: {broken.detail}" if broken else call_every_size(session, self.values, self._shapes())
-            )
+        plain = self.plain or self._run_plain()
         if isinstance(plain, str):
             return answer_unverified(*answered.evidence, f"the plain run: {plain}")
         if took := find_slower_size(traced, plain, slack_us=self.slack_us):
             return answer_unverified(*answered.evidence, f"it takes much longer where it is traced: {took}")
         return answered
+
+    def _run_plain(self) -> PaceCalls | str:
+        """For the judge: the pace of every size where nobody looks, or why it is not known."""
+        with self.opened("plain") as session:
+            if broken := session.open():
+                return f"{broken.reason}: {broken.detail}"
+            return call_every_size(session, self.values, self._shapes())
 
     def _check_knockout(self, *evidence: str) -> QuestionAnswer:
         """For the judge: with its kernels replaced by nothing the output must be wrong, else something else made it."""

@@ -41,6 +41,7 @@ from ridgeline.sandbox.judge.inputs import MIXES, PARTS, axis_lengths
 from ridgeline.sandbox.judge.numerics import Tolerance, agree, derive_tolerance
 from ridgeline.sandbox.judge.options import answer_no, answer_unverified, answer_yes
 from ridgeline.sandbox.judge.pool import InputPool, PoisonPool, RowPlace
+from ridgeline.sandbox.judge.provenance import PaceCalls
 from ridgeline.sandbox.judge.session import (
     BrokenWorker,
     CardDraw,
@@ -951,8 +952,8 @@ def find_wrong_side(
 
 SEALED_SHARE = 0.05
 """Of the long run's calls, secretly chosen, that are held against the reference."""
-LAST_SEALED = 3
-"""Calls of each size at its end that are, too."""
+LAST_CALLS = 3
+"""Calls of each size at its end, of which the last is held against it, too; where a gain hangs on it, all."""
 LONG_BYTES = 1 << 26
 """Of kept calls of one size, before the reference is asked about them."""
 LATE_FACTOR = 2.0
@@ -972,6 +973,8 @@ class LongRunAnswers(ABC, Generic[OpenSession]):
     sealed: int = 0
     late_us: dict[str, list[float]] = field(default_factory=dict)
     """By size: times of the second half's calls, made as the timed ones were."""
+    pace: PaceCalls = field(default_factory=PaceCalls)
+    """Of what nobody looked at, for asking whose work it is; empty where that is asked of a process of its own."""
 
     @property
     @abstractmethod
@@ -1031,7 +1034,7 @@ class LongRun(LongRunAnswers[Opened]):
                     return wrong
                 spent_s[label] += time.monotonic() - began
             for label, shape in sizes.items():
-                for _ in range(LAST_SEALED):
+                for _ in range(LAST_CALLS):
                     if wrong := self._call(session, shape, calls_by_size[label], coin, is_last=True):
                         return wrong
                 if wrong := _second(calls_by_size[label].find_wrong("b")):

@@ -1,6 +1,7 @@
 """The judge's device path with the processor as the device: the same numbers as the other path, the same refusals."""
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -120,6 +121,41 @@ def test_outputs_are_judged_as_by_the_other_path(dtype: Any, damage: float) -> N
     )
     assert [(fault.kind, fault.detail) for fault in device] == [(fault.kind, fault.detail) for fault in plain]
     assert np.allclose([fault.measured for fault in device], [fault.measured for fault in plain], rtol=1e-9)
+
+
+@pytest.mark.parametrize("shape", [(7, 33), (400,), (2, 3, 16)])
+def test_what_few_passes_find_right_with_room_for_rounding_is_right_by_all(shape: tuple[int, ...]) -> None:
+    chance, answers = torch.Generator().manual_seed(3), []
+    for off in np.geomspace(1e-8, 1e-1, 60):
+        oracle = torch.randn(shape, generator=chance, dtype=torch.float64) * 100
+        noise = device_numerics.Noise(torch.rand(shape, generator=chance, dtype=torch.float64) * 100, 40.0)
+        given = (oracle * (1 + off * torch.randn(shape, generator=chance, dtype=torch.float64))).float()
+        words: Any = {"dtype": "float32", "precision": "strict", "noise": noise}
+        exact = oracle.float().double()
+        quick = device_numerics.is_plainly_right(given.double(), oracle, exact, **words)
+        assert quick == (device_numerics.compare(given, oracle, exact, output="y", **words) == ())
+        answers.append(quick)
+        given.reshape(-1)[1] = float("nan")
+        assert not device_numerics.is_plainly_right(given.double(), oracle, exact, **words)
+    assert {True, False} == set(answers)
+    assert not device_numerics.has_room(torch.full(shape, float("inf"), dtype=torch.float64), "float32")
+
+
+def test_a_size_that_is_prepared_again_asks_the_reference_about_none_but_secret_calls(
+    bench: DeviceCallJudge, opener: Opener, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[int] = []
+    find_wrong = DeviceCallJudge.find_wrong
+    monkeypatch.setattr(
+        DeviceCallJudge,
+        "find_wrong",
+        lambda self, calls, *rest, **more: asked.append(1) or find_wrong(self, calls, *rest, **more),
+    )
+    sizes = (*TASK.timed, TASK.timed[0].model_copy(update={"label": "t", "dims": {"r": 20, "c": 96}}))
+    quiet = replace(bench, options=bench.options.model_copy(update={"oracle_share": 0.0}))
+    honest = opener(HONEST)
+    assert not isinstance(DevicePairs(bench=quiet).run({"a": honest, "b": honest}, sizes, 2), TimingRefused)
+    assert len(asked) == 2 * (2 + 1), "of each size: its first calls at both places, and one of another kind"
 
 
 def test_an_honest_kernel_is_right_and_as_fast_as_itself(bench: DeviceCallJudge, opener: Opener) -> None:

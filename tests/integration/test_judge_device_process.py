@@ -1,5 +1,6 @@
 """The trusted process that holds a card, with the processor as the device: whole verdicts over its pipes."""
 
+import contextlib
 import os
 import signal
 import time
@@ -106,7 +107,11 @@ def test_the_card_is_given_back_when_nothing_is_asked_and_what_was_learned_stays
 def list_stems() -> list[int]:
     """Processes that workers are copies of, of the process that is asked."""
     host = psutil.Process(device_process._processes[device_process._key()]._process.pid)
-    return sorted(each.pid for each in host.children() if "stem.main()" in " ".join(each.cmdline()))
+    stems = []
+    for each in host.children():
+        with contextlib.suppress(psutil.ZombieProcess, psutil.NoSuchProcess):
+            stems += [each.pid] if "stem.main()" in " ".join(each.cmdline()) else []
+    return stems
 
 
 def test_what_workers_are_copies_of_is_there_before_the_first_question_whatever_card_is_meant(

@@ -131,6 +131,27 @@ def test_work_of_others_with_tensors(folder: Path) -> None:
     assert answer_for(folder, MOVED).answer != "yes"
 
 
+def test_a_long_run_shows_the_pace_where_nobody_looks(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    modes: list[str] = []
+    marked = device_host.DeviceJudgment._open_marked
+    monkeypatch.setattr(
+        device_host.DeviceJudgment, "_open_marked", lambda self, mode: modes.append(mode) or marked(self, mode)
+    )
+    (folder / "kernel.py").write_text(KERNEL + OWN)
+    task, _ = load_task(folder / "task.yaml")
+    setting = device_host.DeviceSetting(task, folder, "cpu", device_host.TaskMemory())
+    words = {"candidate": None, "against": None, "environment": {}, "until": time.monotonic() + 100}
+    with setting.judgment(words, folder, Options(device="cpu", long_calls=80)) as judgment:
+        assert judgment.judge_correctness().own_work.answer == "yes"
+        assert modes == ["trace", "knockout"]
+        monkeypatch.setitem(provenance.SLACK_US, "cuda", 0.0)
+        run = judgment._long_run(judgment.bench(np.random.default_rng()), None, share=0.25)
+        run.pace.least_us.update({"s": 0.1, "s, late": 0.1})
+        answered = judgment._own_work(run).answered
+    assert answered.answer == "unverified"
+    assert "it takes much longer where it is traced" in answered.evidence[-1]
+
+
 @pytest.mark.parametrize("slot", [0, 1])
 def test_tensors_of_a_size_that_is_bound_anew_are_forgotten(slot: int) -> None:
     """Their memory is unmapped: what a kernel is given at the same address is another tensor."""
