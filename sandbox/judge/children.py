@@ -115,11 +115,15 @@ class Child:
 
     def explain_loss(self, why: str) -> ChildLost:
         """End the judge's helper; the error tells `why`, or its exit code or signal, and the end of its output."""
-        tail = " ".join(head_and_tail(self._output_path, TAIL_BYTES).split())[-TAIL_CHARS:]
+        tail = self.read_tail()
         self.close()
         code = self._process.returncode
         reason = why or (f"its process was killed by signal {-code}" if code < 0 else f"its process ended with {code}")
         return ChildLost(f"{reason}{f': {tail}' if tail else ''}")
+
+    def read_tail(self) -> str:
+        """The end of what the judge's helper printed, in one line; empty where it printed nothing."""
+        return " ".join(head_and_tail(self._output_path, TAIL_BYTES).split())[-TAIL_CHARS:]
 
     def close(self) -> None:
         """End the judge's helper and everything that it started. May be called twice."""

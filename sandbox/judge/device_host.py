@@ -12,8 +12,9 @@ import os
 import signal
 import sys
 import threading
+import time
 import traceback
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from importlib import import_module
@@ -24,7 +25,7 @@ from typing import Any
 import numpy as np
 
 from ridgeline.graph.errors import WorldError
-from ridgeline.graph.judgment import JudgePath
+from ridgeline.graph.judgment import JudgePath, Judgment, TimedCall
 from ridgeline.graph.task import Shape, Task
 from ridgeline.sandbox.harness.reference_host import receive, send
 from ridgeline.sandbox.isolation.workers import (
@@ -37,10 +38,18 @@ from ridgeline.sandbox.isolation.workers import (
 from ridgeline.sandbox.judge import worker
 from ridgeline.sandbox.judge.device_process import WARM
 from ridgeline.sandbox.judge.freeze import Frozen, freeze_sources
-from ridgeline.sandbox.judge.judgment import CandidateJudgment, Opener, Pairs, Tests
+from ridgeline.sandbox.judge.judgment import (
+    NOT_ASKED,
+    NOT_TIMED,
+    NOT_WANTED,
+    CandidateJudgment,
+    Opener,
+    Pairs,
+    Tests,
+)
 from ridgeline.sandbox.judge.lint import LintFinding, find_known_defects
 from ridgeline.sandbox.judge.numerics import Tolerance
-from ridgeline.sandbox.judge.options import JudgeTimeout, Options, Surroundings
+from ridgeline.sandbox.judge.options import JudgeTimeout, Options, Surroundings, answer_no
 from ridgeline.sandbox.judge.provenance import Work, judge_own_work, total_elements
 from ridgeline.sandbox.judge.references import Reference
 from ridgeline.sandbox.judge.session import Session
@@ -57,6 +66,11 @@ DEFECT_ELEMENTS = 1 << 20
 """Of a call's arrays, with which a task's own defects are looked for: values are NumPy's there."""
 LEAST_ITEMS = 8
 """Along the axis that is made shorter for it."""
+SHORT_WORDS = ("outofmemoryerror", "out of memory", "cublas_status_alloc_failed", "cumemcreate failed with 2")
+"""In an error's kind or text: the card's memory did not suffice (2: CUDA_ERROR_OUT_OF_MEMORY of cuda.h)."""
+OTHERS_BYTES = 1 << 30
+"""As much in the hands of others: what was short may be free soon. A context alone takes half of it."""
+SHORT_WAIT_S = 10.0
 LOST_WORDS = ("cuda error", "cudaerror", "cublas_status", "cudnn_status", "unspecified launch failure")
 """In an error of PyTorch's: the card, or this process's hold of it, is out of order."""
 
@@ -100,6 +114,33 @@ class DeviceJudgment(CandidateJudgment):
         return judging.DeviceCallJudge(
             task=self.task, reference=self.device.reference, options=self.options, chance=chance
         )
+
+    def judge(self) -> Judgment:
+        """The judge on a card: as everywhere; a version that leaves the card no memory is wrong."""
+        try:
+            return super().judge()
+        except WorldError as error:
+            return self._make_judgment(answer_no(self._blame(error)), NOT_TIMED, NOT_ASKED, calls=0)
+
+    def judge_correctness(self) -> Judgment:
+        """The judge on a card: the same without timing."""
+        try:
+            return super().judge_correctness()
+        except WorldError as error:
+            return self._make_judgment(answer_no(self._blame(error)), NOT_WANTED, NOT_ASKED, calls=0)
+
+    def time_pair(self, shapes: Sequence[Shape], blocks: int) -> list[TimedCall] | TimingRefused:
+        """The judge on a card: as everywhere; a version that leaves the card no memory is refused."""
+        try:
+            return super().time_pair(shapes, blocks)
+        except WorldError as error:
+            return TimingRefused(side="b", detail=self._blame(error))
+
+    def _blame(self, error: WorldError) -> str:
+        """The judge on a card: what the judged version did to bring the error about; raises it where somebody else did."""
+        if getattr(error, "sources", None) != self.new.folder:
+            raise error
+        return str(getattr(error, "detail", error))
 
     def opener(self, version: Frozen) -> Opener:
         """The judge on a card: fresh workers with that version, which start with what it had compiled."""
@@ -276,9 +317,13 @@ class Holder:
         except Unjudgeable as error:
             return {"unfit": str(error)}
         except (JudgeTimeout, WorldError) as error:
+            if any(base.__name__ == "CardShort" for base in type(error).__mro__):
+                return _describe_short(error)
             kind = next((base.__name__ for base in type(error).__mro__ if base.__name__ in KNOWN), "WorldError")
             return {"error": [kind, str(error)], "exit_code": getattr(error, "exit_code", 5)}
         except FLAWS as error:
+            if any(words in f"{type(error).__name__} {error}".lower() for words in SHORT_WORDS):
+                return _describe_short(error)
             return {"error": ["CardLost", _describe_card_error(error)], "exit_code": 5}
 
     def _judge(self, words: Mapping[str, Any]) -> dict[str, Any]:
@@ -316,11 +361,28 @@ FLAWS = (RuntimeError, OSError, ValueError, TypeError, LookupError, AttributeErr
 KNOWN = frozenset({"JudgeTimeout", "TaskError", "NotFrozen", "ReferenceFailed", "WorldError"})
 
 
-def _describe_card_error(error: Exception) -> str:
+def _describe_short(error: Exception) -> dict[str, Any]:
+    """The judge on a card: the answer where its memory did not suffice: who holds how much, and what helps.
+
+    `others_bytes`: what neither is free nor this process's: its workers have ended by now.
+    """
+    text, others_bytes, memory = " ".join(str(error).split())[:400], 0, ""
+    cuda = import_module("torch").cuda
+    if cuda.is_available() and cuda.is_initialized():
+        free_bytes, total_bytes = cuda.mem_get_info()
+        others_bytes = max(0, total_bytes - free_bytes - cuda.memory_reserved())
+        memory = (
+            f"; of its {total_bytes / 1e9:.1f} GB {free_bytes / 1e9:.1f} are free now, "
+            f"others hold {others_bytes / 1e9:.1f}"
+        )
+    if not isinstance(error, WorldError):
+        text = f"the judge ran out of the card's memory: {text}; free the card, or declare smaller sizes (shapes in task.yaml)"
+    return {"error": ["CardShort", f"{text}{memory}"], "exit_code": 5, "others_bytes": others_bytes}
+
+
+def _describe_card_error(error: BaseException) -> str:
     """The judge on a card: one line that says whose fault it is not, and what helps."""
     text = " ".join(str(error).split())[:400]
-    if type(error).__name__ == "OutOfMemoryError" or "out of memory" in text:
-        return f"the judge itself ran out of the card's memory: {text}; free the card, or declare a smaller size"
     if any(words in text.lower() for words in LOST_WORDS):
         return (
             f"the card was lost while judging: {text}; judge again, and run `ridgeline doctor` where that does not help"
@@ -336,18 +398,25 @@ def _hold(line: Any, learned: dict[str, TaskMemory], environment: Mapping[str, s
     adopt_fork_servers()
     holder, code = Holder(learned), 1
     try:
-        with suppress(EOFError, BrokenPipeError):
-            while line.poll(IDLE_S):
-                words = line.recv()
-                line.send(("begun", None, None))
-                line.send(("done", holder.answer(words), holder.learned))
+        while (words := _receive_question(line)) is not None:
+            line.send(("begun", None, None))
+            line.send(("done", holder.answer(words), holder.learned))
         code = 0
     finally:
-        if code:
+        if code and (error := sys.exc_info()[1]) is not None:
             traceback.print_exc()
+            with suppress(OSError):
+                line.send(("lost", _describe_card_error(error), None))
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code)  # what the process that it was copied from has started is not ended by this
+
+
+def _receive_question(line: Any) -> Any:
+    """The judge on a card: the next one, for its copy; None where nothing comes any more."""
+    with suppress(EOFError, OSError):
+        return line.recv() if line.poll(IDLE_S) else None
+    return None
 
 
 # The process that is asked, and imports.
@@ -365,6 +434,18 @@ class Host:
         self._context = multiprocessing.get_context("fork")
 
     def answer(self, words: dict[str, Any]) -> dict[str, Any]:
+        """The judge on a card: the copy's answer; once more where the card's memory was short while others held some of it."""
+        answer = self._ask_copy(words)
+        if answer.get("others_bytes", 0) < OTHERS_BYTES or time.monotonic() + SHORT_WAIT_S > words["until"]:
+            return answer
+        time.sleep(SHORT_WAIT_S)
+        again = self._ask_copy(words)
+        if "others_bytes" in again:
+            kind, text = again["error"]
+            again["error"] = [kind, f"{text}; so it was {SHORT_WAIT_S:g} s before, too"]
+        return again
+
+    def _ask_copy(self, words: dict[str, Any]) -> dict[str, Any]:
         """The judge on a card: from the copy that holds the card already, or from a new one where that has given it back."""
         if self._environment != words["environment"]:
             self._end()
@@ -382,14 +463,18 @@ class Host:
                 self._end()  # it had just given the card back
                 continue
             try:
-                _, answer, learned = self._line.recv()
+                kind, answer, learned = self._line.recv()
             except (EOFError, OSError):
                 self._copy.join(END_S)
                 code = self._copy.exitcode
                 self._end()
-                return {"error": ["CardLost", f"the process that holds the card ended with {code}"], "exit_code": 5}
+                end = f"was killed by signal {-code}" if code is not None and code < 0 else f"ended with {code}"
+                return {"error": ["CardLost", f"the process that holds the card {end}"], "exit_code": 5, "dead": True}
+            if kind == "lost":
+                self._end()
+                return {"error": ["CardLost", answer], "exit_code": 5}
             self._learned = learned
-            if "error" in answer and answer["error"][0] == "CardLost":
+            if "error" in answer and answer["error"][0] in ("CardLost", "CardShort"):
                 self._end()
             return dict(answer)
         return {"error": ["CardLost", "no process that holds the card comes about"], "exit_code": 5}

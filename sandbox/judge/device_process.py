@@ -211,6 +211,8 @@ def _ask(
         try:
             answer = _processes[key].ask([json.dumps(words).encode()], timeout_s=left_s + GRACE_S)
             body: dict[str, Any] = json.loads(answer.message())
+            if body.get("dead") and (tail := _processes[key].read_tail()):
+                body["error"][1] += f": {tail}"
         except ChildLost as lost:
             _processes.pop(key, None)
             raise CardLost(f"the process that judges on the card was lost: {lost}") from None

@@ -14,6 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
+from types import TracebackType
 from typing import Any
 
 import numpy as np
@@ -42,6 +43,9 @@ CONTEXT_BYTES = 1 << 29
 OWN_ARRAYS = 4
 """Times a call's arrays that a candidate may take for its own: temporaries as large as its inputs and outputs together,
 and as much again for its graph, of either side."""
+HOARD_SHARE = 0.5
+"""Of the card's memory, that a version's process gave back beyond what it may have when it was ended after memory had run
+short: it is to blame."""
 LATE_S = 0.002
 """After a test's outputs were copied, they are looked at again when this time has passed: longer than a card gives one
 process before another has its turn."""
@@ -165,6 +169,19 @@ class DeviceBuffers:
 
     def _band_bytes(self, placement: int) -> Tensor:
         return torch.cat([self._band(band) for band in self._bands[placement]])
+
+
+def read_card_memory(device: Any) -> tuple[int, int]:
+    """The judge on a card: bytes that are free and all; where the processor plays a card, as much as nobody misses."""
+    if device.type == "cpu":
+        return 1 << 50, 1 << 50
+    free_bytes, total_bytes = torch.cuda.mem_get_info()
+    return int(free_bytes), int(total_bytes)
+
+
+def _is_memory_short(broken: BrokenWorker) -> bool:
+    """Whether a worker, as it says, ran out of the card's memory while it was judged."""
+    return any(words in broken.detail.lower() for words in CARD_OUT_OF_MEMORY)
 
 
 def _same_bytes(a: Tensor, b: Tensor) -> bool:
@@ -333,6 +350,38 @@ class DeviceSession(Session):
         _, buffers = self._buffers(dims)
         return tuple(name for placement in range(self.placements) for name in buffers.list_broken_guards(placement))
 
+    def open(self) -> BrokenWorker | None:
+        """The judge on a card: as every session; once more where it ran out of the card's memory though there is enough now.
+
+        Then somebody else had it: a version that takes too much of it itself does so again.
+        """
+        broken = super().open()
+        if broken is None or not _is_memory_short(broken):
+            return broken
+        self.close()
+        self._broken = None
+        return super().open()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Raises CardHoarded in place of an error for want of memory, where this version's process had most of the card's."""
+        short = any(words in str(error).lower() for words in (*CARD_OUT_OF_MEMORY, "cumemcreate"))
+        short = (short or isinstance(error, CardShort)) and not isinstance(error, CardHoarded)
+        if not short or self._worker is None:
+            return super().__exit__(kind, error, trace)
+        before_bytes, total_bytes = read_card_memory(self._chance.device)
+        due_bytes = CONTEXT_BYTES + sum(
+            buffers.segment.size + OWN_ARRAYS * array_bytes(self._task, buffers.dims)
+            for _, buffers in self._sizes.values()
+        )
+        super().__exit__(kind, error, trace)
+        after_bytes, _ = read_card_memory(self._chance.device)
+        held_bytes = after_bytes - before_bytes
+        if held_bytes - due_bytes > HOARD_SHARE * total_bytes:
+            raise CardHoarded(self._sources, held_bytes, total_bytes, str(error)) from error
+        return None
+
     def close(self) -> None:
         """The judge on a card: end the worker and everything it started, then give the segments back."""
         super().close()
@@ -357,17 +406,17 @@ class DeviceSession(Session):
         """The judge on a card: give back what this process only keeps for later, where the worker's own arrays could need it."""
         if self._chance.device.type == "cpu":
             return
-        free_bytes, _ = torch.cuda.mem_get_info()
+        free_bytes, _ = read_card_memory(self._chance.device)
         if free_bytes < OWN_ARRAYS * array_bytes(self._task, dims):
             torch.cuda.empty_cache()
 
     def _break(self, loss: WorkerLost) -> BrokenWorker:
         """The judge on a card: raises CardShort where a card's memory was short of what one call's own arrays take: that is no verdict."""
         broken = super()._break(loss)
-        if self._chance.device.type == "cpu" or not any(words in broken.detail.lower() for words in CARD_OUT_OF_MEMORY):
+        if not _is_memory_short(broken):
             return broken
         torch.cuda.empty_cache()
-        free_bytes, _ = torch.cuda.mem_get_info()
+        free_bytes, _ = read_card_memory(self._chance.device)
         needed = max((array_bytes(self._task, buffers.dims) for _, buffers in self._sizes.values()), default=0)
         if free_bytes < needed + CONTEXT_BYTES:
             raise CardShort(
@@ -387,6 +436,18 @@ class DeviceSession(Session):
 
 class CardShort(WorldError):
     """The card has too little free memory to judge; the text has the number."""
+
+
+class CardHoarded(CardShort):
+    """A version's own process had most of the card's memory when it ran short."""
+
+    def __init__(self, sources: Path, held_bytes: int, total_bytes: int, text: str) -> None:
+        self.sources = sources
+        self.detail = (
+            f"memory: its process held {held_bytes / 1e9:.1f} of the card's {total_bytes / 1e9:.1f} GB, "
+            "and left judging too little"
+        )
+        super().__init__(f"{self.detail}: {text}")
 
 
 class SizeTooLarge(WorldError):

@@ -13,6 +13,7 @@ import socket
 import struct
 import subprocess
 import sysconfig
+import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -758,6 +759,8 @@ WITHOUT_RUNTIME = ("-cudart", "shared")
 """Leaves NVIDIA's runtime outside the library: linked in, it hides which of the names it needs the candidate needs."""
 HEADERS = (".h", ".hh", ".hpp", ".cuh", ".inc")
 CPLUSPLUS = (".cc", ".cpp", ".cxx")
+_building: dict[Path, threading.Lock] = {}
+"""By folder of frozen sources: who builds there."""
 BUILD_S = 300.0
 BUILD_LIMITS = WorkerLimits(memory_mb=16_384, processes=256, file_mb=1024, scratch_mb=4096)
 MOST_COMPILER_CHARS = 2000
@@ -774,7 +777,9 @@ def build_library(task: Task, folder: Path, *, timeout_s: float = BUILD_S) -> Pa
     if task.language not in COMPILED:
         return None
     library = folder / LIBRARY
-    if not library.exists():
+    with _building.setdefault(folder, threading.Lock()):  # two workers of one version are started at once
+        if library.exists():
+            return library
         with fresh_folder("home", "tmp") as place:
             add_built_file(folder, LIBRARY, _compile(task, folder, place, timeout_s=timeout_s))
     return library

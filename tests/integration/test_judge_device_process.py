@@ -10,14 +10,15 @@ from pathlib import Path
 import psutil
 import pytest
 
-pytest.importorskip("torch")
+torch = pytest.importorskip("torch")
 
 from ridgeline.agent import verification  # noqa: E402
 from ridgeline.sandbox.isolation.workers import machine_isolation  # noqa: E402
-from ridgeline.sandbox.judge import device_host, device_process, judgment, task_judge  # noqa: E402
+from ridgeline.sandbox.judge import device_host, device_process, device_session, judgment, task_judge  # noqa: E402
 from ridgeline.sandbox.judge.device_process import CardLost, close_device_process  # noqa: E402
 from ridgeline.sandbox.judge.options import HERE, JudgeTimeout, Options, Surroundings  # noqa: E402
 from ridgeline.sandbox.judge.references import ReferenceFailed  # noqa: E402
+from ridgeline.sandbox.judge.worker import Worker, WorkerLost  # noqa: E402
 
 TASK = """
 name: soft
@@ -182,3 +183,108 @@ def test_a_flaw_of_the_judge_itself_is_told_with_its_place() -> None:
     assert kind == "CardLost"
     assert text.startswith("judging on the card failed at device_host.py:")
     assert "KeyError: 'task_file'" in text
+
+
+# What ends the copy that holds the card, and a card that is short of memory.
+
+
+@pytest.fixture
+def host(monkeypatch: pytest.MonkeyPatch) -> Iterator[device_host.Host]:
+    monkeypatch.setattr(device_host, "SHORT_WAIT_S", 0.1)
+    made = device_host.Host()
+    yield made
+    made._end()
+
+
+def ask(host: device_host.Host) -> dict[str, object]:
+    return host.answer({"environment": {}, "task_file": "/none", "options": {}, "until": time.monotonic() + 60})
+
+
+def test_what_ended_the_holder_of_the_card_is_told(host: device_host.Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    def lose(self: device_host.Holder, words: object) -> dict[str, object]:
+        raise WorkerLost("crash", "beyond repair")
+
+    monkeypatch.setattr(device_host.Holder, "_judge", lose)
+    kind, text = ask(host)["error"]
+    assert kind == "CardLost"
+    assert text.startswith("judging on the card failed at test_judge_device_process.py:")
+    assert text.endswith("WorkerLost: crash: beyond repair")
+    monkeypatch.setattr(device_host.Holder, "_judge", lambda self, words: os.kill(os.getpid(), signal.SIGKILL))
+    answer = ask(host)
+    assert answer["error"] == ["CardLost", "the process that holds the card was killed by signal 9"]
+    assert answer["dead"]
+
+
+def test_a_card_that_others_filled_is_asked_once_more(
+    host: device_host.Host, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def count(self: device_host.Holder, words: object) -> dict[str, object]:
+        with (tmp_path / "asked").open("a") as log:
+            log.write(f"{os.getpid()}\n")
+        if len((tmp_path / "asked").read_text().split()) in fails:
+            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB")
+        return {"judgment": "made"}
+
+    monkeypatch.setattr(device_host.Holder, "_judge", count)
+    memory = {"is_available": True, "is_initialized": True, "mem_get_info": (1 << 30, 80 << 30), "memory_reserved": 5}
+    fails = {1}
+    assert ask(host)["error"][0] == "CardShort", "nobody else had any of it: asked once"
+    for name, value in memory.items():
+        monkeypatch.setattr(torch.cuda, name, lambda value=value: value)
+    (tmp_path / "asked").unlink()
+    assert ask(host) == {"judgment": "made"}
+    assert len(set((tmp_path / "asked").read_text().split())) == 2, "two copies"
+    host._end()
+    fails = {3, 4}
+    kind, text = ask(host)["error"]
+    assert kind == "CardShort"
+    assert "Tried to allocate 2.00 GiB; free the card, or declare smaller sizes (shapes in task.yaml)" in text
+    assert "of its 85.9 GB 1.1 are free now, others hold 84.8; so it was 0.1 s before, too" in text
+
+
+def answer_here(task_file: Path, candidate: str) -> dict[str, object]:
+    words = {"question": "test", "task_file": str(task_file), "candidate": str(task_file.parent / candidate)}
+    more = {"against": None, "options": QUICK.model_dump(mode="json"), "environment": {}}
+    return device_host.Holder({}).answer({**words, **more, "until": time.monotonic() + 60})
+
+
+def test_a_version_that_takes_the_card_s_memory_is_wrong_and_another_s_want_of_it_is_no_verdict(
+    task_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (task_file.parent / "slow" / "kernel.py").write_text(
+        "def soft(x, y):\n    raise RuntimeError('CUDA error: out of memory')\n"
+    )
+    closed = device_session.DeviceSession.close
+    free_bytes = [1 << 20]
+
+    def close(session: device_session.DeviceSession) -> None:
+        closed(session)
+        free_bytes[0] = after_bytes
+
+    monkeypatch.setattr(device_session.DeviceSession, "close", close)
+    monkeypatch.setattr(device_session, "read_card_memory", lambda device: (free_bytes[0], 80 << 30))
+    after_bytes = 79 << 30
+    correct = answer_here(task_file, "slow")["judgment"]["correct"]
+    assert correct["answer"] == "no"
+    assert "memory: its process held 84.8 of the card's 85.9 GB" in correct["evidence"][0]
+    after_bytes = free_bytes[0] = 1 << 20
+    kind, text = answer_here(task_file, "slow")["error"]
+    assert kind == "CardShort"
+    assert "while only 0.00 GB of it were free" in text
+    after_bytes = free_bytes[0] = 79 << 30
+    assert "out of memory" in answer_here(task_file, "slow")["judgment"]["correct"]["evidence"][0]
+
+
+def test_a_start_for_which_memory_was_short_is_made_once_more(task_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    starts = []
+    start = Worker.start
+
+    def start_short(self: Worker) -> None:
+        starts.append(self)
+        if len(starts) == 1:
+            raise WorkerLost("load", "torch.AcceleratorError: CUDA error: out of memory")
+        start(self)
+
+    monkeypatch.setattr(Worker, "start", start_short)
+    assert answer_here(task_file, "honest")["judgment"]["correct"]["answer"] == "yes"
+    assert len(starts) > 2

@@ -1,7 +1,9 @@
 """Sessions with real workers: right answers come through sealed, and nothing a candidate does reaches the judge."""
 
 import math
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +11,7 @@ import pytest
 
 from ridgeline.graph.task import Input, Output, Shape, Task
 from ridgeline.sandbox.isolation.workers import WorkerLimits
+from ridgeline.sandbox.judge import worker
 from ridgeline.sandbox.judge.options import Surroundings
 from ridgeline.sandbox.judge.session import BrokenWorker, SealedCall, Session, framework_of
 from tests.session_tasks import (
@@ -509,3 +512,18 @@ def test_inputs_and_bands_are_looked_at_as_often_as_wanted_and_no_damage_to_band
         assert {(), ("x",)} == set(looked)
         session.look_share = 1.0
         assert _called(session).inputs_changed == ("x",)
+
+
+def test_a_version_whose_workers_start_at_once_is_built_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    second, builds = threading.Event(), list[Path]()
+
+    def compile_slowly(task: Task, folder: Path, place: Path, **_: object) -> bytes:
+        builds.append(folder)
+        second.wait(0.2) if len(builds) == 1 else second.set()
+        return b"library"
+
+    monkeypatch.setattr(worker, "_compile", compile_slowly)
+    with ThreadPoolExecutor(2) as starters:
+        built = [starters.submit(worker.build_library, task(), tmp_path) for _ in range(2)]
+    assert [each.result() for each in built] == [tmp_path / worker.LIBRARY] * 2
+    assert builds == [tmp_path]
