@@ -202,6 +202,10 @@ class Judge(Protocol):
         """Port: one process pair: `blocks` blocks A B B A or B A A B of each size, in the order in which calls ran."""
         ...
 
+    def read_compiled(self, task_file: Path, version: Path) -> bytes:
+        """Port: what that version had compiled when this judge last ran it, packed; nothing where it did not, or did elsewhere."""
+        ...
+
 
 class Profiler(Protocol):
     def profile(self, commit: str, *, purpose: str) -> Profiled | None: ...

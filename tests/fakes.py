@@ -248,6 +248,9 @@ class FakeJudge:
     def warm_up(self, task_file: Path) -> None:
         pass
 
+    def read_compiled(self, task_file: Path, version: Path) -> bytes:
+        return b""
+
     def check(self, task_file: Path, version: Path, *, timeout_s: float) -> Judgment | JudgeFailed:
         self.questions.append(("check", ()))
         read = self._read(task_file, (version,), timeout_s)

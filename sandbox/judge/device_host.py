@@ -5,6 +5,7 @@ itself that holds the card, judges, and ends when nothing was asked for `IDLE_S`
 commands sees it idle, and what a card's error left behind ends with the copy. Code of a candidate is never loaded here.
 """
 
+import base64
 import ctypes
 import json
 import multiprocessing
@@ -36,7 +37,7 @@ from ridgeline.sandbox.isolation.workers import (
     machine_isolation,
 )
 from ridgeline.sandbox.judge import worker
-from ridgeline.sandbox.judge.device_process import WARM
+from ridgeline.sandbox.judge.device_process import COMPILED, WARM
 from ridgeline.sandbox.judge.freeze import Frozen, freeze_sources
 from ridgeline.sandbox.judge.judgment import (
     NOT_ASKED,
@@ -144,8 +145,7 @@ class DeviceJudgment(CandidateJudgment):
 
     def opener(self, version: Frozen) -> Opener:
         """The judge on a card: fresh workers with that version, which start with what it had compiled."""
-        digest = json.dumps(dict(version.sha256), sort_keys=True)
-        opened: Opener = self.device.compiled.opener(digest, lambda: self._session(version))
+        opened: Opener = self.device.compiled.opener(_name_version(version), lambda: self._session(version))
         return opened
 
     def _session(self, version: Frozen) -> Any:
@@ -185,7 +185,7 @@ class DeviceJudgment(CandidateJudgment):
     def _pairs(self, bench: Any) -> Pairs:
         learned = self.device.learned
         timing = import_module("ridgeline.sandbox.judge.device_timing")
-        old, new = (json.dumps(dict(version.sha256), sort_keys=True) for version in (self.old, self.new))
+        old, new = _name_version(self.old), _name_version(self.new)
         pairs: Pairs = timing.DevicePairs(
             bench=bench,
             versions=(old, new),
@@ -303,6 +303,27 @@ def _describe_compilers(task: Task, place: str) -> str:
     return json.dumps([task.model_dump_json(), place, name, sys.version, torch.__version__])
 
 
+def _name_task(task: Task, folder: Path, place: str) -> str:
+    """The judge on a card: all of a task that decides what is learned of it."""
+    return f"{place} {task.model_dump_json()}{(folder / task.reference).read_text(errors='replace')}"
+
+
+def _name_version(version: Frozen) -> str:
+    return json.dumps(dict(version.sha256), sort_keys=True)
+
+
+def find_compiled(words: Mapping[str, Any], learned: Mapping[str, TaskMemory]) -> dict[str, str]:
+    """The judge on a card: what workers with the version start with, in base 64; nothing where none was started."""
+    packed = b""
+    with suppress(WorldError, OSError):
+        task, folder = load_task(Path(words["task_file"]))
+        options = Options.model_validate(words["options"]).with_device(task)
+        memory = learned.get(_name_task(task, folder, "cuda" if options.device == "cuda" else "cpu"), TaskMemory())
+        with freeze_sources(task, Path(words["candidate"])) as version:
+            packed = memory.packed.get(_name_version(version), b"")
+    return {"packed": base64.b64encode(packed).decode()}
+
+
 class Holder:
     """Answers questions with the card in hand."""
 
@@ -347,11 +368,11 @@ class Holder:
     def _setting(self, task: Task, folder: Path, options: Options) -> DeviceSetting:
         """The judge on a card: of one task at a time: another one's tensors are let go."""
         place = "cuda" if options.device == "cuda" else "cpu"
-        content = task.model_dump_json() + (folder / task.reference).read_text(errors="replace")
-        key = f"{place} {folder} {content}"
+        name = _name_task(task, folder, place)
+        key = f"{folder} {name}"
         if key not in self._settings:
             self._settings.clear()
-            learned = self.learned.setdefault(f"{place} {content}", TaskMemory())
+            learned = self.learned.setdefault(name, TaskMemory())
             self._settings[key] = DeviceSetting(task, folder, place, learned)
         return self._settings[key]
 
@@ -447,6 +468,8 @@ class Host:
 
     def _ask_copy(self, words: dict[str, Any]) -> dict[str, Any]:
         """The judge on a card: from the copy that holds the card already, or from a new one where that has given it back."""
+        if words["question"] == COMPILED:
+            return find_compiled(words, self._learned)
         if self._environment != words["environment"]:
             self._end()
         self._environment = dict(words["environment"])

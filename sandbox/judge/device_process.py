@@ -5,6 +5,7 @@ asked, and gives it back when nothing was asked for a second (`device_host.py`).
 """
 
 import atexit
+import base64
 import contextlib
 import json
 import logging
@@ -36,6 +37,8 @@ logger = logging.getLogger(__name__)
 NVIDIA = Path("/dev/nvidia0")
 """Its driver can share a card's memory between processes as the judge needs it."""
 PROGRAM = "from ridgeline.sandbox.judge.device_host import main; main()"
+COMPILED = "compiled"
+"""What workers with a version start with: known without a card."""
 WARM = "warm"
 """In place of a question, and not answered: what workers of this task need is imported."""
 GRACE_S = 60.0
@@ -183,6 +186,17 @@ def ask_pair(
     if "refused" in answer:
         return TimingRefused(**answer["refused"])
     return [TimedCall(**call) for call in answer["calls"]]
+
+
+def read_compiled(task_file: Path, version: Path, options: Options) -> bytes:
+    """The judge on a card: what its workers with that version start with; nothing before it was asked about it.
+
+    Raises CardLost, and what a task or version that cannot be read raises.
+    """
+    if _key() not in _processes:
+        return b""
+    answer = _ask(COMPILED, task_file, version, None, options, HERE)
+    return base64.b64decode(answer["packed"])
 
 
 def _ask(

@@ -9,6 +9,7 @@ from typing import TypeVar
 
 import numpy as np
 
+from ridgeline.graph.errors import WorldError
 from ridgeline.graph.judgment import JudgeFailed, Judgment, SizeTime, TimedCall
 from ridgeline.graph.task import Shape, Task
 from ridgeline.sandbox.judge.call_names import CallName, draw_call
@@ -18,6 +19,7 @@ from ridgeline.sandbox.judge.device_process import (
     ask_judgment,
     ask_pair,
     is_judged_on_card,
+    read_compiled,
     using_number,
     warm_up,
 )
@@ -102,6 +104,13 @@ class TaskJudge:
                 surroundings=self._surroundings(timeout_s),
             )
         )
+
+    def read_compiled(self, task_file: Path, version: Path) -> bytes:
+        """On a card: what this judge's processes of that version had compiled, as `harness/judge_cache.py` packs it."""
+        with using_number(self._number), contextlib.suppress(WorldError):
+            task, _ = load_task(task_file)
+            return read_compiled(task_file, version, self._options.with_device(task))
+        return b""
 
     def _surroundings(self, timeout_s: float) -> Surroundings:
         return Surroundings(environment=self._environment(), until=time.monotonic() + timeout_s)

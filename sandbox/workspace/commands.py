@@ -133,6 +133,7 @@ class Commands:
         timed: bool = False,
         profiler: bool = False,
         csv: Path | None = None,
+        extra: Mapping[str, str] | None = None,
     ) -> GuardedRun:
         """Run the contract's command `field` with the evaluation files of all `commits` restored before it.
 
@@ -142,7 +143,7 @@ class Commands:
         """
         with self.guard(commits) as guard:
             ended = self.plain(
-                field, argv, cwd=cwd, timeout_s=timeout_s, timed=timed, profiler=profiler, commits=commits
+                field, argv, cwd=cwd, timeout_s=timeout_s, timed=timed, profiler=profiler, commits=commits, extra=extra
             )
             data = read_left(csv) if csv else None  # here: what a run adds to its checkout is taken away from it
         return GuardedRun(exit=ended, tampered=guard.tampered, csv=data)

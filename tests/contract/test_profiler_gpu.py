@@ -3,17 +3,22 @@
 import json
 import shutil
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from ridgeline.agent.verification import profile_calls
+from ridgeline.graph.contract import judge_commands
 from ridgeline.graph.evidence import Ceilings, Machine, Profiled
 from ridgeline.graph.kernel_profile import KernelProfile
 from ridgeline.graph.loop.build import CHECKPOINTED
+from ridgeline.sandbox.harness import judge_cache
 from ridgeline.sandbox.profiles.profilers import gpu_fallback
 from ridgeline.sandbox.profiles.profilers.gpu_fallback import GpuProfiler
 from tests import standins_campaign
 from tests.assembly import AMD
+from tests.fakes import FakeJudge
 from tests.rooms import open_room, script_contract
 from tests.standins_profilers import counted, trace
 
@@ -99,6 +104,43 @@ def test_the_compiler_alone_is_asked_without_running_the_program(room):
     assert (seen.rung, seen.gpu_s, seen.counter("spills"), seen.counter("registers")) == ("isa", 0, 3, 116)
     assert not [note for note in seen.notes if "kernel_time_us" in note or "failed" in note]
     assert room("amd", profile=None)[1].inspect(here.base, purpose="p") is None
+
+
+class CompiledJudge(FakeJudge):
+    """One that had compiled ten bytes for each version."""
+
+    def read_compiled(self, task_file: Path, version: Path) -> bytes:
+        assert (version / "kernel.s").is_file()
+        return b"ten bytes."
+
+
+def test_runs_under_profilers_start_with_what_the_tests_had_compiled(room, monkeypatch):
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    program = (
+        '#!/bin/sh\n[ -n "$TRITON_CACHE_DIR" ] && echo kernel_time_us=$(wc -c < "$RIDGELINE_COMPILED")\necho calls=3\n'
+    )
+    here, _ = room("nvidia", {"program.sh": program}, **judge_commands("task.yaml"))
+    commands = replace(here.commands, judge=CompiledJudge())
+    profiler = GpuProfiler(commands, here.builder, artifacts=here.artifacts, device=Card("nvidia"))
+    assert profiler.profile(here.base, purpose="p").counter("kernel_time_us") == 10
+
+
+def test_a_version_under_a_profiler_finds_in_its_cache_what_was_compiled_before(tmp_path, monkeypatch):
+    (tmp_path / "before").mkdir()
+    (tmp_path / "before" / "made").write_text("by the tests")
+    (tmp_path / "pack").write_bytes(judge_cache.pack(str(tmp_path / "before"), 1000))
+    (tmp_path / "task.yaml").write_text(
+        "name: t\nlanguage: python\nsource: [kernel.py]\nentry: run\ninputs: [{name: x, shape: [n]}]\n"
+        "outputs: [{name: y, shape: [n]}]\nshapes: [{label: s, dims: {n: 8}}]\n"
+    )
+    (tmp_path / "reference.py").write_text("def reference(x):\n    return x\n")
+    (tmp_path / "kernel.py").write_text(
+        "import os\nopen(os.environ['XDG_CACHE_HOME'] + '/made').read().index('tests')\ndef run(x, y):\n    y[:] = x\n"
+    )
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    assert profile_calls(tmp_path / "task.yaml", None, "s", calls=1, device="cpu") != 0
+    monkeypatch.setenv(gpu_fallback.COMPILED, str(tmp_path / "pack"))
+    assert profile_calls(tmp_path / "task.yaml", None, "s", calls=1, device="cpu") == 0
 
 
 @pytest.mark.feature("F092")

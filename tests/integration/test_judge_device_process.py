@@ -13,6 +13,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from ridgeline.agent import verification  # noqa: E402
+from ridgeline.sandbox.harness import judge_cache  # noqa: E402
 from ridgeline.sandbox.isolation.workers import machine_isolation  # noqa: E402
 from ridgeline.sandbox.judge import device_host, device_process, device_session, judgment, task_judge  # noqa: E402
 from ridgeline.sandbox.judge.device_process import CardLost, close_device_process  # noqa: E402
@@ -132,6 +133,18 @@ def test_what_workers_are_copies_of_is_there_before_the_first_question_whatever_
     assert not isinstance(found, task_judge.JudgeFailed)
     assert found.correct.answer == "yes"
     assert list_stems() == stems
+
+
+def test_what_the_tests_had_compiled_can_be_read_and_of_another_version_is_nothing(task_file: Path) -> None:
+    judge, folder = task_judge.TaskJudge(QUICK), task_file.parent
+    leaves = "import os, pathlib\npathlib.Path(os.environ['XDG_CACHE_HOME'], 'made').write_text('by the tests')\n"
+    (folder / "honest" / "kernel.py").write_text(leaves + HONEST)
+    assert not isinstance(judge.check(task_file, folder / "honest", timeout_s=60), task_judge.JudgeFailed)
+    packed = judge.read_compiled(task_file, folder / "honest")
+    judge_cache.unpack(packed, str(folder / "cache"))
+    assert (folder / "cache" / "made").read_text() == "by the tests"
+    assert judge.read_compiled(task_file, folder / "slow") == b""
+    assert judge.read_compiled(folder / "none.yaml", folder) == b""
 
 
 def test_a_lost_process_is_no_verdict_and_the_next_question_starts_another(task_file: Path) -> None:

@@ -11,7 +11,7 @@ import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
 from ridgeline.graph.contract import Contract
@@ -22,6 +22,7 @@ from ridgeline.graph.ports import Artifacts, Device
 from ridgeline.graph.values import Artifact, Named, Value
 from ridgeline.sandbox.isolation.directory_pool import fresh_folder, list_files
 from ridgeline.sandbox.isolation.environment import select_variables
+from ridgeline.sandbox.isolation.rooms import CACHES
 from ridgeline.sandbox.profiles.isa import tools
 from ridgeline.sandbox.profiles.isa.report import TIMEOUT_S, inspect
 from ridgeline.sandbox.profiles.isa.tools import is_compiled
@@ -65,6 +66,8 @@ class GuardedSession(Session):
     commit: str
     budget_s: float
     spent_s: float = 0.0
+    compiled: Mapping[str, str] = field(default_factory=dict)
+    """Variables that say where the version's runs leave what they compile, and find what others of its runs had."""
 
     def run(self, argv: tuple[str, ...], *, times: float = 1.0) -> Exit | None:
         """Run a profiler as `Session.run`; one that the budget has no time for did not end in time. Raises `FileTampering`."""
@@ -81,6 +84,7 @@ class GuardedSession(Session):
                 cwd=self.cwd,
                 timeout_s=min(self.timeout_s * times, left),
                 profiler=True,
+                extra=self.compiled,
             )
         except ProgramMissing:
             if not tool:
@@ -419,6 +423,8 @@ def _stall_counters(kernel: KernelProfile) -> Iterator[SourcedCounter]:
         )
 
 
+COMPILED, PACK = "RIDGELINE_COMPILED", "compiled.pack"
+"""Variable that names the file with what was compiled before, for `harness/profile_calls.py`; and the file."""
 NOTE = 300
 """Characters of one note."""
 SPOTS = 3
@@ -567,6 +573,7 @@ class GpuProfiler:
                 arch=machine.arch or None,
                 commands=self._commands,
                 commit=commit,
+                compiled=self._lend_compiled(folder, tree),
                 budget_s=contract.timeouts.profile_s,
                 notes=[f"profile.kernel {contract.profile.kernel} is not in the sources; looked for {renamed}"]
                 if renamed
@@ -580,6 +587,16 @@ class GpuProfiler:
                     instruments(session, machine.kind)
             evidence = self._recording(_summarize_session(session, machine.kind, peak), session)
             return evidence.model_copy(update={"own_times": _name_counter(own_times or {}), "seconds": session.spent_s})
+
+    def _lend_compiled(self, folder: Path, tree: Path) -> dict[str, str]:
+        """For a GPU profile of a task: a cache of its runs' own, which begins with what the version's tests had compiled."""
+        judge, contract = self._commands.judge, self._commands.contract
+        if judge is None or contract.task_file is None:
+            return {}
+        packed = judge.read_compiled(tree / contract.task_file, tree)
+        (folder / PACK).write_bytes(packed)
+        caches = {name: str(folder / place) for name, place in CACHES.items() if name != "PYTHONPYCACHEPREFIX"}
+        return {**caches, **({COMPILED: str(folder / PACK)} if packed else {})}
 
     def _recording(self, evidence: RecordedProfile, session: GuardedSession) -> RecordedProfile:
         """A GPU profile with what the tools wrote put beside the ledger, where it tells of the kernel."""
