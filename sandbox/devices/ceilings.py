@@ -1,5 +1,6 @@
 """Ceilings of the GPU a contract runs on: measured by the target's own torch, kept for this card and that torch."""
 
+import contextlib
 import hashlib
 import json
 import logging
@@ -8,7 +9,8 @@ import re
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from importlib.resources import as_file, files
@@ -21,6 +23,7 @@ from ridgeline.graph.errors import DiskFull, ProgramMissing
 from ridgeline.graph.evidence import Ceilings, Exit, Machine, Rate, SizedCopy
 from ridgeline.graph.values import SCHEMA, Value
 from ridgeline.sandbox.devices.idle import unbound
+from ridgeline.sandbox.harness.gpu_ceiling import PATIENCE_S, WAITED
 from ridgeline.sandbox.isolation.environment import select_variables
 from ridgeline.sandbox.isolation.process import run
 from ridgeline.sandbox.store.durable import write_whole
@@ -97,6 +100,8 @@ class CachedCeilings(Value):
     found: CeilingResult
 
 
+Measure = Callable[[Mapping[str, str]], dict[str, object] | str]
+"""Of the variables that bind to a card: what the script printed, or why there is none."""
 HoldCard = Callable[[], AbstractContextManager[Mapping[str, str]]]
 
 
@@ -154,8 +159,9 @@ class GpuCeilings:
         if cached is not None:
             return _ceilings(cached, machine, dtype, from_cache=True)
         options = ("--first", dtype) if dtype in DTYPES else ()
-        with self.hold_card() as bound:
-            printed = _answer(self._run((*argv, "--seconds", str(MEASURING_S), *options), LIMIT_S, bound))
+        words = (*argv, "--seconds", str(MEASURING_S), *options)
+        with self._prepare(words, machine) as measure, self.hold_card() as bound:
+            printed = measure(bound)
         if isinstance(printed, str):
             return _no_ceilings(machine, printed)
         try:
@@ -166,6 +172,28 @@ class GpuCeilings:
         fresh_one = CachedCeilings(schema_version=SCHEMA, at=self.now(), machine=machine.fingerprint, found=result)
         _keep(path, fresh_one)
         return _ceilings(fresh_one, machine, dtype, from_cache=False)
+
+    @contextlib.contextmanager
+    def _prepare(self, argv: tuple[str, ...], machine: Machine) -> Iterator[Measure]:
+        """What measures a card's ceilings; on NVIDIA its torch is loaded while a card is looked for, which is not touched by that."""
+        if machine.kind != "nvidia":
+            yield lambda bound: _answer(self._run(argv, LIMIT_S, bound))
+            return
+        with tempfile.TemporaryDirectory(prefix="ridgeline-") as name, ThreadPoolExecutor(1) as beside:
+            file = Path(name) / "begin.json"
+            words = (*argv, "--begin", str(file))
+            process = beside.submit(self._run, words, PATIENCE_S + LIMIT_S, {})
+
+            def measure(bound: Mapping[str, str]) -> dict[str, object] | str:
+                write_whole(file, json.dumps(dict(bound)).encode(), synced=False)
+                printed = _answer(process.result())
+                return _answer(self._run(argv, LIMIT_S, bound)) if printed == WAITED else printed
+
+            try:
+                yield measure
+            finally:
+                if not file.exists():
+                    write_whole(file, b"null", synced=False)
 
     def _run(self, argv: tuple[str, ...], timeout_s: float, bound: Mapping[str, str]) -> Exit:
         """Run the script that measures a card's ceilings, in the environment of the contract's own commands."""

@@ -2,6 +2,8 @@
 
 Usage: python gpu_ceiling.py [--first DTYPE] [--seconds S]
        python gpu_ceiling.py --copies BYTES,BYTES   copies alone, each of so many bytes read plus written
+       python gpu_ceiling.py --begin FILE [...]       loads torch, and measures when FILE is there: an object of variables that
+                                                      say which card is meant, or null where nothing is wanted any more
        python gpu_ceiling.py --version      the torch that would measure, without loading it
 
 Needs the standard library and the torch of the interpreter that runs it. Prints one line of JSON and exits with 0, or
@@ -12,6 +14,7 @@ for the best of several sizes: a mean would be pulled by one disturbed sample, a
 
 import argparse
 import json
+import os
 import statistics
 import sys
 import time
@@ -34,6 +37,11 @@ NOT_HERE = (RuntimeError, AttributeError, TypeError, ValueError)
 """What torch raises for a type that it, or the card, has no kernel for."""
 
 
+PATIENCE_S = 100.0
+"""For the file after torch was loaded; then `WAITED` is why."""
+WAITED = "waited for a card too long"
+
+
 class Cannot(Exception):
     """What cannot be measured here; the text says why."""
 
@@ -47,6 +55,20 @@ class Clock:
     @property
     def left(self) -> float:
         return self._until - time.monotonic()
+
+
+def wait_for(path: str) -> None:
+    """In the process that measures ceilings: until a card is known, which torch asks for when it first uses one."""
+    until = time.monotonic() + PATIENCE_S
+    while not os.path.exists(path):  # noqa: PTH110 (one import less)
+        if time.monotonic() > until:
+            raise Cannot(WAITED)
+        time.sleep(0.01)
+    with open(path, encoding="utf-8") as file:  # noqa: PTH123
+        variables = json.load(file)
+    if variables is None:
+        raise Cannot("not wanted")
+    os.environ.update(variables)
 
 
 def measure(torch: Any, first_dtype: str, clock: Clock) -> dict[str, Any]:
@@ -247,8 +269,10 @@ def answer(options: argparse.Namespace) -> dict[str, Any]:
         torch = import_module("torch")
     except (ImportError, OSError) as error:  # OSError: a library of the driver is missing
         return {"ok": False, "why": f"torch cannot be loaded: {line(error)}"}
-    began = time.monotonic()
     try:
+        if options.begin:
+            wait_for(options.begin)
+        began = time.monotonic()
         clock = Clock(options.seconds)
         sizes = [int(word) for word in options.copies.split(",") if word]
         result = sized_copies(torch, sizes, clock) if sizes else measure(torch, options.first, clock)
@@ -262,6 +286,7 @@ def main() -> int:
     parser.add_argument("--first", choices=DTYPES, default="bf16", help="data type that is measured first")
     parser.add_argument("--seconds", type=float, default=15.0, help="begin nothing new after this")
     parser.add_argument("--copies", default="", help="bytes of copies, read plus written, in a comma list")
+    parser.add_argument("--begin", default="", help="load torch, and wait until this file is there")
     parser.add_argument("--version", action="store_true", help="only say which torch there is")
     document = answer(parser.parse_args())
     sys.stdout.write(json.dumps(document) + "\n")

@@ -5,6 +5,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -223,6 +224,27 @@ def test_the_lease_is_held_while_it_measures(site):
     device = GpuCeilings(contract=contract(), hold_card=lambda: leased(0.1))
     with lease("nvidia", wait_s=0), pytest.raises(DeviceBusy, match="nvidia: process"):
         device.measure(CARD, "bf16")
+
+
+def test_torch_is_loaded_while_a_card_is_looked_for_and_measures_on_that_one(site, tmp_path):
+    with (site / "torch.py").open("a") as torch:
+        torch.write(f"Path({str(tmp_path / 'loaded')!r}).touch()\n")
+        torch.write(f"was_available = cuda.is_available\ndef is_available():\n    Path({str(tmp_path / 'card')!r})")
+        torch.write(".write_text(os.environ['CUDA_VISIBLE_DEVICES'])\n    return was_available()\n")
+        torch.write("cuda.is_available = is_available\n")
+
+    @contextlib.contextmanager
+    def looks():
+        until = time.monotonic() + 20
+        while not (tmp_path / "loaded").exists() and time.monotonic() < until:
+            time.sleep(0.01)
+        assert (tmp_path / "loaded").exists()
+        assert not (tmp_path / "card").exists()
+        yield {"CUDA_VISIBLE_DEVICES": "GPU-7"}
+
+    found = GpuCeilings(contract=contract(), hold_card=looks).measure(CARD, "bf16")
+    assert found.flops_gflops == pytest.approx(640e3, rel=1e-3)
+    assert (tmp_path / "card").read_text() == "GPU-7"
 
 
 class Gate:
