@@ -2,16 +2,18 @@
 
 import math
 import random
+from pathlib import Path
 
 import pytest
 from scipy import stats
 
-from ridgeline.evals.research.rejudge.cases import Process, Times, Worth, pool, reconcile
+from ridgeline.evals.research.rejudge.cases import Process, Times, Worth, cases, pool, reconcile
 from ridgeline.evals.research.rejudge.rules import rank_test, rules
 from ridgeline.evals.research.rejudge.table import HEAD, markdown, rows, tally
 from ridgeline.graph.evidence import Comparison, ShapePairs
 from tests.builders import MACHINE, make_artifact
 
+CAMPAIGNS = Path(__file__).resolve().parents[2] / "evals" / "campaigns"
 RULES = {rule.name: rule for rule in rules()}
 
 
@@ -110,6 +112,12 @@ def test_kept_ones_add_up_to_a_final_test_that_is_known_exactly():
 def test_without_a_final_test_the_pairs_are_all_there_is(kept, final):
     worths = {2: Worth(theta=0.5, variance=1e-4)}
     assert reconcile(worths, kept, final) == worths
+
+
+def test_a_final_test_that_tells_of_a_race_that_is_left_out_is_not_shared_out_to_what_remains():
+    rounds = [case for case in cases(CAMPAIGNS / "gqa_decode_deep_h100") if not case.identical]
+    assert [case.round for case in rounds] == [5]
+    assert 1.01 < math.exp(rounds[0].truth.theta) < 1.05, "not the 10x of the whole campaign"
 
 
 def test_an_empty_table_is_a_table():

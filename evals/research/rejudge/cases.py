@@ -155,7 +155,11 @@ def cases(path: Path) -> tuple[Case, ...]:
         for closed in history.rounds
         if closed.round not in raced and (case_of_round := _round(folder.name, lines, closed, store)) is not None
     ]
-    final = history.concluded.final if history.concluded else None
+    judged = {case.round for case in rounds}
+    whole = all(
+        closed.round in judged for closed in history.rounds if closed.accepted
+    )  # else it tells of more than these
+    final = history.concluded.final if history.concluded and whole else None
     spread = fold.noise(history)
     worths = reconcile(
         {case.round: case.truth for case in rounds},
