@@ -312,18 +312,6 @@ def _name_version(version: Frozen) -> str:
     return json.dumps(dict(version.sha256), sort_keys=True)
 
 
-def find_compiled(words: Mapping[str, Any], learned: Mapping[str, TaskMemory]) -> dict[str, str]:
-    """The judge on a card: what workers with the version start with, in base 64; nothing where none was started."""
-    packed = b""
-    with suppress(WorldError, OSError):
-        task, folder = load_task(Path(words["task_file"]))
-        options = Options.model_validate(words["options"]).with_device(task)
-        memory = learned.get(_name_task(task, folder, "cuda" if options.device == "cuda" else "cpu"), TaskMemory())
-        with freeze_sources(task, Path(words["candidate"])) as version:
-            packed = memory.packed.get(_name_version(version), b"")
-    return {"packed": base64.b64encode(packed).decode()}
-
-
 class Holder:
     """Answers questions with the card in hand."""
 
@@ -466,10 +454,19 @@ class Host:
             again["error"] = [kind, f"{text}; so it was {SHORT_WAIT_S:g} s before, too"]
         return again
 
+    def find_compiled(self, words: Mapping[str, Any]) -> dict[str, Any]:
+        """The judge on a card: what workers with the version start with, in base 64; nothing where none was started."""
+        packed = b""
+        with suppress(WorldError, OSError):
+            task, folder = load_task(Path(words["task_file"]))
+            options = Options.model_validate(words["options"]).with_device(task)
+            memory = self._learned.get(_name_task(task, folder, "cuda" if options.device == "cuda" else "cpu"))
+            with freeze_sources(task, Path(words["candidate"])) as version:
+                packed = memory.packed.get(_name_version(version), b"") if memory else b""
+        return {"packed": base64.b64encode(packed).decode()}
+
     def _ask_copy(self, words: dict[str, Any]) -> dict[str, Any]:
         """The judge on a card: from the copy that holds the card already, or from a new one where that has given it back."""
-        if words["question"] == COMPILED:
-            return find_compiled(words, self._learned)
         if self._environment != words["environment"]:
             self._end()
         self._environment = dict(words["environment"])
@@ -567,7 +564,7 @@ def main() -> None:
         if words["question"] == WARM:
             continue
         importing.join()
-        answer = host.answer(words)
+        answer = host.find_compiled(words) if words["question"] == COMPILED else host.answer(words)
         send(out, json.dumps(answer).encode())
         out.flush()
     host._end()
