@@ -1,23 +1,25 @@
 """A champion against PyTorch: eager, compiled and autotuned, and others' kernels, by the judge's process pairs in one run.
 
 The sides of a task are written here: each may make its outputs as it likes, so that none pays for a copy that PyTorch
-would not make. The champion is the same in every pair.
+would not make. The champion is the same in every pair. PyTorch's compiled versions are trusted: on a card each compiles
+once, all at the same time and before anything is timed, and every process of a pair starts with what came of it.
 """
 
 import ast
 import statistics
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from hashlib import sha256
 from math import exp, inf, log
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypeVar
 
 import yaml
-from pydantic import Field
+from pydantic import Field, ValidationError
 
 from ridgeline.agent.campaign import folders
 from ridgeline.agent.campaign.champions import list_changed
@@ -28,13 +30,14 @@ from ridgeline.graph.rules.history import lineage
 from ridgeline.graph.stats.noise import Noise, estimate_noise
 from ridgeline.graph.stats.sequential import LEAST_PAIRS, estimate_gain
 from ridgeline.graph.task import Task
-from ridgeline.graph.values import Value
+from ridgeline.graph.values import Value, is_default
 from ridgeline.sandbox.devices.machine import amd_machine, nvidia_machine, read_cpu
 from ridgeline.sandbox.judge.judgment import Gain, to_comparison
-from ridgeline.sandbox.judge.options import Options, Surroundings
+from ridgeline.sandbox.judge.options import JudgeTimeout, Options, Surroundings
 from ridgeline.sandbox.judge.session import framework_of
 from ridgeline.sandbox.judge.task_file import COMPILED, FILE_NAME, load_task
-from ridgeline.sandbox.judge.task_judge import time_pair
+from ridgeline.sandbox.judge.task_judge import compile_versions, time_pair
+from ridgeline.sandbox.store.durable import write_whole
 
 Who = Literal["start", "eager", "compile", "max_autotune", "rival", "ours"]
 TORCH: tuple[Who, ...] = ("eager", "compile", "max_autotune")
@@ -49,8 +52,11 @@ ENTRY, PROGRAM = "ridgeline_entry.py", "ridgeline_program.py"
 """Of a side: what the judge calls, and PyTorch's program."""
 MOST_SIZES = 256
 """PyTorch compiles a function anew for so many sizes before it gives up and runs it eagerly."""
+MOST_THREADS = 8
+"""Of PyTorch's compiler while it tries kernels: each needs memory of its own, and a worker has so much."""
 LONGEST_PROGRAM = 400
 """Characters of PyTorch's version that are told as they stand."""
+T = TypeVar("T")
 SHORT = {"float32": "fp32", "float16": "fp16", "bfloat16": "bf16", "float64": "fp64"}
 
 
@@ -82,6 +88,8 @@ class SideBySide(Value):
     lower: Mapping[Who, Positive] = {}
     """Its lower bound at 99 %."""
     notes: tuple[str, ...] = ()
+    digests: Annotated[Mapping[Who, str], Field(exclude_if=is_default({}))] = {}
+    """Of the sources of whoever was timed: what a later run goes on with must be the same."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,7 +116,11 @@ class BaselineRequest:
     only: tuple[Who, ...] = ()
     """Whom to time; empty: everybody."""
     until: float = inf
-    """On the monotonic clock: nobody is begun with after it."""
+    """On the monotonic clock: no pair is begun that would end after it."""
+    keep: Path | None = None
+    """A file that holds the answer after each side; who is in it already is not timed again."""
+    rival_name: str = ""
+    rival_source: str = ""
 
 
 def read_names(words: str) -> tuple[Who, ...]:
@@ -123,8 +135,8 @@ def read_names(words: str) -> tuple[Who, ...]:
 def measure_baselines(request: BaselineRequest, options: Options, note: Callable[[str], None]) -> SideBySide:
     """Time each side against the champion until it is clear which is faster, or there were enough pairs.
 
-    `note` is told each step. A side that the judge refuses, or for which no time is left, is not measured, and a note of
-    the answer says why. Raises UserError, and what judging raises.
+    `note` is told each step with the seconds so far. A side that the judge refuses, or for which no time is left, is not
+    measured, and a note of the answer says why. Raises UserError, and what judging raises.
     """
     task, folder = load_task(request.task_file)
     options = options.with_device(task)
@@ -132,25 +144,113 @@ def measure_baselines(request: BaselineRequest, options: Options, note: Callable
         raise UserError(
             f"{request.task_file}: shapes: the timed ones are for a card, and this machine shows none; run it on one"
         )
+    began = time.monotonic()
+
+    def tell(line: str) -> None:
+        note(f"{time.monotonic() - began:4.0f} s  {line}")
+
     with open_sides(request, task, folder) as (task_file, ours, sides):
-        run = _Run(task_file=task_file, ours=ours, task=load_task(task_file).task, options=options, until=request.until)
-        note("the champion against itself")
-        run.calibrate()
-        for side, place in sides:
-            note(f"{side.who} against the champion")
-            note(f"  {run.time(side.who, place)}")
-    program = request.program or folder / task.reference
-    timed_torch = any(who in TORCH for who in run.gains)
-    return SideBySide(
-        task=task.name,
-        device=_name_device(options),
-        types=_describe_types(task),
-        engine="event" if options.device == "cuda" else "wall",
-        date=f"{datetime.now(UTC):%Y-%m-%d}",
-        shapes=run.read_times(),
-        speedup={who: gain.speedup for who, gain in run.gains.items()},
-        lower={who: gain.speedup_lower for who, gain in run.gains.items() if gain.speedup_lower is not None},
-        notes=(*([describe_program(program)] if timed_torch else []), *run.notes),
+        derived = load_task(task_file).task
+        digests: dict[Who, str] = {"ours": _hash_sources(ours, derived)}
+        digests |= {side.who: _hash_sources(place, derived) for side, place in sides}
+        empty = SideBySide(
+            task=task.name,
+            device=_name_device(options),
+            types=_describe_types(task),
+            engine="event" if options.device == "cuda" else "wall",
+            date=f"{datetime.now(UTC):%Y-%m-%d}",
+            rival=request.rival_name,
+            rival_source=request.rival_source,
+            digests={"ours": digests["ours"]},
+        )
+        earlier = _read_earlier(request.keep, empty, digests)
+        missing = [(side, place) for side, place in sides if side.who not in earlier.speedup]
+        run = _Run(task_file=task_file, ours=ours, task=derived, options=options, until=request.until)
+        program = describe_program(request.program or folder / task.reference)
+
+        def answer() -> SideBySide:
+            named = {who: digest for who, digest in digests.items() if who in run.gains}
+            return _add_run(earlier, run.add_to(empty), digests=named, program=program)
+
+        if missing:
+            tell("the champion against itself")
+            run.calibrate()
+            missing = run.compile(missing, tell)
+        for number, (side, place) in enumerate(missing):
+            tell(f"{side.who} against the champion")
+            tell(f"  {run.time(side.who, place, waiting=len(missing) - number - 1)}")
+            if request.keep:
+                _keep(request.keep, answer())
+        final = answer()
+        if request.keep:
+            _keep(request.keep, final)
+    return final
+
+
+def _hash_sources(place: Path, task: Task) -> str:
+    """Of a side's sources, entry included."""
+    return sha256(b"\0".join((place / name).read_bytes() for name in task.source)).hexdigest()
+
+
+def _keep(path: Path, answer: SideBySide) -> None:
+    """The answer so far, so that nothing measured is lost. Raises DiskFull."""
+    write_whole(path, answer.model_dump_json(indent=2).encode() + b"\n")
+
+
+def _read_earlier(path: Path | None, empty: SideBySide, digests: Mapping[Who, str]) -> SideBySide:
+    """What an earlier run has timed of the same sides; `empty` where there is none. Raises UserError for another's file."""
+    if path is None or not path.exists():
+        return empty
+    try:
+        earlier = SideBySide.model_validate_json(path.read_bytes())
+    except ValidationError as error:
+        raise UserError(f"--keep {path}: {error.errors()[0]['msg']}; name another file") from None
+    for field in ("task", "device", "engine"):
+        if getattr(earlier, field) != getattr(empty, field):
+            raise UserError(
+                f"--keep {path}: {field}: is of {getattr(earlier, field)}, this is {getattr(empty, field)}; name another file"
+            )
+    if earlier.digests.get("ours") != digests["ours"]:
+        raise UserError(f"--keep {path}: digests.ours: is of another champion; name another file")
+    changed = {who for who in digests if who in earlier.digests and earlier.digests[who] != digests[who]}
+    return earlier.model_copy(
+        update={
+            "shapes": tuple(
+                shape.model_copy(update={"times_us": _without(shape.times_us, changed)}) for shape in earlier.shapes
+            ),
+            **{field: _without(getattr(earlier, field), changed) for field in ("speedup", "lower", "digests")},
+        }
+    )
+
+
+def _without(by_side: Mapping[Who, T], changed: Set[Who]) -> dict[Who, T]:
+    return {who: value for who, value in by_side.items() if who not in changed}
+
+
+def _add_run(earlier: SideBySide, run: SideBySide, *, digests: Mapping[Who, str], program: str) -> SideBySide:
+    """Both in one. The champion's times stay those of the first run; where the others were timed later, a note says beside what."""
+    known = {shape.label: shape.times_us for shape in earlier.shapes}
+    later = [*run.speedup] if earlier.speedup else []
+    notes = [line for line in earlier.notes if " is not measured: " not in line]
+    if later:
+        beside = ", ".join(f"{shape.times_us['ours']:.5g} us" for shape in run.shapes if "ours" in shape.times_us)
+        notes.append(f"{' and '.join(later)}: in a later run, beside the champion at {beside}")
+    if any(who in TORCH for who in (*earlier.speedup, *run.speedup)):
+        notes = [program, *(line for line in notes if line != program)]
+    return run.model_copy(
+        update={
+            "date": earlier.date,
+            "rival": run.rival or earlier.rival,
+            "rival_source": run.rival_source or earlier.rival_source,
+            "shapes": tuple(
+                shape.model_copy(update={"times_us": {**shape.times_us, **known.get(shape.label, {})}})
+                for shape in run.shapes
+            ),
+            "speedup": {**earlier.speedup, **run.speedup},
+            "lower": {**earlier.lower, **run.lower},
+            "digests": {**earlier.digests, **digests},
+            "notes": (*notes, *run.notes),
+        }
     )
 
 
@@ -158,37 +258,70 @@ class _Run:
     """Process pairs of one champion with others; what they said so far."""
 
     def __init__(self, *, task_file: Path, ours: Path, task: Task, options: Options, until: float) -> None:
-        self._task_file, self._ours, self._task, self._options, self._until = task_file, ours, task, options, until
+        self._task_file, self._ours, self._task, self._until = task_file, ours, task, until
+        left_s = max(until - time.monotonic(), 0.0)
+        self._options = options.model_copy(update={"call_s": max(1.0, min(options.call_s, left_s))})
         self._noise: Noise | None = None
         self._calls: dict[Who, list[TimedCall]] = {"ours": []}
+        self._pair_s = 0.0
+        """The longest of the champion with itself."""
         self.gains: dict[Who, Gain] = {}
         self.notes: list[str] = []
 
     def calibrate(self) -> None:
         """The champion against itself: what noise looks like here. Raises UserError for a champion that is refused."""
         pairs: list[Sequence[TimedCall]] = []
-        for _ in range(self._options.calibration_pairs):
+        for number in range(self._options.calibration_pairs):
+            began = time.monotonic()
             calls = self._pair(self._ours)
             if isinstance(calls, JudgeFailed):
                 raise UserError(f"the champion was refused: {calls.detail}", 1)
+            if number:  # the first process of all starts and compiles what the others find
+                self._pair_s = max(self._pair_s, time.monotonic() - began)
             pairs.append(calls)
             self._calls["ours"] += calls
         if pairs:
             self._noise = estimate_noise([to_comparison(pairs, "ours", "ours", self._task.shapes)])
 
-    def time(self, who: Who, place: Path) -> str:
-        """Pairs of that side and the champion; a line with what they say."""
+    def compile(self, sides: Sequence[tuple[Side, Path]], tell: Callable[[str], None]) -> list[tuple[Side, Path]]:
+        """Before any side is timed: PyTorch's compiled versions compile, at the same time; the sides without those that failed."""
+        compiled = [(side.who, place) for side, place in sides if "torch.compile" in MODES.get(side.who, "")]
+        if not compiled or time.monotonic() > self._until:
+            return list(sides)
+        tell(f"{' and '.join(who for who, _ in compiled)} compile, untimed")
+        surroundings = Surroundings(until=self._until)
+        places = [place for _, place in compiled]
+        failed: set[Who] = set()
+        versions = compile_versions(self._task_file, places, self._options, surroundings)
+        for (who, _), version in zip(compiled, versions, strict=False):
+            if version.failure:
+                failed.add(who)
+                tell(f"  {self._leave_out(who, f'it did not compile in {version.seconds:.0f} s: {version.failure}')}")
+            else:
+                tell(f"  {who}: in {version.seconds:.0f} s")
+        return [(side, place) for side, place in sides if side.who not in failed]
+
+    def time(self, who: Who, place: Path, *, waiting: int) -> str:
+        """Pairs of that side and the champion; a line with what they say. So many sides wait for their turn."""
         pairs: list[Sequence[TimedCall]] = []
-        options, gain = self._options, None
+        options, gain, pair_s = self._options, None, self._pair_s
         while gain is None or len(pairs) < options.most_pairs:
-            if time.monotonic() > self._until:
+            left_s = self._until - time.monotonic()
+            if left_s < pair_s:
                 if len(pairs) >= LEAST_PAIRS:
                     break  # what they say stands, with the bound of so few
                 return self._leave_out(who, f"no time was left after {len(pairs)} process pairs")
-            calls = self._pair(place)
+            if len(pairs) >= options.pairs and left_s - pair_s < waiting * options.pairs * self._pair_s:
+                break  # undecided; the others have their least first
+            began = time.monotonic()
+            try:
+                calls = self._pair(place)
+            except JudgeTimeout:
+                return self._leave_out(who, f"no time was left after {len(pairs)} process pairs")
             if isinstance(calls, JudgeFailed):
                 name = "the champion" if calls.side == "b" else who
                 return self._leave_out(who, f"{name} was refused: {calls.detail}")
+            pair_s = time.monotonic() - began
             pairs.append(calls)
             comparison = to_comparison(pairs, who, "ours", self._task.shapes)
             estimate = estimate_gain([comparison], self._noise, options.limits)
@@ -209,15 +342,14 @@ class _Run:
 
     def _pair(self, place: Path) -> tuple[TimedCall, ...] | JudgeFailed:
         """One process pair of what lies there, a, and the champion, b."""
-        surroundings = Surroundings()
-        blocks, options = self._options.blocks, self._options
+        blocks, options, surroundings = self._options.blocks, self._options, Surroundings()
         return time_pair(
             self._task_file, place, self._ours, shapes=(), blocks=blocks, options=options, surroundings=surroundings
         )
 
-    def read_times(self) -> tuple[ShapeTimes, ...]:
-        """In a comparison with baselines: medians by size; the champion's over all its pairs."""
-        return tuple(
+    def add_to(self, answer: SideBySide) -> SideBySide:
+        """In a comparison with baselines: what was timed so far; medians by size, the champion's over all its pairs."""
+        shapes = tuple(
             ShapeTimes(
                 label=shape.label,
                 times_us={
@@ -227,6 +359,15 @@ class _Run:
                 },
             )
             for shape in self._task.timed
+        )
+        gains = self.gains.items()
+        return answer.model_copy(
+            update={
+                "shapes": shapes,
+                "speedup": {who: gain.speedup for who, gain in gains},
+                "lower": {who: gain.speedup_lower for who, gain in gains if gain.speedup_lower is not None},
+                "notes": tuple(self.notes),
+            }
         )
 
 
@@ -301,6 +442,7 @@ def _describe_task(task: Task) -> dict[str, object]:
             "convention": "return",
             "library": "allowed",
             "arguments": (*(tensor.name for tensor in task.inputs), *task.shapes[0].dims),
+            "shapes": task.timed,  # the judge has a version compile for every size that is declared
         }
     )
     fields: dict[str, object] = changed.model_dump(mode="json")
@@ -389,6 +531,7 @@ def _write_torch(to: Path, task: Task, who: Who, program: Path) -> Path:
         "",
         "",
         "torch.set_grad_enabled(False)",
+        f"THREADS = {who == 'max_autotune'}",
         *(COMPILER_LINES if MODES[who] else ()),
         MODES[who],
         "",
@@ -421,12 +564,21 @@ HEAD_LINES = (
 
 
 COMPILER_LINES = (
+    "import os",
     "import torch._dynamo",
+    "import torch._inductor.config",
     "for name in ('recompile_limit', 'cache_size_limit', 'accumulated_recompile_limit', 'accumulated_cache_size_limit'):",
     "    if hasattr(torch._dynamo.config, name):",
     f"        setattr(torch._dynamo.config, name, {MOST_SIZES})",
+    "SETTINGS = torch._inductor.config",
+    "SETTINGS.cpp_cache_precompile_headers = False",
+    "found = Path(os.environ.get('TORCHINDUCTOR_CACHE_DIR', '')).is_dir()",
+    f"SETTINGS.compile_threads = 1 if found or not THREADS else min({MOST_THREADS}, len(os.sched_getaffinity(0)))",
 )
-"""So that no size is run eagerly where it should be compiled; the limit's name hangs on PyTorch's version."""
+"""So that no size is run eagerly where it should be compiled; the limit's name hangs on PyTorch's version.
+
+Headers compiled in advance are hundreds of megabytes that every process would be handed. Where all is compiled already no
+process starts others, which would run beside a timed call; the first takes some where there is much to try."""
 
 
 def _write_entry(to: Path, lines: Sequence[str], program: str) -> None:

@@ -153,7 +153,11 @@ def baselines(
     pairs: Annotated[int, typer.Option(min=2, help="Fresh process pairs of each before the first look.")] = 4,
     most_pairs: Annotated[int, typer.Option(min=2, help="Undecided after so many stays undecided.")] = 12,
     blocks: Annotated[int, typer.Option(min=1, help="A B B A blocks per size and pair.")] = 8,
-    max_minutes: Annotated[float | None, typer.Option(min=0.1, help="Begin no pair after this many minutes.")] = None,
+    max_minutes: Annotated[float | None, typer.Option(min=0.1, help="Begin no pair that would end later.")] = None,
+    keep: Annotated[
+        Path | None,
+        typer.Option(help="A file for the answer, written after each side; the next run times only who is not in it."),
+    ] = None,
     device: Device = "auto",
     as_json: Json = False,
 ) -> None:
@@ -167,7 +171,15 @@ def baselines(
 
     require_device(device)
     request = BaselineRequest(
-        task_file=task, ours=candidate, start=start, program=program, rival=rival, only=read_names(only)
+        task_file=task,
+        ours=candidate,
+        start=start,
+        program=program,
+        rival=rival,
+        only=read_names(only),
+        keep=keep,
+        rival_name=rival_name,
+        rival_source=rival_source,
     )
     if max_minutes is not None:
         request = replace(request, until=time.monotonic() + 60 * max_minutes)
@@ -175,7 +187,6 @@ def baselines(
         {"pairs": pairs, "most_pairs": max(pairs, most_pairs), "blocks": blocks, "device": device}
     )
     answer = measure_baselines(request, options, console.note)
-    answer = answer.model_copy(update={"rival": rival_name, "rival_source": rival_source})
     if as_json:
         console.emit(answer)
     else:

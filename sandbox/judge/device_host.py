@@ -16,7 +16,8 @@ import threading
 import time
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from importlib import import_module
 from io import BufferedReader
@@ -65,6 +66,8 @@ END_S = 10.0
 PR_SET_PDEATHSIG = 1
 DEFECT_ELEMENTS = 1 << 20
 """Of a call's arrays, with which a task's own defects are looked for: values are NumPy's there."""
+COMPILING_ARRAYS = 6
+"""Times a call's arrays that a version takes of the card while it compiles: two places, values, a copy, and its own."""
 LEAST_ITEMS = 8
 """Along the axis that is made shorter for it."""
 SHORT_WORDS = ("outofmemoryerror", "out of memory", "cublas_status_alloc_failed", "cumemcreate failed with 2")
@@ -147,6 +150,31 @@ class DeviceJudgment(CandidateJudgment):
         """The judge on a card: fresh workers with that version, which start with what it had compiled."""
         opened: Opener = self.device.compiled.opener(_name_version(version), lambda: self._session(version))
         return opened
+
+    def compile_all(self, folders: Sequence[Path]) -> list[dict[str, Any]]:
+        """The judge on a card: have versions compile at the same time, while nothing is timed: seconds, and why one failed.
+
+        One after the other where the card has no room for all their arrays. Raises NotFrozen.
+        """
+        with ExitStack() as stack:
+            versions = [stack.enter_context(freeze_sources(self.task, folder)) for folder in folders]
+            sessions = import_module("ridgeline.sandbox.judge.device_session")
+            most_bytes = max((sessions.array_bytes(self.task, shape.dims) for shape in self.task.shapes), default=0)
+            needed = len(versions) * COMPILING_ARRAYS * most_bytes
+            many = len(versions) if needed < self.device.reference.free_bytes() else 1
+            with ThreadPoolExecutor(max(many, 1)) as threads:
+                return list(threads.map(self._compile, versions))
+
+    def _compile(self, version: Frozen) -> dict[str, Any]:
+        began = time.monotonic()
+        left_s = self.surroundings.until - began
+        broken = self.device.compiled.compile(
+            _name_version(version),
+            lambda: self._session(version),
+            call_s=max(1.0, min(self.options.call_s, left_s / worker.FIRST_CALL_TIMES)),
+        )
+        failure = f"{broken.reason}: {broken.detail}" if broken else ""
+        return {"seconds": time.monotonic() - began, "failure": failure}
 
     def _session(self, version: Frozen) -> Any:
         sessions = import_module("ridgeline.sandbox.judge.device_session")
@@ -347,6 +375,8 @@ class Holder:
                     return {"judgment": judgment.judge().model_dump(mode="json")}
                 case "test":
                     return {"judgment": judgment.judge_correctness().model_dump(mode="json")}
+                case "compile":
+                    return {"compiled": judgment.compile_all([Path(each) for each in words["versions"]])}
                 case _:
                     calls = judgment.time_pair(select_sizes(task, words["shapes"]), words["blocks"])
                     if isinstance(calls, TimingRefused):

@@ -16,6 +16,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -197,6 +198,24 @@ def read_compiled(task_file: Path, version: Path, options: Options) -> bytes:
         return b""
     answer = _ask(COMPILED, task_file, version, None, options, HERE)
     return base64.b64decode(answer["packed"])
+
+
+@dataclass(frozen=True, kw_only=True)
+class CompiledVersion:
+    """How compiling a version went, in a process of its own and before anything was timed."""
+
+    seconds: float
+    failure: str
+    """Empty where it went well."""
+
+
+def ask_compiled(
+    task_file: Path, folders: Sequence[Path], *, options: Options, surroundings: Surroundings
+) -> tuple[CompiledVersion, ...]:
+    """The judge on a card: have versions compile at the same time; their later processes start with it. Raises as `ask_judgment`."""
+    versions = [str(folder.resolve()) for folder in folders]
+    answer = _ask("compile", task_file, None, None, options, surroundings, versions=versions)
+    return tuple(CompiledVersion(**each) for each in answer["compiled"])
 
 
 def _ask(

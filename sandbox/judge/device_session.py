@@ -589,27 +589,37 @@ class CompiledCode:
 
         def open_warm() -> DeviceSession:
             if version not in self._packed:
-                packed = self.files.read(version)
-                if not packed:
-                    packed = self._compile(opened)
-                    self.files.write(version, packed)
-                self._packed[version] = packed
+                self.compile(version, opened)
             session = opened()
             session.compiled = self._packed[version]
             return session
 
         return open_warm
 
-    def _compile(self, opened: Callable[[], DeviceSession]) -> bytes:
-        """Nothing where the version is broken, which its judgement will say, or compiled more than is kept."""
+    def compile(self, version: str, opened: Callable[[], DeviceSession], *, call_s: float = 60) -> BrokenWorker | None:
+        """The judge on a card: have that version compile in a process of its own, unless it did already; what broke it, if anything.
+
+        A broken version, or one that compiled more than is kept, has nothing for its later processes: each compiles anew,
+        and its judgement says what is wrong.
+        """
+        packed: bytes | BrokenWorker = self._packed.get(version) or self.files.read(version)
+        if not packed:
+            packed = self._pack(opened, call_s)
+            self.files.write(version, b"" if isinstance(packed, BrokenWorker) else packed)
+        self._packed[version] = b"" if isinstance(packed, BrokenWorker) else packed
+        return packed if isinstance(packed, BrokenWorker) else None
+
+    def _pack(self, opened: Callable[[], DeviceSession], call_s: float) -> bytes | BrokenWorker:
+        """What a process has compiled after calls of every declared size."""
         with opened() as session:
-            if session.open():
-                return b""
+            if broken := session.open():
+                return broken
             for shape in (*self.task.timed, *(each for each in self.task.shapes if not each.timed)):
                 inputs = draw(self.task, shape.dims, MIXES[0], self.chance)
                 for placement in range(PLACEMENTS):
-                    sealed = session.call_device(shape.dims, inputs, placement=placement, decoy=None, look=False)
+                    sealed = session.call_device(
+                        shape.dims, inputs, placement=placement, decoy=None, look=False, timeout_s=call_s
+                    )
                     if isinstance(sealed, BrokenWorker):
-                        return b""
-            packed = session.pack_compiled()
-            return b"" if isinstance(packed, BrokenWorker) else packed
+                        return sealed
+            return session.pack_compiled()

@@ -15,7 +15,9 @@ from ridgeline.graph.task import Shape, Task
 from ridgeline.sandbox.judge.call_names import CallName, draw_call
 from ridgeline.sandbox.judge.correctness import Truth, judge_again, judged_names, truth_of
 from ridgeline.sandbox.judge.device_process import (
+    CompiledVersion,
     Unfit,
+    ask_compiled,
     ask_judgment,
     ask_pair,
     is_judged_on_card,
@@ -38,7 +40,16 @@ BENCHMARK_BLOCKS = 6
 DIGITS = 6
 """Of a benchmark's time: more of them are noise, and its CSV has as many."""
 
-__all__ = ["HERE", "TaskJudge", "judge_correctness", "replay_call", "time_pair", "time_version"]
+__all__ = [
+    "HERE",
+    "CompiledVersion",
+    "TaskJudge",
+    "compile_versions",
+    "judge_correctness",
+    "replay_call",
+    "time_pair",
+    "time_version",
+]
 
 WORST_ELEMENTS = 5
 """Of each output that `replay_call` lists."""
@@ -263,6 +274,20 @@ def time_pair(
     if isinstance(calls, TimingRefused):
         return JudgeFailed(reason="refused", detail=calls.detail, side=calls.side)
     return tuple(calls)
+
+
+def compile_versions(
+    task_file: Path, folders: Sequence[Path], options: Options, surroundings: Surroundings
+) -> tuple[CompiledVersion, ...]:
+    """For the judge: have versions compile for every size at the same time, before any is timed; empty where none is kept.
+
+    Only on a card is it kept for later processes. Raises as `judge_correctness` does.
+    """
+    task, _ = load_task(task_file)
+    if folders and is_judged_on_card(task, options):
+        with contextlib.suppress(Unfit):
+            return ask_compiled(task_file, folders, options=options, surroundings=surroundings)
+    return ()
 
 
 def _time_here(

@@ -440,8 +440,8 @@ OUT_OF_MEMORY = ("MemoryError", "bad_alloc", "Cannot allocate memory", "can't al
 """What a program says that asked for more than it may have."""
 FILE_TOO_LARGE = ("File too large", "File size limit exceeded", "SIGXFSZ")
 """What a program says whose file would grow beyond its limit, or how it ends."""
-MOST_COMPILED_BYTES = 1 << 26
-"""Of what a worker has compiled that is kept for later ones."""
+MOST_COMPILED_BYTES = 1 << 28
+"""Of what a worker has compiled that is kept for later ones. Autotuning leaves some hundred kernels that it tried."""
 REPORT_BYTES = 64_000
 """Longest report of a worker that notes who computes."""
 FORK_SERVER_FRAMES = "/isolate/stem.py"
@@ -556,6 +556,7 @@ class Worker:
         """In the judge: give its worker an arena, by descriptor, and where the arrays in it are. Raises WorkerLost."""
         with _memory_descriptor(json.dumps(layout).encode()) as words:
             self.tell(Frame(BIND, os.urandom(NONCE_BYTES), slot), (arena, words), BOUND)
+        self._answered.discard(slot)  # of another size, which may compile too
 
     def report(self) -> bytes:
         """To the judge: what a worker that notes who computes has noted: a claim. Raises WorkerLost."""
@@ -685,11 +686,22 @@ class Worker:
 def _warm_modules(loading: LoadRequest) -> tuple[str, ...]:
     """For the judge: what workers' common ancestor imports, and functions that it calls once for all: none touches a card.
 
-    On a processor Triton is imported by each worker for itself: whether it interprets kernels is decided then.
+    On a processor Triton is imported by each worker for itself: whether it interprets kernels is decided then. Where a
+    source asks for PyTorch's compiler, that too: a worker has no bytecode of it, and took ten seconds for its own import.
     """
+    compiler = TORCH_COMPILER if _asks_to_compile(loading) else ()
     if loading.device == "cpu" or find_spec("triton") is None:
-        return ("torch",)
-    return ("torch", "triton", "triton.runtime.cache:triton_key")
+        return ("torch", *compiler)
+    return ("torch", "triton", "triton.runtime.cache:triton_key", *compiler)
+
+
+TORCH_COMPILER = ("torch._dynamo", "torch._inductor.compile_fx")
+
+
+def _asks_to_compile(loading: LoadRequest) -> bool:
+    """For the judge: whether a worker's own sources name PyTorch's compiler."""
+    sources = (loading.sources / name for name in loading.task.source)
+    return any(b"torch.compile" in source.read_bytes() for source in sources if source.is_file())
 
 
 COMPILER_SETTINGS = {"TORCHINDUCTOR_USE_STATIC_CUDA_LAUNCHER": "0"}

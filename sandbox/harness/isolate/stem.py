@@ -23,6 +23,9 @@ from .plan import Plan, unpacked
 
 MANY = b"threads"
 """Said instead of `ready` where what was imported runs threads of its own, of which a copy has none."""
+CARD = b"a card"
+"""Said instead of `ready` where what was imported has opened a card, which no copy could use any more."""
+CARDS = ("/dev/nvidia", "/dev/kfd")
 LONGEST = 1 << 18
 """Bytes of a plan."""
 MOST_KEPT = 16
@@ -53,8 +56,9 @@ def main() -> None:
     gc.collect()
     gc.freeze()
     alone = len(os.listdir("/proc/self/task")) == 1
-    wire.send(b"ready" if alone else MANY)
-    plan = _serve_copies(wire, judge) if alone else None
+    answer = MANY if not alone else CARD if _holds_card() else b"ready"
+    wire.send(answer)
+    plan = _serve_copies(wire, judge) if answer == b"ready" else None
     if plan is not None:
         script = _reset_process(plan)
         del wire, judge, plan
@@ -86,6 +90,15 @@ def _serve_copies(wire: socket.socket, judge: int) -> Plan | None:
         socket.send_fds(wire, [b"copied"], [over])
         os.close(over)
         _reap_copies()
+
+
+def _holds_card() -> bool:
+    """Shutting a process in: whether this one has a card's driver open."""
+    for number in os.listdir("/proc/self/fd"):
+        with contextlib.suppress(OSError):  # of the listing itself
+            if os.readlink(f"/proc/self/fd/{number}").startswith(CARDS):
+                return True
+    return False
 
 
 def _reap_copies() -> None:
