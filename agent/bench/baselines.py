@@ -288,7 +288,7 @@ class _Run:
         compiled = [(side.who, place) for side, place in sides if "torch.compile" in MODES.get(side.who, "")]
         if not compiled or time.monotonic() > self._until:
             return list(sides)
-        tell(f"{' and '.join(who for who, _ in compiled)} compile, untimed")
+        tell(f"compiling, untimed: {' and '.join(who for who, _ in compiled)}")
         surroundings = Surroundings(until=self._until)
         places = [place for _, place in compiled]
         failed: set[Who] = set()

@@ -189,6 +189,25 @@ def test_a_hole_of_the_task_is_looked_for_with_few_items_and_once(
     assert rules >= {"constant-output", "insensitive-input"}
 
 
+def test_versions_compile_at_once_before_a_pair_whose_processes_find_what_came_of_it(task_file: Path) -> None:
+    folder = task_file.parent
+    made = "import os, pathlib\nplace = pathlib.Path(os.environ['XDG_CACHE_HOME'], 'made')\n"
+    (folder / "slow/kernel.py").write_text(
+        f"{made}first = not place.exists()\nplace.write_text('')\n{HONEST}    if first: y += 1\n"
+    )
+    (folder / "late/kernel.py").write_text("raise ValueError('no such card')\n")
+    versions = [folder / "slow", folder / "late"]
+    kept, broken = task_judge.compile_versions(task_file, versions, QUICK, HERE)
+    assert not kept.failure
+    assert broken.failure.startswith("load: ")
+    assert "no such card" in broken.failure
+    timed = task_judge.time_pair(
+        task_file, folder / "slow", folder / "honest", shapes=(), blocks=2, options=QUICK, surroundings=HERE
+    )
+    assert isinstance(timed, tuple), timed
+    assert not task_judge.compile_versions(task_file, [], QUICK, HERE)
+
+
 def test_a_flaw_of_the_judge_itself_is_told_with_its_place() -> None:
     answer = device_host.Holder({}).answer({"question": "test"})
     assert answer["exit_code"] == 5

@@ -4,12 +4,15 @@ import ast
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import yaml
 
+from ridgeline.agent.bench import baselines
 from ridgeline.agent.bench.baselines import (
     BaselineRequest,
+    SideBySide,
     describe_program,
     mean_us,
     measure_baselines,
@@ -18,9 +21,11 @@ from ridgeline.agent.bench.baselines import (
 )
 from ridgeline.agent.campaign import folders
 from ridgeline.agent.errors import UserError
+from ridgeline.graph.judgment import TimedCall
 from ridgeline.graph.rules.history import lineage
 from ridgeline.sandbox.judge.options import Options
 from ridgeline.sandbox.judge.task_file import load_task
+from ridgeline.sandbox.judge.task_judge import CompiledVersion
 
 EVALS = Path(__file__).parents[2] / "evals"
 GEMM = EVALS / "tasks/gemm_gelu_triton/task.yaml"
@@ -110,3 +115,86 @@ def test_eager_pytorch_and_a_rival_are_timed_beside_the_champion(request_of: Bas
     assert mean_us(answer.shapes, "rival") is None
     assert answer.notes[0] == "PyTorch is timed as `return torch.softmax(x, dim=1)`"
     assert answer.notes[1].startswith("rival is not measured: rival was refused:")
+
+
+@pytest.fixture
+def card(monkeypatch: pytest.MonkeyPatch) -> dict[str, object]:
+    """A card that takes 2 us for ours and what `card` says for the others, 10 s for a pair; None: it does not compile."""
+    state: dict[str, object] = {"now": 0.0, "eager": 4.0, "compile": 3.0, "max_autotune": 3.0, "asked": []}
+
+    def pair(task_file: Path, a: Path, b: Path, *, blocks: int, **rest: object) -> tuple[TimedCall, ...]:
+        state["now"] += 10.0  # type: ignore[operator]
+        state["asked"].append(a.name)  # type: ignore[attr-defined]
+        sides = {"a": float(state.get(a.name, 2.0)), "b": 2.0}  # type: ignore[arg-type]
+        return tuple(
+            TimedCall(
+                label="a",
+                block=block,
+                slot=slot,
+                side=side,
+                time_us=sides[side] * (1 + 0.001 * (slot + block)),
+                claimed_us=0.0,
+                at_us=0.0,
+            )
+            for block in range(blocks)
+            for slot, side in enumerate("abba")
+        )
+
+    def compile_versions(task_file: Path, places: list[Path], *rest: object) -> tuple[CompiledVersion, ...]:
+        state["sizes"] = [shape.label for shape in load_task(task_file).task.shapes]
+        return tuple(
+            CompiledVersion(seconds=1, failure="" if state[place.name] else "timeout: no answer in 5 s")
+            for place in places
+        )
+
+    monkeypatch.setattr(baselines, "time_pair", pair)
+    monkeypatch.setattr(baselines, "compile_versions", compile_versions)
+    monkeypatch.setattr(baselines, "time", SimpleNamespace(monotonic=lambda: state["now"]))
+    return state
+
+
+def test_what_is_done_when_time_is_over_is_kept_and_the_next_run_times_the_others(
+    request_of: BaselineRequest, card: dict[str, object]
+) -> None:
+    request = replace(request_of, keep=request_of.task_file.with_name("times.json"), until=65.0)
+    request.task_file.write_text(
+        yaml.safe_dump(
+            TASK | {"shapes": [*TASK["shapes"], {"label": "b", "dims": {"rows": 1, "cols": 3}, "timed": False}]}
+        )  # type: ignore[misc]
+    )
+    options = Options(device="cpu", pairs=2, most_pairs=4, blocks=2, calibration_pairs=2)
+    lines: list[str] = []
+    first = measure_baselines(request, options, lines.append)
+    assert card["sizes"] == ["a"], "what is not timed is compiled for nobody"
+    assert {*first.speedup} == {"eager", "compile"}
+    assert first.notes[-1] == "max_autotune is not measured: no time was left after 0 process pairs"
+    assert read_kept(request) == first
+    assert lines[0] == "   0 s  the champion against itself"
+    assert lines[1] == "  20 s  compiling, untimed: compile and max_autotune"
+
+    card["asked"], card["compile"] = [], None
+    later = measure_baselines(replace(request, until=1e9), options, lines.append)
+    assert {*card["asked"]} == {"ours", "max_autotune"}  # type: ignore[call-overload]
+    assert later.speedup["compile"] == first.speedup["compile"]
+    assert later.speedup["max_autotune"] == pytest.approx(1.5)
+    assert later.shapes[0].times_us["ours"] == first.shapes[0].times_us["ours"]
+    assert later.notes[1:] == ("max_autotune: in a later run, beside the champion at 2.004 us",)
+
+    (request.task_file.with_name("kernel.py")).write_text(KERNEL + "# another\n")
+    with pytest.raises(UserError, match="times.json: digests.ours: is of another champion; name another file"):
+        measure_baselines(request, options, lines.append)
+
+
+def read_kept(request: BaselineRequest) -> SideBySide:
+    assert request.keep is not None
+    return SideBySide.model_validate_json(request.keep.read_bytes())
+
+
+def test_a_version_that_does_not_compile_is_told_and_the_others_are_timed(
+    request_of: BaselineRequest, card: dict[str, object]
+) -> None:
+    card["compile"] = None
+    options = Options(device="cpu", pairs=2, most_pairs=2, blocks=2, calibration_pairs=2)
+    answer = measure_baselines(request_of, options, print)
+    assert {*answer.speedup} == {"eager", "max_autotune"}
+    assert answer.notes[1] == "compile is not measured: it did not compile in 1 s: timeout: no answer in 5 s"

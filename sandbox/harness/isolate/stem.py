@@ -4,7 +4,7 @@ Started by `ridgeline.sandbox.isolation.workers`. It runs nothing of a candidate
 """
 
 # importing pathlib would cost each start of a worker 10 ms
-# ruff: noqa: PTH100, PTH120, PTH123, PTH208
+# ruff: noqa: PTH100, PTH115, PTH120, PTH123, PTH208
 
 import contextlib
 import fcntl
