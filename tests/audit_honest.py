@@ -63,6 +63,55 @@ C: tuple[tuple[str, str], ...] = (
     ("template", "template <int BM, int BN> __global__ void k(const float* a, float* c) { __shared__ float s[BM * BN]; s[threadIdx.x] = a[threadIdx.x]; __syncthreads(); c[threadIdx.x] = s[threadIdx.x]; }\n"),
 )  # fmt: skip
 
+LOCALS: tuple[tuple[str, str], ...] = (
+    ("macro assigns its argument's names", "#define ZERO(i) s##i = 0.0f, u##i = 0.0f\nvoid f(const float *x, float *o, int n) { float ZERO(0); int i = 0; for (; i + 8 <= n; i += 8) o[i] = s0 + u0; for (; i < n; i++) if (i < 4) o[i] = x[i]; }\n"),
+    ("statement macro", "#define SWAP(a, b) t = a; a = b; b = t;\nvoid f(const float *x, float *o, int n) { int t = 0, a = 1, b = n; SWAP(a, b) if (t > 3) return; t++; o[0] = x[t]; }\n"),
+    ("macro with a loop", "#define EACH(k) for (k = 0; k < 8; k++)\nvoid f(const float *x, float *o, int n) { int k; EACH(k) o[k] = x[k]; if (k == 8) o[0] = 0; k++; }\n"),
+    ("loop variable declared before", "static int i = 3;\nint threads(void) { return i; }\nvoid f(const float *x, float *o, int n) { int i = 0, j; for (; i + 4 <= n; i += 4) o[i] = x[i]; for (; i < n; i++) if (i > 2) o[i] = x[i]; for (j = i; j < n; j++) o[j] = 0; }\n"),
+    ("static of another function", "static int ready(void) { static int n; if (n == 0) n = 1; return n; }\nvoid f(const float *x, float *o, int n) { if (n <= 0) return; while (n--) { o[n] = x[n]; n++; n--; } }\n"),
+    ("static in a block", "void f(const float *x, float *o, int n) { { static int left; left = n; o[0] = left; } int left = n; for (; left > 8; left -= 8) o[left] = x[left]; if (left) return; left++; }\n"),
+    ("parameter of a file's name", "static int n = 4;\nvoid f(const float *x, float *o, int n) { if (n <= 0) return; for (int i = 0; i < n; i++) o[i] = x[i]; n++; if (n > 3) o[0] = 0; }\n"),
+    ("default argument", "void f(const float *x, float *o, int n = 0);\nvoid f(const float *x, float *o, int n) { if (n == 0) return; for (; n > 0; n--) o[n] = x[n]; }\n"),
+    ("template default", "template <int B = 64, int N = 4>\nvoid g(const float *x, float *o) { if (N == 0) return; o[0] = x[0]; }\n"),
+    ("array of at least", "void f(const float x[static 16], float o[static 16], int n) { if (n <= 0) return; for (int i = 0; i < n; i++) o[i] = x[i]; }\n"),
+    ("pointers stepped", "static const float *p;\nvoid f(const float *x, float *o, int n) { const float *p = x, *e = x + n; float *q = o; for (; p < e; p++, q++) if (*p > 0) *q = *p; if (p == e) return; }\n"),
+    ("counter in a struct", "typedef struct { int full, rest; } Layout;\nstatic Layout layout_of(int d) { Layout l = {d / 32, d % 32}; if (l.rest > 16) { l.full++; l.rest = 0; } return l; }\n"),
+    ("member of a file's name", "static int count;\nstruct S { int count; };\nvoid f(const float *x, float *o, int n, struct S *s) { s->count++; if (s->count > 3) o[0] = x[0]; }\n"),
+    ("enum constants", "enum { ROWS = 4, COLUMNS };\nenum kind { NONE = 0, SOME };\nvoid f(const float *x, float *o, int n) { int rows = ROWS; for (; rows < n; rows++) if (rows == COLUMNS) o[rows] = x[rows]; }\n"),
+    ("lambda", "static int i;\nvoid f(const float *x, float *o, int n) { auto step = [&](int i) { if (i > 3) i++; return i; }; o[0] = x[step(n)]; }\n"),
+    ("lambda counter", "void f(const float *x, float *o, int n) { int done = 0; auto each = [&] { done++; }; each(); if (done > n) o[0] = x[0]; }\n"),
+    ("functor", "namespace k { struct Op { int n = 0; void operator()(int i) { n++; if (n > i) n = 0; } }; }\nvoid f(const float *x, float *o, int n) { k::Op op; op(n); o[0] = x[0]; }\n"),
+    ("CUDA grid stride", "__global__ void k(const float* x, float* o, int n) { int i = blockIdx.x * blockDim.x + threadIdx.x; for (; i < n; i += gridDim.x * blockDim.x) o[i] = x[i]; if (i == n) i++; }\n"),
+    ("shared counter", "__global__ void k(const float* x, float* o, int n) { __shared__ int count; extern __shared__ float room[]; if (threadIdx.x == 0) count = 0; __syncthreads(); if (x[threadIdx.x] > 0) count++; if (count > 3) o[0] = room[0]; }\n"),
+    ("shared memory of the file", "extern __shared__ float room[];\n__global__ void k(const float* x, float* o, int n) { room[threadIdx.x] = x[threadIdx.x]; __syncthreads(); o[threadIdx.x] = room[threadIdx.x]; }\n"),
+    ("branches of the preprocessor", "#ifdef __AVX512F__\nstatic void f(const float *x, float *o, int n) { int i = 0; for (; i + 16 <= n; i += 16) o[i] = x[i];\n#else\nstatic void f(const float *x, float *o, int n) { int i = 0;\n#endif\n for (; i < n; i++) if (i > 2) o[i] = x[i]; }\n"),
+    ("unrolled by a macro", "#define STEP(k) do { acc##k += x[i + k]; i++; } while (0)\nvoid f(const float *x, float *o, int n) { float acc0 = 0, acc1 = 0; int i = 0; while (i + 8 < n) { STEP(0); STEP(1); } if (i < n) acc0 += x[i]; o[0] = acc0 + acc1; }\n"),
+    ("macro that makes functions", "#define MAKE(T) static void add_##T(const T *x, T *o, int n) { int i = 0; for (; i < n; i++) if (i > 1) o[i] = x[i]; }\nMAKE(float)\nMAKE(int)\nvoid f(const float *x, float *o, int n) { int i = 0; if (i < n) i++; add_float(x, o, n); }\n"),
+    ("setup once", 'static int wide = -1;\nstatic int is_wide(void) { if (wide < 0) wide = __builtin_cpu_supports("avx2"); return wide; }\nvoid f(const float *x, float *o, int n) { int i = 0; if (is_wide()) for (; i + 8 <= n; i += 8) o[i] = x[i]; for (; i < n; i++) o[i] = x[i]; }\n'),
+    ("remainder", "void f(const float *x, float *o, int n) { int i, left; for (i = 0, left = n; left >= 4; left -= 4, i += 4) o[i] = x[i]; switch (left) { case 3: o[i] = x[i]; i++; /* fall through */ case 2: o[i] = x[i]; i++; } if (i > n) return; }\n"),
+    ("goto and while", "void f(const float *x, float *o, int n) { int tries = 0; again: tries++; if (tries < 3) goto again; o[0] = x[0]; }\n"),
+    ("do while with pointers", "void f(const float *x, float *o, int n) { const float *end = x + n; do { *o++ = *x++; } while (x < end); if (x == end) return; }\n"),
+    ("histogram", "void f(const int *x, int *o, int n) { int count[256] = {0}; for (int i = 0; i < n; i++) count[x[i]]++; for (int i = 0; i < 256; i++) if (count[i] > 1) o[i] = count[i]; }\n"),
+    ("heap by call", "void f(const float *x, float *o, int n) { float *room = malloc(n * 4); if (room == NULL) return; memcpy(room, x, n * 4); for (int i = 0; i < n; i++) o[i] = room[i]; free(room); }\n"),
+    ("thread id", "void f(const float *x, float *o, int n) {\n#pragma omp parallel\n { int i = omp_get_thread_num(); for (; i < n; i += omp_get_num_threads()) if (i > 2) o[i] = x[i]; i++; } }\n"),
+    ("C++ range and templates", "template <typename T, int U> void g(const T *x, T *o, int n) { int i{0}; for (; i + U <= n; i += U) o[i] = x[i]; for (; i < n; ++i) if (i > 1) o[i] = x[i]; }\nvoid f(const float *x, float *o, int n) { g<float, 4>(x, o, n); }\n"),
+    ("constants of a class", "struct Tile { static constexpr int M = 64; static const int N = 32; };\nvoid f(const float *x, float *o, int n) { int M = 0; for (; M < n; M++) if (M == Tile::N) o[M] = x[M]; }\n"),
+)  # fmt: skip
+"""C: variables of one call that have the name of one that lasts, or look like it."""
+
+PYTHON_LOCALS: tuple[tuple[str, str], ...] = (
+    ("loop and pointers", "@triton.jit\ndef k(x, o, n, B: tl.constexpr):\n    i = tl.program_id(0)\n    p = x + i\n    acc = 0.0\n    count = 0\n    for s in range(0, n, B):\n        acc += tl.load(p)\n        p += B\n        count += 1\n        if count > 4:\n            acc += 0.0\n    tl.store(o + i, acc)\n"),
+    ("while", "@triton.jit\ndef k(x, o, n, B: tl.constexpr):\n    i = 0\n    while i < n:\n        i += 1\n        if i == 3:\n            tl.store(o, tl.load(x + i))\n"),
+    ("host counter", "def f(x):\n    out = torch.empty_like(x)\n    done = 0\n    while done < x.shape[0]:\n        done += 128\n        if done > x.shape[0]:\n            done = x.shape[0]\n    k[(done,)](x, out)\n    return out\n"),
+    ("local list", "def f(x):\n    out = torch.empty_like(x)\n    sizes = [0, 0]\n    for size in x.shape:\n        sizes[0] += 1\n        if sizes[0] > 1:\n            sizes[1] += size\n    k[(sizes[1],)](x, out)\n    return out\n"),
+    ("lambda grid", "def f(x):\n    out = torch.empty_like(x)\n    grid = lambda meta: (triton.cdiv(x.numel(), meta['B']),)\n    k[grid](x, out, x.numel(), B=64)\n    return out\n"),
+    ("nested helper", "def f(x):\n    out = torch.empty_like(x)\n    launched = 0\n    def launch(part):\n        nonlocal launched\n        launched += 1\n        if launched > 2:\n            part = part.contiguous()\n        k[(1,)](part, out)\n    for part in x.split(64):\n        launch(part)\n    return out\n"),
+    ("nested list counter", "def f(x):\n    out = torch.empty_like(x)\n    count = [0]\n    def launch(part):\n        count[0] += 1\n        if count[0] > 2:\n            part = part.contiguous()\n        k[(1,)](part, out)\n    for part in x.split(64):\n        launch(part)\n    return out\n"),
+    ("iterator", "def f(x, sizes):\n    out = torch.empty_like(x)\n    it = iter(sizes)\n    if next(it) > 3:\n        k[(1,)](x, out)\n    return out\n"),
+    ("comprehension", "def f(x):\n    out = torch.empty_like(x)\n    k[(sum(1 for s in x.shape if s > 1),)](x, out)\n    return out\n"),
+    ("class plan", "class Plan:\n    def __init__(self, n):\n        self.steps = 0\n        while n > 1:\n            n //= 2\n            self.steps += 1\n            if self.steps > 20:\n                break\n"),
+)  # fmt: skip
+
 OPTIONS: tuple[tuple[str, str, str], ...] = (
     (
         "flags",
@@ -81,6 +130,8 @@ OPTIONS: tuple[tuple[str, str, str], ...] = (
 
 HONEST = (
     tuple((name, "kernel.py", HEAD + text) for name, text in PYTHON)
+    + tuple((f"local: {name}", "kernel.py", HEAD + text) for name, text in PYTHON_LOCALS)
     + tuple((name, "kernel.cu", text) for name, text in C)
+    + tuple((f"local: {name}", path, text) for path in ("kernel.c", "kernel.cu") for name, text in LOCALS)
     + OPTIONS
 )

@@ -6,7 +6,7 @@ Every question is answered from indexes that are made once, so that reading a fi
 import functools
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -132,6 +132,8 @@ class CSource:
         self._spans = directives(written)
         self.macros = macros(written, self._spans)
         """Every `#define`."""
+        self.borrowed = borrowed
+        """Macros of the candidate's files that this one includes."""
         pasting = MacroPaster((*borrowed, *self.macros))
         self.tokens, self.unread = pasting.put_in(written, self._spans)
         """`unread`: lines where a name is put together that this reading cannot tell."""
@@ -147,8 +149,8 @@ class CSource:
         return self.tokens[at].text if 0 <= at < len(self.tokens) and self.tokens[at].kind != "string" else ""
 
     def closing(self, at: int) -> int:
-        """The audit of C: index of the bracket that closes the one at `at`; the last token's where none does."""
-        return self._closing.get(at, len(self.tokens) - 1)
+        """The audit of C: index of the bracket that closes the one at `at`; where none does, the end of its branch of a `#if`."""
+        return self._closing.get(at, self.branch_end(at))
 
     @cached_property
     def macro_names(self) -> frozenset[str]:
@@ -314,26 +316,58 @@ class CSource:
         return where
 
     @cached_property
-    def chosen_by(self) -> frozenset[str]:
-        """The audit of C: names that stand shortly before a `?`."""
-        return frozenset(name for at in self.places.get("?", []) for name in self.names(max(0, at - 8), at))
-
-    @cached_property
     def scopes(self) -> list[str]:
         """The audit of C: for each token: `global`, `namespace`, or `inner` for what stands in a function, class or initializer."""
         kinds: list[str] = []
-        inside: list[str] = []  # the scope that each open brace makes, with what is around it
+        inside: list[tuple[str, int]] = []  # the scope that each open brace makes, with what is around it, and its end
         for at, token in enumerate(self.tokens):
-            if token.kind == "op" and token.text == "}" and inside:
+            while inside and inside[-1][1] <= at:
                 inside.pop()
-            now = inside[-1] if inside else "global"
+            now = inside[-1][0] if inside else "global"
             kinds.append(now)
             if token.kind == "op" and token.text == "{":
                 kind = self._kind_of_block(at)
-                inside.append(
-                    "inner" if "inner" in (now, kind) else "namespace" if "namespace" in (now, kind) else kind
-                )
+                scope = "inner" if "inner" in (now, kind) else "namespace" if "namespace" in (now, kind) else kind
+                inside.append((scope, at if self.in_directive(at) and at not in self._closing else self.closing(at)))
         return kinds
+
+    def bracket_around(self, at: int) -> int:
+        """The audit of C: index of the innermost bracket that a token stands in, or closes; -1 for none."""
+        return self._brackets[at] if 0 <= at < len(self._brackets) else -1
+
+    @cached_property
+    def _brackets(self) -> list[int]:
+        spans = ((at, self._closing[at]) for at in sorted(self._closing))
+        return _innermost_spans(spans, len(self.tokens))
+
+    def block_end(self, at: int) -> int:
+        """The audit of C: the brace that ends the block in which a token stands; the last token outside of every block."""
+        opened = self.bracket_around(at)
+        while opened >= 0 and self.text(opened) != "{":
+            opened = self.bracket_around(opened)
+        return self.closing(opened)
+
+    def branch_end(self, at: int) -> int:
+        """The audit of C: where the branch of a `#if` ends in which a token stands; the last token outside of every one."""
+        begin = self._branches[at] if 0 <= at < len(self._branches) else -1
+        return self._branch_ends.get(begin, len(self.tokens) - 1)
+
+    @cached_property
+    def _branch_ends(self) -> dict[int, int]:
+        """The audit of C: first and last token of each branch of a conditional of the preprocessor."""
+        ends: dict[int, int] = {}
+        open_branches: list[int] = []
+        for begin, end in self._spans:
+            word = self.text(begin + 1) if begin + 1 < end else ""
+            if word.startswith(("el", "endif")) and open_branches:
+                ends[open_branches.pop()] = begin
+            if word in {"if", "ifdef", "ifndef"} or word.startswith("el"):
+                open_branches.append(begin)
+        return ends
+
+    @cached_property
+    def _branches(self) -> list[int]:
+        return _innermost_spans(sorted(self._branch_ends.items()), len(self.tokens))
 
     def _kind_of_block(self, at: int) -> str:
         if at > 1 and self.tokens[at - 1].kind == "string" and self.text(at - 2) == "extern":
@@ -379,16 +413,26 @@ class CSource:
         index = bisect_left(self.guards, (line, ())) - 1
         return self.guards[index][1] if index >= 0 else ()
 
+    def in_directive(self, at: int) -> bool:
+        """The audit of C: whether a token stands in a line of the preprocessor."""
+        return at in self._directed
+
+    def directive_around(self, at: int) -> tuple[int, int]:
+        """The audit of C: first token of the preprocessor's line that a token stands in or behind, and the one behind its last."""
+        index = bisect_right(self._spans, (at, len(self.tokens))) - 1
+        return self._spans[index] if index >= 0 else (0, 0)
+
     def in_macro(self, at: int) -> bool:
         """The audit of C: whether a token stands in what a macro stands for."""
-        index = bisect_right(self._spans, (at, len(self.tokens))) - 1
-        begin, end = self._spans[index] if index >= 0 else (0, 0)
+        begin, end = self.directive_around(at)
         return begin + 2 < at < end and self.text(begin + 1) == "define"
 
     def body(self, at: int) -> int | None:
         """The audit of C: index of `{` of a body that follows a head, past `const`, `noexcept`, attributes and initializers."""
         for step in range(at, min(at + 24, len(self.tokens))):
             word = self.text(step)
+            if self.in_directive(step):
+                continue
             if word == "{":
                 return step
             if word in {";", "=", ")", ",", "(", "}", "#", "?"} or self.tokens[step].kind in {"number", "string"}:
@@ -417,6 +461,25 @@ def strings(stream: tuple[Token, ...]) -> Iterator[str]:
 def _trigraph(token: Token) -> bool:
     """The audit of C: whether a compiler that is asked to would read another character there, after which strings end elsewhere."""
     return token.kind in {"string", "char"} and TRIGRAPH.search(token.text) is not None
+
+
+def _innermost_spans(spans: Iterable[tuple[int, int]], size: int) -> list[int]:
+    """The audit of C: for each of so many tokens: where the innermost span begins that it stands in or ends; -1 for none.
+
+    The spans are in order and lie within each other or apart. A span's first token stands in the one around.
+    """
+    begins: list[int] = []
+    inside: list[tuple[int, int]] = []
+    waiting = iter([*spans, (size, size)])
+    begin, end = next(waiting)
+    for at in range(size):
+        while inside and inside[-1][1] < at:
+            inside.pop()
+        begins.append(inside[-1][0] if inside else -1)
+        if at == begin:
+            inside.append((begin, end))
+            begin, end = next(waiting)
+    return begins
 
 
 def _overlaps(plain: list[CFunction], function: CFunction) -> bool:

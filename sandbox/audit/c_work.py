@@ -4,10 +4,10 @@ Workspaces are left from call to call as well: what a function fills before it h
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator
 
-from ridgeline.sandbox.audit.c_source import OPEN, CCall, CFunction, CSource, once_a_source, strings
-from ridgeline.sandbox.audit.c_tokens import Token
+from ridgeline.sandbox.audit.c_source import CCall, CFunction, Condition, CSource, once_a_source, strings
+from ridgeline.sandbox.audit.c_storage import LONGEST, QUALIFIERS, SCALARS, list_lasting_places
 from ridgeline.sandbox.audit.python_work import GROUPED, width
 from ridgeline.sandbox.audit.rules import Hit
 
@@ -47,17 +47,13 @@ NARROWING = re.compile(
 HALF_TYPES = frozenset(
     {"half", "__half", "_Float16", "__fp16", "__nv_bfloat16", "nv_bfloat16", "__hip_bfloat16", "tf32", "__bf16"}
 )
-LONGEST = 500
-"""Tokens of a declaration that are looked at."""
 COMPILE_TIME = re.compile(r"\bconstexpr\b|#\s*define|\btemplate\b|static_assert")
-QUALIFIERS = frozenset({"const", "constexpr", "__constant__"})
 
 
 def hits(source: CSource, *, dtype: str) -> Iterator[Hit]:
     """Audit of C work: every place where a call may do less than the whole work, now. `dtype`: of the contract's data."""
-    statics = _statics(source)
     yield from _tables(source)
-    yield from find_kept_results(source, statics)
+    yield from find_kept_results(source)
     yield from _device_state(source)
     yield from _streams(source)
     yield from _narrow(source, dtype)
@@ -91,80 +87,6 @@ def _until(source: CSource, at: int, ends: set[str]) -> list[str]:
         words.append(source.text(at))
         at += 1
     return words
-
-
-def _statics(source: CSource) -> dict[str, Token]:
-    """The audit of C: variables that live from call to call and may change: `static` ones, and those of the file."""
-    variables: dict[str, Token] = {}
-    for at, token in enumerate(source.tokens):
-        if token.text not in {"static", "thread_local"} or token.kind != "name":
-            continue
-        words = _until(source, at + 1, {";", "=", "{", "("})
-        names = [w for w in words if re.fullmatch(r"[A-Za-z_]\w*", w)]
-        is_variable = names and not _unchanging(words) and source.text(at + 1 + len(words)) != "("
-        if is_variable:
-            variables[_of_a_struct(source, at + 1 + len(words)) if "struct" in words else _variable(words)] = token
-            variables.update(dict.fromkeys(_further(source, at + 1), token))
-    for at, token in enumerate(source.tokens):
-        if token.text in {";", "="} and token.kind == "op" and source.scopes[at] != "inner":
-            words = _statement(source, at)
-            if len(words) > 1 and not _unchanging(words) and "using" not in words and "typedef" not in words:
-                variables.setdefault(_variable(words), token)
-                for name in _further(source, at - len(words)) if token.text == ";" else ():
-                    variables.setdefault(name, token)
-    variables.pop("", None)
-    return variables
-
-
-def _further(source: CSource, at: int) -> Iterator[str]:
-    """The audit of C: the second and later variables of the declaration that begins at a token; none for a function or a template."""
-    in_initializer, step = False, at
-    kinds = {"struct", "union", "enum"}
-    latest = min(at + LONGEST, len(source.tokens) - 1)
-    while step < latest and source.text(step) not in {";", "<", "#"}:
-        word = source.text(step)
-        in_initializer = in_initializer or word == "=" or word in kinds
-        if word == "{" and not in_initializer:
-            return
-        if word in OPEN:
-            step = source.closing(step)
-        elif word == ",":
-            while source.text(step + 1) in {"*", "const", "restrict", "__restrict__", "volatile"}:
-                step += 1
-            if re.fullmatch(r"[A-Za-z_]\w*", source.text(step + 1)):
-                yield source.text(step + 1)
-        step += 1
-
-
-def _of_a_struct(source: CSource, at: int) -> str:
-    """The audit of C: the variable behind `static struct { ... } room;`; what stands before the brace of another one."""
-    if source.text(at) != "{":
-        return source.text(at - 1)
-    after = _until(source, source.closing(at) + 1, {";", "=", "{", "("})
-    return after[0] if after else ""
-
-
-def _unchanging(words: list[str]) -> bool:
-    """The audit of C: whether a C declaration is of a constant; a pointer to constant data may itself be moved."""
-    after = words[words.index("*") :] if "*" in words else words
-    return bool(QUALIFIERS & set(after)) or bool({"constexpr", "__constant__"} & set(words))
-
-
-def _variable(words: list[str]) -> str:
-    """The audit of C: the name that a C declaration is about: the last one before an array's bracket."""
-    plain = words[: words.index("[")] if "[" in words else words
-    names = [word for word in plain if re.fullmatch(r"[A-Za-z_]\w*", word)]
-    return names[-1] if len(names) > 1 or (names and "*" in plain) else ""
-
-
-def _statement(source: CSource, at: int) -> list[str]:
-    words: list[str] = []
-    for step in range(at - 1, max(-1, at - 24), -1):
-        word = source.text(step)
-        if word in {";", "}", "{", ")", "#", "="}:
-            break
-        words.append(word)
-    return list(reversed(words))
 
 
 def _device_state(source: CSource) -> Iterator[Hit]:
@@ -271,20 +193,18 @@ COMPARES = frozenset({"memcmp", "bcmp", "strcmp"})
 VERSION = re.compile(r"v|ver\w*|\w*version|gen|generation|epoch|stamp|serial")
 RESTRICTIONS = frozenset({"restrict", "__restrict__", "__restrict"})
 LEAVES = frozenset({"return", "goto", "break", "continue", "longjmp"})
-SCALARS = re.compile(
-    r"int|float|double|size_t|bool|_Bool|unsigned|signed|long|short|char|void|u?int(?:8|16|32|64)_t|s?size_t|ptrdiff_t"
-)
 
 
-def find_kept_results(source: CSource, statics: Mapping[str, Token]) -> Iterator[Hit]:
+def find_kept_results(source: CSource) -> Iterator[Hit]:
     """The audit of C: a lasting variable is returned, copied to the output, compared with an argument, or counts the calls."""
-    yield from _done_before(source, statics)
+    yield from _done_before(source)
     yield from _looks_at_output(source)
     reported: set[tuple[str, str]] = set()
     copies, compared = _arguments_of(source, COPIES), _arguments_of(source, COMPARES)
-    for at, token in enumerate(source.tokens):
-        if token.kind != "name" or token.text not in statics or source.around(at) is None:
+    for at in sorted(list_lasting_places(source)):
+        if source.around(at) is None:
             continue
+        token = source.tokens[at]
         rule = _use(source, at, token.text, copies.get(at), compared.get(at))
         if rule and (rule, token.text) not in reported:
             reported.add((rule, token.text))
@@ -361,15 +281,37 @@ def _compared_with_argument(source: CSource, at: int) -> bool:
     return operand in function.pointers or operand in {"data_ptr", "ptr", "key"}
 
 
-def _done_before(source: CSource, statics: Mapping[str, Token]) -> Iterator[Hit]:
+def _done_before(source: CSource) -> Iterator[Hit]:
     """The audit of C: `if (seen[n]) return;` in a function with inputs and outputs: its work was done by an earlier call."""
+    lasting = list_lasting_places(source)
     for condition in source.conditions:
         close = condition.close
         braced = source.text(close + 1) == "{"
         ends = source.text(close + 1 + braced) == "return" and source.text(close + 2 + braced) == ";"
         function = source.around(condition.at)
-        if ends and function is not None and function.works and not condition.names.isdisjoint(statics):
+        if ends and function is not None and function.works and _asks(source, condition, lasting):
             yield Hit(rule="call-count", line=source.tokens[condition.at].line)
+
+
+def _asks(source: CSource, condition: Condition, lasting: frozenset[int], names: Iterable[str] = ()) -> bool:
+    """The audit of C: whether a condition looks at a lasting variable; of these names, where there are any."""
+    places = (at for name in names or condition.names for at in source.within(name, condition.at, condition.close))
+    return any(at in lasting for at in places)
+
+
+@once_a_source
+def _tested(source: CSource, name: str) -> tuple[Condition, ...]:
+    """The audit of C: the conditions that look at a lasting variable of that name."""
+    lasting = list_lasting_places(source)
+    asking = source.conditions_by_name.get(name, ())
+    return tuple(condition for condition in asking if _asks(source, condition, lasting, (name,)))
+
+
+@once_a_source
+def _chooses(source: CSource, name: str) -> bool:
+    """The audit of C: whether a lasting variable of that name stands shortly before a `?`."""
+    places = list_lasting_places(source) & {*source.places.get(name, ())}
+    return any(source.within("?", at, at + 9) for at in places)
 
 
 def _looks_at_output(source: CSource) -> Iterator[Hit]:
@@ -421,17 +363,15 @@ def _remembers_pointer(source: CSource, at: int, name: str) -> bool:
     function = source.around(at)
     if function is None or source.text(at + 3) != ";":
         return False
-    tested = name in source.conditions_by_name or name in source.chosen_by
-    return source.text(at + 2) in function.pointers and tested and not _of_a_version(source, at, name)
+    tested = _tested(source, name) or _chooses(source, name)
+    return source.text(at + 2) in function.pointers and bool(tested) and not _of_a_version(source, at, name)
 
 
 @once_a_source
 def _decides(source: CSource, name: str) -> bool:
     """Whether some condition of audited C asks for the counter, other than to keep it within its table or to set one up once."""
-    has_condition = any(
-        not _bookkeeping(source, condition.at, name) for condition in source.conditions_by_name.get(name, ())
-    )
-    return has_condition or name in source.chosen_by
+    has_condition = any(not _bookkeeping(source, condition.at, name) for condition in _tested(source, name))
+    return has_condition or _chooses(source, name)
 
 
 def _bookkeeping(source: CSource, at: int, name: str) -> bool:

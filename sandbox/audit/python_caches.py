@@ -202,7 +202,7 @@ def _call_counts(source: PythonSource, function: ast.FunctionDef | ast.AsyncFunc
     counted = {
         source.quote(node.target)
         for node in ast.walk(function)
-        if isinstance(node, ast.AugAssign) and isinstance(node.op, ast.Add) and _lasting(function, node.target)
+        if isinstance(node, ast.AugAssign) and isinstance(node.op, ast.Add) and _lasting(source, function, node.target)
     }
     for node in ast.walk(function):
         if (
@@ -211,12 +211,54 @@ def _call_counts(source: PythonSource, function: ast.FunctionDef | ast.AsyncFunc
             yield Hit(rule="call-count", line=node.lineno)
 
 
-def _lasting(function: Function, target: ast.expr) -> bool:
+def _lasting(source: PythonSource, function: Function, target: ast.expr) -> bool:
+    """The audit of Python: whether what is added to outlives the call: no local variable, none of a call around it, none begun anew."""
+    if _begins_anew(source, function, target) or _of_the_call_around(source, function, root(target)):
+        return False
     if isinstance(target, ast.Name):
-        shared = [n for node in ast.walk(function) if isinstance(node, ast.Global | ast.Nonlocal) for n in node.names]
-        return target.id in shared
+        stored = (node for node in ast.walk(function) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store))
+        own = {node.id for node in stored if source.function(node) is function}
+        shared = [node for node in ast.walk(function) if isinstance(node, ast.Global | ast.Nonlocal)]
+        outer = (node for node in shared if isinstance(node, ast.Global) or source.function(node) is function)
+        inner = {name for node in shared for name in node.names} - own  # else a nested function means this one's local
+        return target.id in inner | {name for node in outer for name in node.names}
     name = root(target)
     return name == getattr(function, "name", "") or name == "self" or name not in _locals(function)
+
+
+def _begins_anew(source: PythonSource, function: Function, target: ast.expr) -> bool:
+    """The audit of Python: whether the first that every call does with it is to set it to a constant, as a constructor does."""
+    if isinstance(function, ast.Lambda):
+        return False
+    text = source.quote(target)
+    for statement in function.body:
+        if isinstance(statement, ast.Global | ast.Nonlocal):
+            continue
+        if any(isinstance(part, ast.expr) and source.quote(part) == text for part in ast.walk(statement)):
+            is_constant = isinstance(statement, ast.Assign) and isinstance(statement.value, ast.Constant)
+            return is_constant and [source.quote(each) for each in statement.targets] == [text]  # type: ignore[attr-defined]
+        if any(isinstance(part, ast.Return | ast.Call | ast.Yield) for part in ast.walk(statement)):
+            return False
+    return False
+
+
+def _of_the_call_around(source: PythonSource, function: Function, name: str) -> bool:
+    """The audit of Python: whether a variable is a local of the function around, and this one is called there and goes nowhere else."""
+    around = source.function(function)
+    if not isinstance(around, ast.FunctionDef | ast.AsyncFunctionDef) or isinstance(function, ast.Lambda):
+        return False
+    nonlocals = [n for node in ast.walk(function) if isinstance(node, ast.Nonlocal) for n in node.names]
+    own = name in nonlocals or name not in _locals(function)
+    begun = any(
+        isinstance(statement, ast.Assign) and name in {root(target) for target in statement.targets}
+        for statement in around.body
+    )
+    is_shared = any(isinstance(node, ast.Global) and name in node.names for node in ast.walk(around))
+    if function.decorator_list or is_shared or not (own and begun):
+        return False
+    uses = [node for node in ast.walk(around) if isinstance(node, ast.Name) and node.id == function.name]
+    calls = {id(node.func) for node in ast.walk(around) if isinstance(node, ast.Call)}
+    return all(id(use) in calls for use in uses)
 
 
 def _branches(source: PythonSource, node: ast.Call) -> bool:
