@@ -11,7 +11,8 @@ from pathlib import Path
 from ridgeline.graph.deep import DeepSpent, DeepStep, DeepWork, ToolName
 from ridgeline.graph.evidence import BenchmarkFailed, BuildResult, Comparison, Profiled, TestResult
 from ridgeline.graph.ports import EditRefusal, Ports
-from ridgeline.graph.rules.deep import describe_deep_budget, explain_deep_end
+from ridgeline.graph.rules.audit import list_refusals
+from ridgeline.graph.rules.deep import BUCKET, describe_deep_budget, explain_deep_end
 from ridgeline.graph.rules.history import standing
 from ridgeline.graph.standing import History
 from ridgeline.graph.values import Cost, FileEdit
@@ -25,6 +26,10 @@ SHOWN = 6000
 """Characters of a command's output that a tool answers with."""
 COUNTERS = 24
 """Counters of a profile that a tool answers with."""
+REFUSALS = 6
+"""Places that would have the tree refused, as a tool answers with."""
+READ_AT = frozenset({"build", "test", "time"})
+"""Tools that tell what the audit would refuse of the tree."""
 STEPS_FILE = "steps.jsonl"
 
 
@@ -64,6 +69,8 @@ class Desk:
         """Path -> text, or None for a file that is deleted; only what differs from the best version."""
         self.commit = self._best.commit
         self.steps: list[DeepStep] = []
+        self._refusals: dict[str, tuple[str, ...]] = {}
+        """Of each tree that was committed: what reading it speaks against, as the round will say it."""
 
     def text(self, path: str) -> str | None:
         """An editable file of the deep round's tree as it stands; None where there is none."""
@@ -267,6 +274,8 @@ class Desk:
         if isinstance(made, EditRefusal):
             return made.detail
         self.edits, self.commit = changed, made.commit
+        refusals = list_refusals(made.audit, BUCKET, self._history.contract)
+        self._refusals[made.commit] = tuple(refusal.detail for refusal in refusals)
         return ""
 
     def _set_commit(self, commit: str) -> None:
@@ -324,8 +333,17 @@ class Desk:
             self._folder.mkdir(parents=True, exist_ok=True)
             lines = "".join(f"{taken.model_dump_json()}\n" for taken in self.steps)
             write_whole(self._folder / STEPS_FILE, lines.encode(), synced=False)
+        refusals = self._tell_refusals() if tool in READ_AT else ""
         text = detail if len(detail) <= SHOWN else f"{detail[: SHOWN // 2]}\n[...]\n{detail[-SHOWN // 2 :]}"
-        return "\n".join(part for part in (f"step {number}, {tool}: {outcome}", text, self.describe_budget()) if part)
+        return "\n".join(
+            part for part in (f"step {number}, {tool}: {outcome}", text, refusals, self.describe_budget()) if part
+        )
+
+    def _tell_refusals(self) -> str:
+        """What the round would say of the deep round's tree as it stands, before it is built; nothing where it would go on."""
+        refusals = self._refusals.get(self.commit, ())
+        more = [f"would be refused: at {len(refusals) - REFUSALS} more places"] if refusals[REFUSALS:] else []
+        return "\n".join([*(f"would be refused: {each}" for each in refusals[:REFUSALS]), *more])
 
 
 def describe_hint(run: Comparison) -> tuple[str, str]:

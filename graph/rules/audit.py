@@ -5,7 +5,7 @@ from typing import Literal
 
 from ridgeline.graph.contract import Contract
 from ridgeline.graph.finding import Finding, KeyPart, KeyTerm, Lookup, Role, Simulation
-from ridgeline.graph.values import Hypothesis, Value
+from ridgeline.graph.values import Bucket, Hypothesis, Value
 
 MOST_NOTES = 6
 """Findings that a verdict's notes name; the rest are counted."""
@@ -63,21 +63,24 @@ def summarize_findings(findings: Sequence[Finding]) -> AuditState:
 
 
 def find_refusal(findings: Sequence[Finding], hypothesis: Hypothesis, contract: Contract) -> Refusal | None:
-    """The gate: a convicting finding, a cache that Rule 11 forbids, relaxed arithmetic, then what nothing here can settle.
+    """The gate: the first of what speaks against a candidate. None lets it go on to its tests."""
+    return next(iter(list_refusals(findings, hypothesis.bucket, contract)), None)
 
-    None lets the candidate go on to its tests.
+
+def list_refusals(findings: Sequence[Finding], bucket: Bucket, contract: Contract) -> tuple[Refusal, ...]:
+    """The gate: every convicting finding, cache that Rule 11 forbids, relaxed arithmetic, then what nothing here can settle.
+
+    `bucket`: of the hypothesis.
     """
-    convicting = [finding for finding in findings if finding.severity == "convicts"]
-    if convicting:
-        return Refusal(reason="convicted", detail=describe_finding(convicting[0]))
-    for finding in findings:
-        if finding.rule in CACHE_RULES and (problem := _explain_forbidden_cache(finding, hypothesis)):
-            return Refusal(reason="overfit", detail=f"{describe_finding(finding)}: {problem}")
-    relaxed = [finding for finding in findings if finding.rule == RELAXED_RULE and finding.severity == "routes"]
-    if relaxed and contract.relaxed_math == "refused":
-        return Refusal(reason="unsettled", detail=_describe_relaxed(relaxed[0]))
-    blocking = [finding for finding in list_open_findings(findings, contract) if finding.rule in JUDGE_ONLY_RULES]
-    return Refusal(reason="unsettled", detail=_describe_blocking(blocking[0])) if blocking else None
+    convicting = (finding for finding in findings if finding.severity == "convicts")
+    refusals = [Refusal(reason="convicted", detail=describe_finding(finding)) for finding in convicting]
+    caches = ((each, _explain_forbidden_cache(each, bucket)) for each in findings if each.rule in CACHE_RULES)
+    refusals += [Refusal(reason="overfit", detail=f"{describe_finding(each)}: {why}") for each, why in caches if why]
+    if contract.relaxed_math == "refused":
+        relaxed = (finding for finding in findings if finding.rule == RELAXED_RULE and finding.severity == "routes")
+        refusals += [Refusal(reason="unsettled", detail=_describe_relaxed(finding)) for finding in relaxed]
+    blocking = (finding for finding in list_open_findings(findings, contract) if finding.rule in JUDGE_ONLY_RULES)
+    return (*refusals, *(Refusal(reason="unsettled", detail=_describe_blocking(finding)) for finding in blocking))
 
 
 def list_open_findings(findings: Sequence[Finding], contract: Contract) -> tuple[Finding, ...]:
@@ -134,13 +137,13 @@ def _describe_relaxed(finding: Finding) -> str:
     )
 
 
-def _explain_forbidden_cache(finding: Finding, hypothesis: Hypothesis) -> str:
+def _explain_forbidden_cache(finding: Finding, bucket: Bucket) -> str:
     """Why Rule 11 does not let this cache stay; empty where it may, or where only a run can tell."""
     verdict = classify_cache(finding)
     if verdict.answer in {"overfit", "refused"}:
         return verdict.why
-    if verdict.answer == "bounded" and hypothesis.bucket != "W1":
-        return f"a weight cache in a hypothesis of bucket {hypothesis.bucket}; propose it as W1 with real_gain_bound"
+    if verdict.answer == "bounded" and bucket != "W1":
+        return f"a weight cache in a hypothesis of bucket {bucket}; propose it as W1 with real_gain_bound"
     return ""
 
 

@@ -5,11 +5,13 @@ from ridgeline.graph.deep import DeepRound, DeepSpent
 from ridgeline.graph.limits import Limits
 from ridgeline.graph.standing import History
 from ridgeline.graph.trial import find_proposal
-from ridgeline.graph.values import Hypothesis, Prediction
+from ridgeline.graph.values import Bucket, Hypothesis, Prediction
 
 LEVER = "deep"
 """Lever of every deep round's hypothesis."""
 OPEN_PLAN = "as the worker sees fit, in as many steps as it takes"
+BUCKET: Bucket = "K1"
+"""Of every deep round's hypothesis."""
 BUDGET_ENDED = "budget of the deep round ended"
 """Begins the reason of a deep round that its budget ended."""
 
@@ -42,7 +44,7 @@ def make_hypothesis(deep: DeepRound, *, round: int, scoring: Scoring, evidence: 
         claim=f"I expect {metric} to improve because several steps together reach what none of them reaches alone.",
         change=f"deep round: {deep.plan}",
         category="algorithm",
-        bucket="K1",
+        bucket=BUCKET,
         evidence=(evidence or "the best version as it was profiled when the round began",),
         risks="a large change: what holds for the tested inputs may not hold for others",
         verification=f"tests pass, and {metric} improves against the best version over all shapes",

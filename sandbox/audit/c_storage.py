@@ -45,8 +45,8 @@ class Declared:
 @once_a_source
 def list_lasting_places(source: CSource) -> frozenset[int]:
     """The audit of C: every token that names a variable which lives from call to call and may change."""
-    lasting, always, members = _lasting(source)
-    local = _automatic(source, lasting.keys() - always)
+    lasting, always, members = _list_lasting(source)
+    local = _list_automatic(source, lasting.keys() - always)
     places: set[int] = set()
     for name, variables in lasting.items():
         if name in always:
@@ -72,7 +72,7 @@ def list_lasting_places(source: CSource) -> frozenset[int]:
     return frozenset(places)
 
 
-def _lasting(source: CSource) -> tuple[dict[str, list[Declared]], set[str], set[str]]:
+def _list_lasting(source: CSource) -> tuple[dict[str, list[Declared]], set[str], set[str]]:
     """The audit of C: variables of static storage by name; names that nothing hides, for a macro declares them; members of classes."""
     variables: dict[str, list[Declared]] = {}
     always: set[str] = set()
@@ -184,7 +184,7 @@ def _is_outside(source: CSource, at: int) -> bool:
     return not source.in_directive(at) and source.scopes[at] != "inner"
 
 
-def _automatic(source: CSource, names: set[str]) -> dict[str, list[Declared]]:
+def _list_automatic(source: CSource, names: set[str]) -> dict[str, list[Declared]]:
     """The audit of C: parameters and automatic variables of those names, each as far as it reaches."""
     variables: dict[str, list[Declared]] = {}
     if not names:

@@ -300,7 +300,7 @@ def _asks(source: CSource, condition: Condition, lasting: frozenset[int], names:
 
 
 @once_a_source
-def _tested(source: CSource, name: str) -> tuple[Condition, ...]:
+def _list_tests(source: CSource, name: str) -> tuple[Condition, ...]:
     """The audit of C: the conditions that look at a lasting variable of that name."""
     lasting = list_lasting_places(source)
     asking = source.conditions_by_name.get(name, ())
@@ -363,14 +363,14 @@ def _remembers_pointer(source: CSource, at: int, name: str) -> bool:
     function = source.around(at)
     if function is None or source.text(at + 3) != ";":
         return False
-    tested = _tested(source, name) or _chooses(source, name)
+    tested = _list_tests(source, name) or _chooses(source, name)
     return source.text(at + 2) in function.pointers and bool(tested) and not _of_a_version(source, at, name)
 
 
 @once_a_source
 def _decides(source: CSource, name: str) -> bool:
     """Whether some condition of audited C asks for the counter, other than to keep it within its table or to set one up once."""
-    has_condition = any(not _bookkeeping(source, condition.at, name) for condition in _tested(source, name))
+    has_condition = any(not _bookkeeping(source, condition.at, name) for condition in _list_tests(source, name))
     return has_condition or _chooses(source, name)
 
 
