@@ -109,15 +109,15 @@ def measure_rounding_noise(
     """
     flat = all(values.ndim < 2 for values in exact.values())
     count = numerics.MOVE_COUNT * (2 if flat else 1)
+    terms = _count_terms(task, inputs, oracle, generator, rng, axis)
+    drifts = any(_has_equal_runs(inputs[tensor.name], rng) for tensor in task.inputs if is_continuous(tensor))
+    floats = {tensor.name: _take_rows(inputs[tensor.name], rng) for tensor in task.inputs if is_continuous(tensor)}
     total = {name: torch.zeros_like(values) for name, values in exact.items()}
-    for _ in range(count):
+    for _ in range(count):  # the card works on these while the processor sums in loops below
         perturbation, relative = _perturb(task, inputs, generator)
         for name, values in oracle(perturbation).items():
             change = (values - exact[name]).div_(relative).nan_to_num_(nan=0.0, posinf=0.0, neginf=0.0)
             total[name].addcmul_(change, change)
-    terms = _count_terms(task, inputs, oracle, generator, rng, axis)
-    drifts = any(_has_equal_runs(inputs[tensor.name], rng) for tensor in task.inputs if is_continuous(tensor))
-    floats = {tensor.name: _take_rows(inputs[tensor.name], rng) for tensor in task.inputs if is_continuous(tensor)}
     sums = {
         term_count: numerics.worst_loop_error(floats, term_count, rng)
         * numerics.LOOP_ALLOWANCE
