@@ -695,7 +695,7 @@ def _warm_modules(loading: LoadRequest) -> tuple[str, ...]:
     return ("torch", "triton", "triton.runtime.cache:triton_key", *compiler)
 
 
-TORCH_COMPILER = ("torch._dynamo", "torch._inductor.compile_fx")
+TORCH_COMPILER = ("torch._dynamo", "torch._inductor.compile_fx", "torch._inductor.codecache:torch_key")
 
 
 def _asks_to_compile(loading: LoadRequest) -> bool:
@@ -704,8 +704,12 @@ def _asks_to_compile(loading: LoadRequest) -> bool:
     return any(b"torch.compile" in source.read_bytes() for source in sources if source.is_file())
 
 
-COMPILER_SETTINGS = {"TORCHINDUCTOR_USE_STATIC_CUDA_LAUNCHER": "0"}
-"""Else what torch.compile keeps names files of the process that made it, which no later one may write."""
+COMPILER_SETTINGS = {
+    "TORCHINDUCTOR_USE_STATIC_CUDA_LAUNCHER": "0",
+    "TORCHINDUCTOR_CPP_CACHE_PRECOMPILE_HEADERS": "0",
+}
+"""Else what torch.compile keeps names files of the process that made it, which no later one may write; and each process
+would precompile PyTorch's headers for four seconds, which are too large to be kept."""
 
 
 def _worker_settings(loading: LoadRequest) -> dict[str, str]:

@@ -841,3 +841,17 @@ def test_what_cannot_be_imported_is_told_by_the_worker_itself(mode, tmp_path):
     assert worker.wait() == 1
     assert "No module named 'no_such_module_here'" in worker.read_output()
     end_process(worker)
+
+
+def test_no_copies_are_made_of_a_process_in_which_a_module_touched_a_card(tmp_path: Path) -> None:
+    (tmp_path / "torch.py").write_text("import isolate.stem as stem\nstem.CARDS = ('/proc/version',)\n")
+    (tmp_path / "compiler.py").write_text("")
+    (tmp_path / "toucher.py").write_text("kept = open('/proc/version')\n")
+    servers = []
+    for module in ("compiler", "toucher"):
+        warm = WarmProgram(modules=("torch", module), paths=(str(tmp_path),), script=("",))
+        servers.append(isolation.fork_server_of(warm, {}))
+    untouched, touched = servers
+    assert touched is None
+    assert untouched is not None
+    isolation.forget_fork_server(untouched)

@@ -527,3 +527,19 @@ def test_a_version_whose_workers_start_at_once_is_built_once(tmp_path: Path, mon
         built = [starters.submit(worker.build_library, task(), tmp_path) for _ in range(2)]
     assert [each.result() for each in built] == [tmp_path / worker.LIBRARY] * 2
     assert builds == [tmp_path]
+
+
+def test_only_a_version_that_compiles_with_pytorch_is_a_copy_of_a_process_with_its_compiler(tmp_path: Path) -> None:
+    asked = worker.LoadRequest(
+        task=task("python"),
+        sources=tmp_path,
+        framework="torch",
+        device="cpu",
+        cpu=None,
+        limits=WorkerLimits(),
+        environment={},
+    )
+    assert worker._warm_modules(asked) == ("torch",)
+    (source,) = asked.task.source
+    (tmp_path / source).write_text("import torch\n@torch.compile\ndef double(x, y):\n    y.copy_(2 * x)\n")
+    assert worker._warm_modules(asked) == ("torch", *worker.TORCH_COMPILER)

@@ -24,7 +24,7 @@ from .plan import Plan, unpacked
 MANY = b"threads"
 """Said instead of `ready` where what was imported runs threads of its own, of which a copy has none."""
 CARD = b"a card"
-"""Said instead of `ready` where what was imported has opened a card, which no copy could use any more."""
+"""Said instead of `ready` where a module behind PyTorch has opened a card, which no copy could use any more."""
 CARDS = ("/dev/nvidia", "/dev/kfd")
 LONGEST = 1 << 18
 """Bytes of a plan."""
@@ -45,7 +45,9 @@ def main() -> None:
         return
     sys.dont_write_bytecode = True
     sys.path += sys.argv[4:]
+    before = None
     for name in sys.argv[3].split(","):
+        before = _count_card_files() if before is None and "torch" in sys.modules else before
         module, _, function = name.partition(":")
         if not function:
             importlib.import_module(module)
@@ -56,13 +58,23 @@ def main() -> None:
     gc.collect()
     gc.freeze()
     alone = len(os.listdir("/proc/self/task")) == 1
-    answer = MANY if not alone else CARD if _holds_card() else b"ready"
+    touched = before is not None and _count_card_files() > before
+    answer = MANY if not alone else CARD if touched else b"ready"
     wire.send(answer)
     plan = _serve_copies(wire, judge) if answer == b"ready" else None
     if plan is not None:
         script = _reset_process(plan)
         del wire, judge, plan
         _run_at_random_address(script, int.from_bytes(os.urandom(1), "little") % (_DEEP + 1))
+
+
+def _count_card_files() -> int:
+    """How many files of a card's driver the process has open that workers shut in are copied from."""
+    count = 0
+    for name in os.listdir("/proc/self/fd"):
+        with contextlib.suppress(OSError):  # the folder's own descriptor is closed by now
+            count += os.readlink(f"/proc/self/fd/{name}").startswith(CARDS)
+    return count
 
 
 def _serve_copies(wire: socket.socket, judge: int) -> Plan | None:
@@ -90,15 +102,6 @@ def _serve_copies(wire: socket.socket, judge: int) -> Plan | None:
         socket.send_fds(wire, [b"copied"], [over])
         os.close(over)
         _reap_copies()
-
-
-def _holds_card() -> bool:
-    """Shutting a process in: whether this one has a card's driver open."""
-    for number in os.listdir("/proc/self/fd"):
-        with contextlib.suppress(OSError):  # of the listing itself
-            if os.readlink(f"/proc/self/fd/{number}").startswith(CARDS):
-                return True
-    return False
 
 
 def _reap_copies() -> None:
