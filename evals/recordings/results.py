@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from html import escape
-from math import log10
+from math import inf, log10
 from pathlib import Path
 from typing import Literal
 
@@ -24,6 +24,8 @@ from ridgeline.graph.values import Value
 
 WHO: tuple[Who, ...] = ("start", *TORCH, "rival", "ours")
 NOT_MEASURED = "not measured"
+LEAST_HEADROOM = 1.3
+"""Best time of torch over the floor: nearer to it nobody can be much faster."""
 
 
 class Rivals(SideBySide):
@@ -74,6 +76,12 @@ class ResultRow(Value):
     def floor_us(self) -> float | None:
         """On the results page: geometric mean of the floors over the shapes; None unless every one has a floor."""
         return mean_all([shape.floor_us for shape in self.shapes])
+
+    @property
+    def headroom(self) -> float | None:
+        """On the results page: the best time of torch over the floor; None where either is not known."""
+        best, floor = self.best_of_torch and self.time_us(self.best_of_torch), self.floor_us
+        return best / floor if best and floor else None
 
     @property
     def best_of_torch(self) -> Who | None:
@@ -297,7 +305,7 @@ def render_page(rows: Sequence[ResultRow]) -> str:
     parts.append("\n## Gain and cost\n")
     heads = ("row", "over the start", "over the best of torch", "over the rival", "rounds", "tokens", "device", "wall")
     parts.append(_table(heads, (_gain_cells(row) for row in rows)))
-    parts.append("\n## Each row\n")
+    parts += ["\n## Over the best of torch\n", *_tell_mean(rows), "\n## Each row\n"]
     parts += [_section(row) for row in rows]
     return "\n".join(parts).rstrip("\n") + "\n"
 
@@ -320,6 +328,42 @@ def _gain_cells(row: ResultRow) -> tuple[str, ...]:
         device,
         NOT_MEASURED if row.wall_minutes is None else f"{row.wall_minutes:.0f} min",
     )
+
+
+def _tell_mean(rows: Sequence[ResultRow]) -> Iterator[str]:
+    """On the results page: the geometric mean of lower bounds over the tasks on a card that leave room, and which rows are not in it."""
+    counted: dict[str, ResultRow] = {}
+    absent: dict[str, list[str]] = {}
+    for row in sorted(rows, key=lambda row: row.time_us("ours") or inf):
+        if "NVIDIA" not in row.device:
+            continue
+        if row.best_of_torch is None:
+            why = "no time of torch beside them"
+        elif row.best_of_torch not in row.lower or row.headroom is None:
+            why = "no bound, or no floor"
+        elif row.headroom < LEAST_HEADROOM:
+            why = f"headroom below {LEAST_HEADROOM:g}"
+        elif row.task in counted:
+            why = "another row of the same task is faster"
+        else:
+            counted[row.task] = row
+            continue
+        absent.setdefault(why, []).append(row.name)
+    bounds = {row.name: row.lower[row.best_of_torch] for row in counted.values() if row.best_of_torch}
+    mean = mean_all([*bounds.values()])
+    number = (
+        "no row" if mean is None else f"**{mean:.2f}x over {len(bounds)} {'task' if len(bounds) == 1 else 'tasks'}**"
+    )
+    yield (
+        "The geometric mean, over tasks on a card, of the speedups' lower bounds over the best of torch that was timed, where that"
+        f" takes at least {LEAST_HEADROOM:g} times the floor (headroom), the fastest row of a task: {number}."
+        " A version of torch that was not timed may be faster than the one that was.\n"
+    )
+    for row in counted.values():
+        who = row.best_of_torch or "eager"
+        yield f"- `{row.name}`: at least {bounds[row.name]:.2f}x{_name_torch(row, who)}, headroom {row.headroom:.2f}"
+    for why, names in absent.items():
+        yield f"- not in it, {why}: {', '.join(f'`{name}`' for name in sorted(names))}"
 
 
 def _gain(row: ResultRow, who: Who | None) -> str:

@@ -62,6 +62,31 @@ def test_a_gain_over_torch_names_the_versions_that_were_not_timed(tmp_path):
     assert "2.00x, at least 1.90x (eager; compile and max-autotune not timed)" in render_page((row,))
 
 
+def test_the_mean_counts_the_fastest_row_of_a_task_with_headroom_and_names_the_others(tmp_path):
+    def put(name: str, ours: float, least: float, **fields: object) -> None:
+        times = {"eager": 2 * ours, "compile": 1.5 * ours, "ours": ours}
+        shapes = [{"label": "a", "times_us": times, "floor_us": 0.9 * ours}]
+        bounds = {"speedup": {"eager": 2.0, "compile": 1.5}, "lower": {"eager": 1.9, "compile": least}}
+        card = {"device": "NVIDIA H100", "task": name}
+        dropped_in(tmp_path, name, example() | card | {"shapes": shapes} | bounds | fields)
+
+    put("first", 10.0, 1.2)
+    put("again", 9.0, 1.1, task="first")
+    put("second", 10.0, 2.0)
+    put("tight", 10.0, 1.4, shapes=[{"label": "a", "times_us": {"eager": 11.0, "ours": 10.0}, "floor_us": 9.9}])
+    put("alone", 10.0, 1.4, shapes=[{"label": "a", "times_us": {"ours": 10.0}, "floor_us": 9.9}])
+    put("loose", 10.0, 1.4, lower={"eager": 1.9})
+    put("small", 10.0, 9.0, device="a processor")
+    page = render_page(read_rows(tmp_path / "none", tmp_path))
+    assert "**1.48x over 2 tasks**" in page, "of 1.1 and 2.0"
+    assert "- `again`: at least 1.10x (compile; max-autotune not timed), headroom 1.67" in page
+    assert "- not in it, another row of the same task is faster: `first`" in page
+    assert "- not in it, headroom below 1.3: `tight`" in page
+    assert "- not in it, no time of torch beside them: `alone`" in page
+    assert "- not in it, no bound, or no floor: `loose`" in page
+    assert "`small`: at least" not in page
+
+
 def test_the_legend_names_whom_the_picture_shows_and_nobody_else(tmp_path):
     def legend(row_document: object) -> list[str]:
         (row,) = read_rows(tmp_path / "none", dropped_in(tmp_path, "matvec", row_document))
