@@ -284,6 +284,8 @@ says otherwise; a speedup is that of interleaved pairs and stands with its lower
 `floor` is what the ceilings measured on that machine allow for the operations and bytes
 that the task declares. What nobody timed says *not measured*: comparisons with compilers and with others' kernels are added as they
 are recorded, as `evals/rivals/README.md` says.
+A row's command under *again* repeats it from a clone on a machine with such a card or processor; with a key, name a model in place of
+`mailbox`, which stops at each question for an answer by hand.
 
 ![Times of each row against its start, on a logarithmic axis](pictures/results.svg)
 """
