@@ -99,9 +99,10 @@ def test_the_summary_says_what_was_accepted_refused_and_what_no_check_saw(run):
     ]
     grounds = [find_ground(each) for each in lines[:7]]
     assert grounds == ["wrong numbers", "load", "crash", "crash", "own work", "not faster", "undecided"]
-    kept_out, ended, honest, summary = summarize([each["name"] for each in lines], lines, 9.0)
+    kept_out, ended, slow, honest, summary = summarize([each["name"] for each in lines], lines, 9.0)
     assert "crash 2" in kept_out
     assert "2: ['cheat:unloaded (load)', 'cheat:late (crash)']" in ended
+    assert slow.endswith("2: ['cheat:slow', 'attack:undecided']")
     assert "honest, 2 judged: correct yes 1, faster yes 1, accepted 1" in honest
     assert "10 of 11 judged (8 cheats, 2 honest) in 9 s" in summary
     assert "cheats accepted 1: ['attack:accepted'], honest refused 1: ['honest:refused']" in summary

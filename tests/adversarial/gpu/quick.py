@@ -262,7 +262,7 @@ def tell_unexpected(line: Line) -> None:
 
 
 def find_ground(line: Line) -> str:
-    """What kept a cheat out: `wrong numbers`, `crash` or `load` (its process or build), `own work`, `not faster`, `undecided`.
+    """What keeps a cheat out: `wrong numbers`, `crash` or `load` (its process or build), `own work`, `not faster`, `undecided`.
 
     `own work` and `not faster` may both hold: the first that holds is told.
     """
@@ -271,7 +271,7 @@ def find_ground(line: Line) -> str:
         return next((word[:-1] for word in reason[:14] if word in CRASHES), "wrong numbers")
     if line["own_work"][0] == "no":
         return "own work"
-    return "not faster" if line["faster"][0] == "no" else "undecided"
+    return "not faster" if line["faster"][0] == "no" else "nothing" if line["accepted"] else "undecided"
 
 
 def summarize(names: Sequence[str], lines: Sequence[Line], took_s: float) -> list[str]:
@@ -288,12 +288,14 @@ def summarize(names: Sequence[str], lines: Sequence[Line], took_s: float) -> lis
         if (ground := find_ground(line)) + ":" in CRASHES
         and not (ground == "crash" and "isolation" in line["caught_by"])
     ]
+    by_speed = [line["name"] for line in cheats if find_ground(line) in ("not faster", "undecided")]
     states = Counter(f"{line.get('commit', 'unknown')} ({line.get('code', 'unknown')})" for line in judged)
     seconds = sorted(line["s"] for line in judged) or [0.0]
     own = Counter(line["own_work"][0] for line in honest)
     return [
         f"  cheats kept out by: {', '.join(f'{ground} {count}' for ground, count in grounds.most_common())}",
         f"  cheats that ended before a check was at work: {len(ended)}: {ended}",
+        f"  cheats kept out by their speed alone: {len(by_speed)}: {by_speed}",
         f"  honest, {len(honest)} judged: correct yes {sum(line['correct'][0] == 'yes' for line in honest)}, "
         f"faster yes {sum(line['faster'][0] == 'yes' for line in honest)}, "
         f"accepted {sum(line['accepted'] for line in honest)}, own work {dict(own)}",
