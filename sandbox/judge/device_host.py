@@ -70,8 +70,8 @@ COMPILING_ARRAYS = 6
 """Times a call's arrays that a version takes of the card while it compiles: two places, values, a copy, and its own."""
 LEAST_ITEMS = 8
 """Along the axis that is made shorter for it."""
-SHORT_WORDS = ("outofmemoryerror", "out of memory", "cublas_status_alloc_failed", "cumemcreate failed with 2")
-"""In an error's kind or text: the card's memory did not suffice (2: CUDA_ERROR_OUT_OF_MEMORY of cuda.h)."""
+SHORT_WORDS = ("outofmemoryerror", "out of memory", "cublas_status_alloc_failed")
+"""In an error's kind or text: the card's memory did not suffice."""
 OTHERS_BYTES = 1 << 30
 """As much in the hands of others: what was short may be free soon. A context alone takes half of it."""
 SHORT_WAIT_S = 10.0

@@ -38,6 +38,8 @@ torch: Any = import_module("torch")
 Tensor = Any
 Tensors = Mapping[str, Any]
 CARD_OUT_OF_MEMORY = ("out of memory", "cuda_error_out_of_memory", "memory_allocation")
+SEGMENT_SHORT = ("cuMemCreate failed with 2", "cuMemAlloc_v2 failed with 2")
+"""CUDA_ERROR_OUT_OF_MEMORY of cuda.h."""
 CONTEXT_BYTES = 1 << 29
 """Of the card that a worker takes before it has any array."""
 OWN_ARRAYS = 4
@@ -77,7 +79,10 @@ class DeviceBuffers:
         try:
             self.segment = memory.create(end)
         except SegmentError as error:
-            raise WorldError(f"{end / 1e9:.2f} GB for one worker's arrays of {dict(dims)}: {error}") from error
+            short = any(words in str(error) for words in SEGMENT_SHORT)
+            raise (CardShort if short else WorldError)(
+                f"{end / 1e9:.2f} GB for one worker's arrays of {dict(dims)} (shapes in task.yaml): {error}"
+            ) from error
         self._chance = chance
         self._dtypes = {spec.name: task.dtype_of(spec.name) for spec in self.specs}
         self.segment.tensor.zero_()  # what this process had there before is nobody's to see
@@ -366,8 +371,8 @@ class DeviceSession(Session):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Raises CardHoarded in place of an error for want of memory, where this version's process had most of the card's."""
-        short = any(words in str(error).lower() for words in (*CARD_OUT_OF_MEMORY, "cumemcreate"))
-        short = (short or isinstance(error, CardShort)) and not isinstance(error, CardHoarded)
+        short = isinstance(error, CardShort) or any(words in str(error).lower() for words in CARD_OUT_OF_MEMORY)
+        short = short and not isinstance(error, CardHoarded)
         if not short or self._worker is None:
             return super().__exit__(kind, error, trace)
         before_bytes, total_bytes = read_card_memory(self._chance.device)

@@ -14,6 +14,7 @@ torch = pytest.importorskip("torch")
 
 from ridgeline.agent import verification  # noqa: E402
 from ridgeline.sandbox.harness import judge_cache  # noqa: E402
+from ridgeline.sandbox.harness.judge_segments import HostMemory, SegmentError  # noqa: E402
 from ridgeline.sandbox.isolation.workers import machine_isolation  # noqa: E402
 from ridgeline.sandbox.judge import device_host, device_process, device_session, judgment, task_judge  # noqa: E402
 from ridgeline.sandbox.judge.device_process import CardLost, close_device_process  # noqa: E402
@@ -320,3 +321,15 @@ def test_a_start_for_which_memory_was_short_is_made_once_more(task_file: Path, m
     monkeypatch.setattr(Worker, "start", start_short)
     assert answer_here(task_file, "honest")["judgment"]["correct"]["answer"] == "yes"
     assert len(starts) > 2
+
+
+def test_a_segment_for_which_the_card_has_no_memory_is_told_with_its_size(
+    task_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(self: HostMemory, size: int) -> None:
+        raise SegmentError("cuMemCreate failed with 2")
+
+    monkeypatch.setattr(HostMemory, "create", fail)
+    kind, text = answer_here(task_file, "honest")["error"]
+    assert kind == "CardShort"
+    assert "0.00 GB for one worker's arrays of {'r': 256, 'c': 512} (shapes in task.yaml): cuMemCreate failed" in text
