@@ -12,7 +12,7 @@ from ridgeline.graph.deep import DeepSpent, DeepStep, DeepWork, ToolName
 from ridgeline.graph.evidence import BenchmarkFailed, BuildResult, Comparison, Profiled, TestResult
 from ridgeline.graph.ports import EditRefusal, Ports
 from ridgeline.graph.rules.audit import list_refusals
-from ridgeline.graph.rules.deep import BUCKET, describe_deep_budget, explain_deep_end
+from ridgeline.graph.rules.deep import BUCKET, describe_deep_budget, explain_deep_end, narrow_deep_limits
 from ridgeline.graph.rules.history import standing
 from ridgeline.graph.standing import History
 from ridgeline.graph.values import Cost, FileEdit
@@ -62,6 +62,8 @@ class Desk:
         self._build_s: dict[str, float] = {}
         """Seconds of each build that a step counts, by commit."""
         self._began_s = ports.clock.worked_s(f"round-{round} deep begins")
+        self.limits = narrow_deep_limits(history, opened_at=opened_at, worked_s=self._began_s)
+        """With the deep round's budget: its own, or what the campaign has left."""
         self._worked_s = 0.0
         self._pending_s = 0.0
         """Seconds of a build that the next step counts."""
@@ -85,12 +87,12 @@ class Desk:
 
     def describe_budget(self) -> str:
         """What is left of the deep round's budget, in a line."""
-        return describe_deep_budget(self._history.limits, self._spent())
+        return describe_deep_budget(self.limits, self._spent())
 
     def check_budget(self) -> None:
         """Raises DeepEnded where the deep round's budget is used up, and StepEnded where a person or a time limit ends the campaign."""
         stopping.check()
-        if why := explain_deep_end(self._history.limits, self._spent()):
+        if why := explain_deep_end(self.limits, self._spent()):
             raise DeepEnded(why)
 
     # Tools that change the tree.

@@ -194,11 +194,11 @@ class HandsWorker:
 
     def work(self, briefing: Briefing, about: Proposed) -> DeepWork:
         """A deep round by hand. Raises Waiting until a mailbox's answer, which ends the round, is there."""
-        limits = self._planner.limits
         history = read_history(self._ports, before=f"round-{about.round}")
         opened = OpenRound(round=about.round, opened_at=about.opened_at)
         reader = self._planner.reader or BriefedReader(briefing)
         bench = Bench(self._ports, history, reader, campaign=self._campaign, opened=opened)
+        limits = bench.desk.limits
         by_mail = self._planner.model.name == MAILBOX
         place, campaign = (
             (f"`deep/round-{about.round}/tree` of this campaign's folder", " CAMPAIGN")

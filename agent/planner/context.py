@@ -41,8 +41,10 @@ from ridgeline.agent.planner.tools import (
 )
 from ridgeline.graph.briefing import Briefing
 from ridgeline.graph.record import Spec
+from ridgeline.graph.rules.audit import list_refused_rules
 from ridgeline.graph.task import Input, Task
 from ridgeline.graph.values import Bucket, Hypothesis
+from ridgeline.sandbox.audit.rules import describe_rules
 
 FAILED_MOST = 450
 """Tokens of the list of failed directions, however large the budget: the prompt of round 100 is not that of a book."""
@@ -67,6 +69,8 @@ BUCKETS: Mapping[Bucket, str] = {
 """Where a gain comes from, in words; most come from inside the kernel, which needs none."""
 COMPILED = frozenset({"C", "CUDA", "HIP", "CK"})
 """Languages whose compilers take options that relax arithmetic."""
+AMX = "tiles need syscall(SYS_arch_prctl, 0x1023, 18), spelled so: by a number or assembly it is refused; have another way where it fails"
+"""What using matrix tiles of a processor needs on Linux, and how the audit reads it."""
 ARITHMETIC = {
     "refused": "as written: options that change NaN, infinity or order (-ffast-math and its like) are refused",
     "allowed": "options that change NaN, infinity or order (-ffast-math and its like) are allowed",
@@ -94,7 +98,7 @@ class Context:
         rounds, count = self._briefing.rounds, self._count
         cards = MOST_CARDS if without_tools else MOST_CARDS - 1
         return self._compose(
-            Part(name="target", share=0.1, make=self._target),
+            Part(name="target", share=0.1, make=lambda tokens: self._target(tokens, explained=False)),
             Part(name="shapes", share=0.05, make=self._shapes),
             Part(name="sources", share=LONG, make=lambda tokens: self._sources(self._texts(), tokens, number=True)),
             self._problem_part(number=True),
@@ -194,8 +198,8 @@ class Context:
         """Path -> text of the best version's editable files."""
         return {edit.path: edit.text for edit in self._briefing.sources if edit.text is not None}
 
-    def _target(self, tokens: int) -> str:
-        """Section of the prompt: problem, machine, and where the best version stands."""
+    def _target(self, tokens: int, *, explained: bool = True) -> str:
+        """Section of the prompt: problem, machine, and where the best version stands. `explained`: with what each refused kind means."""
         briefing, target, contract = self._briefing, self._briefing.target, self._briefing.contract
         facts = {
             "shapes": ", ".join(target.target_shapes),
@@ -211,12 +215,35 @@ class Context:
             "how exact": describe_exactness(briefing, self._reader),
             "whose work": describe_own_work(briefing, self._reader),
             "timed function": self._describe_scope(),
+            **self._describe_refused(explained=explained),
+            "tokens left": self._describe_tokens(),
             "best version": f"commit {briefing.best_commit[:12]} of round {briefing.best_round}",
             "changed here": ""
             if briefing.base_round == briefing.best_round
             else f"the version of round {briefing.base_round}; what it becomes is measured against the best version",
         }
         return self._fit("\n".join([*self._facts(), *_lines(facts), *self._peaks()]), tokens)
+
+    def _describe_refused(self, *, explained: bool) -> dict[str, str]:
+        """Facts for the prompt: source that is refused before it is built, by the audit's table, and what this contract lets through."""
+        contract, compiled = self._briefing.contract, self._briefing.target.target_lang in COMPILED
+        tiles = compiled and any(feature.startswith("amx") for feature in self._briefing.machine.features)
+        return {
+            "refused code": describe_rules(list_refused_rules(contract), compiled=compiled, explained=explained),
+            "allowed code": ", ".join(contract.audit.allow),
+            "amx": AMX if tiles else "",
+        }
+
+    def _describe_tokens(self) -> str:
+        """Fact for the prompt: what is left of the campaign's tokens, and what the next question takes of it at most."""
+        terms = self._briefing.terms
+        if terms is None or terms.limits.max_tokens is None:
+            return ""
+        left = max(0, terms.limits.max_tokens - terms.spent.tokens)
+        return (
+            f"{left} of {terms.limits.max_tokens}; where a question's page and {terms.limits.answer_tokens} tokens of an answer"
+            " do not fit into that, the campaign ends"
+        )
 
     def _device(self, tokens: int) -> str:
         """Section of the prompt: problem and machine alone, nothing of a version."""

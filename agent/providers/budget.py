@@ -157,11 +157,14 @@ class BudgetedModel:
 def over(most: Cost, spent: Cost, limits: Limits) -> str:
     """Why an answer of the model of at most that cost does not fit the budget; empty when it does."""
     if limits.max_tokens is not None and spent.tokens + most.tokens > limits.max_tokens:
-        return f"may take {most.tokens} tokens, and {spent.tokens} of {limits.max_tokens} are spent"
+        return f"{spent.tokens} of {limits.max_tokens} tokens are spent, and the next question may take up to {most.tokens}"
     if limits.max_dollars is None:
         return ""
     if most.dollars is None or spent.dollars is None:
         return f"a price is unknown, so {limits.max_dollars:g} dollars cannot be kept"
     if spent.dollars + most.dollars > limits.max_dollars:
-        return f"may cost {most.dollars:.4f} dollars, and {spent.dollars:.4f} of {limits.max_dollars:g} are spent"
+        return (
+            f"{spent.dollars:.4f} of {limits.max_dollars:g} dollars are spent,"
+            f" and the next question may cost up to {most.dollars:.4f}"
+        )
     return ""

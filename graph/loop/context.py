@@ -15,7 +15,7 @@ from ridgeline.graph.record import Body, Calibrated, Line
 from ridgeline.graph.reports.files import render_all, render_changed
 from ridgeline.graph.rules import history as fold
 from ridgeline.graph.rules.archive import choose_parent
-from ridgeline.graph.rules.cost import minutes_between
+from ridgeline.graph.rules.cost import cost_so_far, minutes_between
 from ridgeline.graph.rules.deep import find_deep_wish
 from ridgeline.graph.rules.escalation import advise_escalation, diagnose
 from ridgeline.graph.rules.goal import peak_fraction, round_limit
@@ -26,6 +26,7 @@ from ridgeline.graph.rules.stagnation import consecutive_rollbacks
 from ridgeline.graph.standing import History, Standing
 from ridgeline.graph.state import Analysis, State
 from ridgeline.graph.stats.sequential import smallest_visible_gain
+from ridgeline.graph.trial import Stage
 
 _folded: dict[str, History] = {}
 """The last fold, by the hash of the ledger's last line, which fixes every line before it."""
@@ -130,13 +131,19 @@ def make_briefing(state: State, ports: Ports, *, before: str | None = None) -> B
         directions=fold.directions(history),
         web=analysis.web,
         shapes=describe_shapes(history),
-        terms=describe_terms(history),
+        terms=describe_terms(history, () if before else _list_open_trials(state)),
         candidates=count_candidates(history),
         tips=history.opened.tips,
         champions=tuple(champion for champion in history.opened.champions if champion.mismatch),
         head=lines[-1].sha256,
         parent=parent,
     )
+
+
+def _list_open_trials(state: State) -> tuple[Stage, ...]:
+    """For a briefing: every candidate of the open round, as far as each got."""
+    trial = state.get("trial")
+    return (*((trial,) if trial else ()), *state.get("rivals", ()), *state.get("alternatives", ()))
 
 
 def count_candidates(history: History) -> int:
@@ -189,8 +196,11 @@ def describe_shapes(history: History) -> tuple[ShapeNow, ...]:
     )
 
 
-def describe_terms(history: History) -> Terms:
-    """For a planner's briefing: when the campaign ends, what is kept and what has been spent, by the stop check's numbers."""
+def describe_terms(history: History, open_trials: Sequence[Stage] = ()) -> Terms:
+    """For a planner's briefing: when the campaign ends, what is kept and what has been spent, by the stop check's numbers.
+
+    `open_trials`: of the round that is not closed, whose cost counts as well.
+    """
     headroom, calibration = compute_best_headroom(history), noise(history)
     return Terms(
         limits=history.limits,
@@ -199,7 +209,7 @@ def describe_terms(history: History) -> Terms:
         peak_asked=peak_fraction(history.limits, history.opened.target.performance_target),
         peak_now=headroom.text if isinstance(headroom, Headroom) else f"unknown: {headroom}",
         governed=isinstance(headroom, Headroom),
-        spent=total_cost(history),
+        spent=sum(map(cost_so_far, open_trials), total_cost(history)),
         visible_gain=smallest_visible_gain(calibration, history.limits) if calibration else None,
     )
 

@@ -83,6 +83,11 @@ def list_refusals(findings: Sequence[Finding], bucket: Bucket, contract: Contrac
     return (*refusals, *(Refusal(reason="unsettled", detail=_describe_blocking(finding)) for finding in blocking))
 
 
+def list_refused_rules(contract: Contract) -> frozenset[str]:
+    """The gate: rules whose findings end a candidate by reading alone under this contract; no honest kernel has those that convict."""
+    return frozenset() if contract.judged else JUDGE_ONLY_RULES - {*contract.audit.allow}
+
+
 def list_open_findings(findings: Sequence[Finding], contract: Contract) -> tuple[Finding, ...]:
     """Findings that need a closer check and get none: there is no judge, and the contract does not allow them."""
     if contract.judged:

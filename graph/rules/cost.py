@@ -52,14 +52,15 @@ def round_cost(trial: Judged, reflection: Reflection, *, opened_at: str, closed_
     return cost_so_far(trial) + reflection.cost + Cost(wall_seconds=minutes_between(opened_at, closed_at) * 60)
 
 
-def cost_so_far(trial: Judged) -> Cost:
-    """Of a round that has been judged and not yet closed; without wall seconds."""
+def cost_so_far(trial: Stage) -> Cost:
+    """Of a trial whose round is not yet closed; without wall seconds."""
     total = Cost()
     stage: Stage | None = trial
     while stage is not None:
         total = total + _stage_cost(stage)
         stage = inner(stage)
-    return total + (command_cost(*trial.formatted.evidence) if trial.formatted else Cost())
+    formatted = trial.formatted if isinstance(trial, Judged) else None
+    return total + (command_cost(*formatted.evidence) if formatted else Cost())
 
 
 def command_cost(*runs: Run | None) -> Cost:

@@ -3,6 +3,8 @@
 from ridgeline.graph.contract import Scoring
 from ridgeline.graph.deep import DeepRound, DeepSpent
 from ridgeline.graph.limits import Limits
+from ridgeline.graph.rules.cost import device_minutes, elapsed_minutes, final_validation_s
+from ridgeline.graph.rules.history import total_cost
 from ridgeline.graph.standing import History
 from ridgeline.graph.trial import find_proposal
 from ridgeline.graph.values import Bucket, Hypothesis, Prediction
@@ -51,6 +53,29 @@ def make_hypothesis(deep: DeepRound, *, round: int, scoring: Scoring, evidence: 
         prediction=Prediction(counter=metric, direction="up" if scoring.higher_is_better else "down"),
         high_risk=True,
     )
+
+
+def narrow_deep_limits(history: History, *, opened_at: str, worked_s: float) -> Limits:
+    """The rule of what a deep round may use: its own budget, or what is left of the campaign's where that is less.
+
+    `history`: before the round. `opened_at`, `worked_s`: when it begins, by the clock and in seconds of work. Of the
+    campaign's tokens the longest answer is left out, of its minutes the final validation.
+    """
+    limits, cost = history.limits, total_cost(history)
+    narrowed: dict[str, float] = {}
+    if limits.max_tokens is not None:
+        left = max(0, limits.max_tokens - cost.tokens - limits.answer_tokens)
+        narrowed["deep_tokens"] = min(limits.deep_tokens, left)
+    if limits.max_minutes is not None:
+        began_at = history.baseline.opened_at if history.baseline else opened_at
+        minutes = elapsed_minutes(began_at, opened_at, history.rounds)
+        if history.opened.counts_work:
+            minutes = (worked_s + final_validation_s(history)) / 60
+        narrowed["deep_minutes"] = min(limits.deep_minutes, max(0.0, limits.max_minutes - minutes))
+    if limits.max_gpu_minutes is not None:
+        left_s = 60 * max(0.0, limits.max_gpu_minutes - device_minutes(history, cost))
+        narrowed["deep_device_s"] = min(limits.deep_device_s, left_s)
+    return limits.model_copy(update=narrowed)
 
 
 def explain_deep_end(limits: Limits, spent: DeepSpent) -> str:

@@ -196,6 +196,8 @@ def _ending(source: CSource, call: CCall) -> str:
     if call.name == "syscall":
         if set(status) & EXIT_CALLS:
             return "ends-process"
+        if status[:1] == ["long"] and "long" not in source.macro_names | {macro.name for macro in source.borrowed}:
+            return ""  # what declares it says a type, where a call gives a number
         return "" if len(status) == 1 and HARMLESS.search(status[0]) else "raw-syscall"
     if call.name in {"pthread_exit", "thrd_exit"}:
         return "may-exit"

@@ -5,7 +5,9 @@ others name things that honest kernels do too: a workspace kept between calls, a
 are sent to the check that tells the two apart by running the candidate.
 """
 
+from collections.abc import Collection
 from dataclasses import dataclass
+from typing import Literal
 
 from ridgeline.graph.finding import Closer, Finding, KeyTerm, Severity
 from ridgeline.graph.values import Bucket
@@ -22,6 +24,8 @@ class Rule:
     closer: Closer
     bucket: Bucket | None = None
     convicts: bool = False
+    only: Literal["", "C", "Python"] = ""
+    """The one language whose sources can have it; empty for any."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,18 +44,20 @@ RULES: dict[str, Rule] = {
     # Convicting: nobody computes anything with these.
     "replaced-clock": Rule("replaces what the time is taken with", "judge_clock", convicts=True),
     "replaced-judge": Rule("replaces what results are compared with", "isolation", convicts=True),
-    "caller-frame": Rule("reads the variables of whoever calls it", "isolation", convicts=True),
-    "object-walk": Rule("searches the process's memory for other people's objects", "isolation", convicts=True),
+    "caller-frame": Rule("reads the variables of whoever calls it", "isolation", convicts=True, only="Python"),
+    "object-walk": Rule(
+        "searches the process's memory for other people's objects", "isolation", convicts=True, only="Python"
+    ),
     "foreign-memory": Rule("reads or writes memory outside its own arrays", "isolation", convicts=True),
     "preload": Rule("has its own library loaded before everybody else's", "isolation", convicts=True),
-    "hidden-code": Rule("runs code that is packed so that it cannot be read", "reading", convicts=True),
+    "hidden-code": Rule("runs code that is packed so that it cannot be read", "reading", convicts=True, only="Python"),
     "ends-process": Rule("ends the process as a success before anything is checked", "isolation", convicts=True),
-    "other-program": Rule("has the build run another program than its compiler", "isolation", convicts=True),
-    "hidden-syscall": Rule("calls the operating system from inline assembly", "isolation", convicts=True),
+    "other-program": Rule("has the build run another program than its compiler", "isolation", convicts=True, only="C"),
+    "hidden-syscall": Rule("calls the operating system from inline assembly", "isolation", convicts=True, only="C"),
     "kills-others": Rule("ends processes that are not its own", "isolation", convicts=True),
     # Caches and replay.
     "identity-cache": Rule(
-        "keeps results under the identity of a tensor that is new in every step", "hit_rate_trace", "W2"
+        "keeps results under the identity of a tensor that is new in every step", "hit_rate_trace", "W2", only="Python"
     ),
     "weight-cache": Rule("keeps what it made of a weight for the next call", "fresh_tensor_simulation", "W1"),
     "address-cache": Rule(
@@ -59,8 +65,8 @@ RULES: dict[str, Rule] = {
     ),
     "content-cache": Rule("keeps results under a few of the input's values", "sensitivity_pair", "W3"),
     "layout-cache": Rule("returns what it kept for a shape, whatever the values", "fresh_tensor_simulation", "W3"),
-    "memo": Rule("remembers the results of a function of tensors", "hit_rate_trace", "W3"),
-    "tensor-weakref": Rule("remembers a tensor by a weak reference", "hit_rate_trace", "W2"),
+    "memo": Rule("remembers the results of a function of tensors", "hit_rate_trace", "W3", only="Python"),
+    "tensor-weakref": Rule("remembers a tensor by a weak reference", "hit_rate_trace", "W2", only="Python"),
     "kept-output": Rule("returns what an earlier call left behind", "fresh_tensor_simulation", "W3"),
     "reads-output": Rule("looks at what its output holds before it writes there", "poisoned_output"),
     "device-state": Rule("keeps state on the device from call to call", "fresh_tensor_simulation"),
@@ -69,16 +75,16 @@ RULES: dict[str, Rule] = {
     # Streams and threads.
     "side-stream": Rule("works on a stream of its own that nothing waits for", "stream_fingerprint"),
     "thread": Rule("works in a thread that may outlive the call", "stream_fingerprint"),
-    "lazy-output": Rule("returns an object that computes when it is looked at", "poisoned_output"),
+    "lazy-output": Rule("returns an object that computes when it is looked at", "poisoned_output", only="Python"),
     # Harness and surroundings.
     "may-exit": Rule("may end the process before anything is checked", "isolation"),
-    "raw-syscall": Rule("calls the operating system by number", "isolation"),
-    "symbol-name": Rule("gives its code the name of another's symbol", "isolation"),
-    "shared-macro": Rule("changes the text of a protected file that includes it", "isolation"),
+    "raw-syscall": Rule("calls the operating system by number", "isolation", only="C"),
+    "symbol-name": Rule("gives its code the name of another's symbol", "isolation", only="C"),
+    "shared-macro": Rule("changes the text of a protected file that includes it", "isolation", only="C"),
     "local-macro": Rule("gives a name of the system another meaning in this file", "reading"),
-    "patched-library": Rule("changes a library for everybody in the process", "isolation"),
+    "patched-library": Rule("changes a library for everybody in the process", "isolation", only="Python"),
     "global-setting": Rule("changes a setting that the reference shares", "precision_probe"),
-    "caller-look": Rule("looks at who calls it", "one_call_path"),
+    "caller-look": Rule("looks at who calls it", "one_call_path", only="Python"),
     "mode-branch": Rule("asks whether it is being tested or timed", "one_call_path"),
     "capture-branch": Rule("asks whether it is being captured", "graph_lane"),
     "clock-read": Rule("reads a clock", "one_call_path"),
@@ -113,6 +119,16 @@ RULES: dict[str, Rule] = {
 }
 
 CONVICTING = frozenset(name for name, rule in RULES.items() if rule.convicts)
+
+
+def describe_rules(names: Collection[str], *, compiled: bool, explained: bool) -> str:
+    """Those of the audit's rules that a source of the language can break, in the table's order; `explained`: with what each means.
+
+    `compiled`: C and its kin, else Python.
+    """
+    language = "C" if compiled else "Python"
+    rules = ((name, rule) for name, rule in RULES.items() if name in names and rule.only in ("", language))
+    return ", ".join(f"{name} ({rule.meaning})" if explained else name for name, rule in rules)
 
 
 def finding(hit: Hit, path: str, lines: list[str], *, embedded: bool = False) -> Finding:

@@ -207,7 +207,8 @@ def test_a_question_that_may_not_fit_the_budget_ends_the_campaign_by_t7(cli, pla
     done = cli(*run, "--budget-tokens", "9000")
     assert done.code == 0, done.err
     assert done.json["status"] == "concluded"
-    assert "T7 budget spent: the next question does not fit: round-2 propose 1: may take" in done.json["stop_reason"]
+    why = "T7 budget spent: the next question does not fit: round-2 propose 1: 0 of 9000 tokens are spent, and the next question may"
+    assert why in done.json["stop_reason"]
     assert server.heard == []
     refused = cli(*run, "--budget-usd", "5")
     assert refused.code == 2

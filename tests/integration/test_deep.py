@@ -1,6 +1,7 @@
 """Deep rounds: many steps in a work tree of its own, one change at the gate."""
 
 import json
+import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -24,6 +25,7 @@ from ridgeline.agent.providers.tape import FILE, ModelTape, TapedModel
 from ridgeline.graph.rules.history import fold_ledger
 from ridgeline.graph.trial import Drafted, find, find_proposal
 from ridgeline.graph.values import Cost
+from ridgeline.sandbox.audit.examine import find_added
 from ridgeline.sandbox.isolation.stopping import Stopping, listening
 from ridgeline.sandbox.store.campaign_folder import StopFile
 from ridgeline.sandbox.store.ledger import JsonlLedger
@@ -141,6 +143,44 @@ def test_where_the_budget_ends_on_a_tree_that_does_not_build_the_round_is_rolled
     assert find_proposal(closed.judged).deep.ended == why
     assert closed.cost.tokens == 1000, "what was asked is paid for all the same"
     assert model.left == 5
+
+
+def test_the_tools_say_what_the_round_would_refuse_as_it_then_says_it(tmp_path):
+    made, model = deep_campaign(
+        tmp_path,
+        write("speed 150\nlong f(void) { return syscall(228, 1); }"),
+        run("build"),
+        run("test"),
+        run("time"),
+        STORY,
+    )
+    apply, sources = made.workspace.apply, made.workspace.sources
+
+    def read_and_apply(*, parent, edits, **fields):
+        commit = apply(parent=parent, edits=edits, **fields)
+        before = {edit.path: edit.text for edit in sources(parent)}
+        return commit.model_copy(update={"audit": find_added(before, {edit.path: edit.text for edit in edits})})
+
+    made.workspace.apply = read_and_apply
+    made.drive()
+    (closed,) = made.history().rounds
+    detail = closed.judged.trial.detail
+    assert (closed.judged.verdict.reason, detail[:24]) == ("unsettled", "kernel.c:2 raw-syscall: ")
+    answers = [message.text for message in model.asks[-1].messages if message.role == "tool"]
+    assert [f"would be refused: {detail}\n" in text for text in answers] == [False, True, True, True]
+
+
+def test_a_deep_rounds_page_and_its_end_know_what_is_left_of_the_campaign(tmp_path):
+    made, model = deep_campaign(
+        tmp_path, *[write(f"speed {speed}") for speed in range(130, 145)], max_tokens=9192, max_minutes=7.0
+    )
+    made.drive()
+    (closed,) = made.history().rounds
+    page = model.asks[0].messages[-1].text
+    assert re.search(r"left: [0-6]\.\d minutes, 1000 tokens,", page), "9192 less an answer of 8192"
+    assert "tokens left: 9192 of 9192; where a question's page and 8192 tokens of an answer do not fit" in page
+    deep = find_proposal(closed.judged).deep
+    assert deep.ended == "budget of the deep round ended: 1000 of 1000 tokens"
 
 
 def test_a_request_to_stop_ends_a_deep_round_before_its_next_step(tmp_path):
