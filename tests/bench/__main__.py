@@ -16,6 +16,7 @@ from tests.bench import (
     overhead,
     prompts,
     recorded,
+    services,
     simulation,
     startup,
     traces,
@@ -35,6 +36,7 @@ SUITES = {
     "judge": judge.run,
     "audit": audit.run,
     "fleet": fleet.run,
+    "services": services.run,
 }
 
 
