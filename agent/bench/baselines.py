@@ -24,6 +24,7 @@ from pydantic import Field, ValidationError
 from ridgeline.agent.campaign import folders
 from ridgeline.agent.campaign.champions import list_changed
 from ridgeline.agent.errors import UserError
+from ridgeline.graph.errors import WorldError
 from ridgeline.graph.formula import evaluate
 from ridgeline.graph.judgment import JudgeFailed, TimedCall
 from ridgeline.graph.rules.history import lineage
@@ -292,7 +293,13 @@ class _Run:
         surroundings = Surroundings(until=self._until)
         places = [place for _, place in compiled]
         failed: set[Who] = set()
-        versions = compile_versions(self._task_file, places, self._options, surroundings)
+        try:
+            versions = compile_versions(self._task_file, places, self._options, surroundings)
+        except (JudgeTimeout, WorldError) as error:
+            failed |= {who for who, _ in compiled}
+            for who, _ in compiled:
+                tell(f"  {self._leave_out(who, f'it did not compile: {error}')}")
+            versions = ()
         for (who, _), version in zip(compiled, versions, strict=False):
             if version.failure:
                 failed.add(who)
@@ -316,8 +323,8 @@ class _Run:
             began = time.monotonic()
             try:
                 calls = self._pair(place)
-            except JudgeTimeout:
-                return self._leave_out(who, f"no time was left after {len(pairs)} process pairs")
+            except WorldError as error:  # of this side, maybe; the others still have their turn
+                return self._leave_out(who, f"after {len(pairs)} process pairs: {error}")
             if isinstance(calls, JudgeFailed):
                 name = "the champion" if calls.side == "b" else who
                 return self._leave_out(who, f"{name} was refused: {calls.detail}")

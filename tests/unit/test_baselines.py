@@ -21,6 +21,7 @@ from ridgeline.agent.bench.baselines import (
 )
 from ridgeline.agent.campaign import folders
 from ridgeline.agent.errors import UserError
+from ridgeline.graph.errors import WorldError
 from ridgeline.graph.judgment import TimedCall
 from ridgeline.graph.rules.history import lineage
 from ridgeline.sandbox.judge.options import Options
@@ -124,6 +125,8 @@ def card(monkeypatch: pytest.MonkeyPatch) -> dict[str, object]:
 
     def pair(task_file: Path, a: Path, b: Path, *, blocks: int, **rest: object) -> tuple[TimedCall, ...]:
         state["now"] += 10.0  # type: ignore[operator]
+        if state.get(a.name, 2.0) is None:
+            raise WorldError("the card was lost")
         state["asked"].append(a.name)  # type: ignore[attr-defined]
         sides = {"a": float(state.get(a.name, 2.0)), "b": 2.0}  # type: ignore[arg-type]
         return tuple(
@@ -198,3 +201,7 @@ def test_a_version_that_does_not_compile_is_told_and_the_others_are_timed(
     answer = measure_baselines(request_of, options, print)
     assert {*answer.speedup} == {"eager", "max_autotune"}
     assert answer.notes[1] == "compile is not measured: it did not compile in 1 s: timeout: no answer in 5 s"
+    card["eager"] = None
+    answer = measure_baselines(request_of, options, print)
+    assert {*answer.speedup} == {"max_autotune"}
+    assert answer.notes[-1] == "eager is not measured: after 0 process pairs: the card was lost"
