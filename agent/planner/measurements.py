@@ -61,6 +61,9 @@ ARROW, STEPS = " -> ", 2
 """Between the three parts of a chain, and how many there are."""
 MEANINGS = {"mem_throughput": "the busiest part of the memory system, caches too", "dram_pct": "device memory alone"}
 """Said beside counters whose names are easily mixed up."""
+ON_PROCESSOR = frozenset({"perf", "cachegrind", "compiler_report", "timing_only"})
+FEW_CALLS = ", of a few first calls in a process of their own: no measurement, the shapes' times are"
+"""Said beside the time of a processor's profile: on a busy machine it may be twice what is measured."""
 
 
 def _list_counters(profile: Profiled) -> list[str]:
@@ -77,6 +80,7 @@ def _list_counters(profile: Profiled) -> list[str]:
     lines = []
     for (value, _), group in names.items():
         meaning = f", {MEANINGS[group[0]]}" if len(group) == 1 and group[0] in MEANINGS else ""
+        meaning = FEW_CALLS if group[0] == "kernel_time_us" and profile.rung in ON_PROCESSOR else meaning
         lines.append(f"{' = '.join(group)} = {value:g}{_name_instrument(profile, group[0])}{meaning}")
     return lines
 

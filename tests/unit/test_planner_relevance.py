@@ -180,3 +180,17 @@ def test_a_bottleneck_from_times_alone_is_called_a_hint():
     assert text.endswith(
         "because: a -> b -> c\nno profile of the best version, so `prediction.counter` is `score` or `time`"
     )
+
+
+def test_the_time_of_a_processors_profile_is_told_apart_from_what_is_measured():
+    counters = {"kernel_time_us": 382.4, "calls": 3.0}
+    (line,) = [
+        line
+        for line in profile_of(told(profile=make_profiled(counters, rung="compiler_report"))).splitlines()
+        if line.startswith("kernel_time_us")
+    ]
+    assert (
+        line
+        == "kernel_time_us = 382.4, of a few first calls in a process of their own: no measurement, the shapes' times are"
+    )
+    assert "no measurement" not in profile_of(told(profile=make_profiled(counters, rung="ncu")))

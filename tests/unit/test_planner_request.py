@@ -12,17 +12,20 @@ from ridgeline.agent.providers.mailbox import page
 from ridgeline.agent.providers.tape import estimate_tokens
 from ridgeline.evals.task_folders import TASKS, Parts, contract_fields, folders, recorded_tasks
 from ridgeline.graph.briefing import Briefing, Proposal
-from ridgeline.graph.contract import Contract
+from ridgeline.graph.contract import Audit, Contract
 from ridgeline.graph.loop.context import describe_shapes, describe_terms
 from ridgeline.graph.rules import history as fold
 from ridgeline.graph.rules.score import aggregate
 from ridgeline.graph.trial import Drafted, find, find_proposal
-from ridgeline.graph.values import FileEdit
+from ridgeline.graph.values import Cost, FileEdit
 from ridgeline.prompts.render import SHIPPED, TEMPLATES
+from ridgeline.sandbox.audit.rules import RULES
 from ridgeline.sandbox.store.ledger import JsonlLedger, seal_line
-from tests.builders import make_judged, make_machine, make_target
+from tests.builders import make_hypothesis, make_judged, make_limits, make_machine, make_target
+from tests.campaigns import make_campaign
 from tests.catalog_briefs import brief, naive
 from tests.model_fakes import ScriptedModel
+from tests.world import SideBySide
 
 MOST = 16 * 1024
 """Bytes of a first request."""
@@ -230,3 +233,59 @@ def test_every_prompt_that_the_recorded_ledger_cites_is_still_here():
     for name, digest in cited:
         assert (TEMPLATES / f"{name}.j2").is_file()
         assert SHIPPED.identity(name) == f"{name}@{digest}"
+
+
+def test_a_page_says_which_source_is_refused_what_the_contract_lets_through_and_what_tiles_need():
+    told = first("recorded matmul_c")
+    contract = told.contract.model_copy(update={"audit": Audit(allow=("file-access", "raw-syscall"))})
+    machine = told.machine.model_copy(update={"features": ("avx512f", "amx_tile")})
+    known = told.model_copy(update={"contract": contract, "machine": machine})
+    proposal = Proposal(hypothesis=make_hypothesis())
+    for briefing, allowed in ((told, ()), (known, contract.audit.allow)):
+        pages = (
+            asked(lambda plan, it=briefing: plan.propose(it)),
+            asked(lambda plan, it=briefing: plan.draft(it, proposal)),
+        )
+        (short,), (long,) = (re.findall(r"^refused code: (.*)", page, re.M) for page in pages)
+        names = short.split(", ")
+        assert set(names) | set(allowed) >= {"raw-syscall", "call-count", "file-access"}
+        assert not {*names} & {*allowed, "memo", "inline-asm"}, "neither what is let through nor what C cannot have"
+        assert all(f"{name} ({RULES[name].meaning})" in long for name in names)
+        assert ("allowed code: file-access, raw-syscall" in pages[0]) == bool(allowed)
+        assert ("amx: tiles need syscall(SYS_arch_prctl, 0x1023, 18)" in pages[1]) == (briefing is known)
+
+
+class Priced(SideBySide):
+    """Each direction and each draft costs tokens; keeps what its questions say of them."""
+
+    def __init__(self, *scripts):
+        super().__init__(*scripts)
+        self.told = []
+
+    def propose(self, briefing):
+        return super().propose(briefing).model_copy(update={"cost": Cost(tokens=100)})
+
+    def draft(self, briefing, proposal):
+        self.told.append(briefing.terms.spent.tokens)
+        return super().draft(briefing, proposal).model_copy(update={"cost": Cost(tokens=10)})
+
+    def reflect(self, briefing, judged):
+        self.told.append(briefing.terms.spent.tokens)
+        return super().reflect(briefing, judged)
+
+
+def test_what_an_open_round_has_cost_counts_as_spent_while_candidates_are_tried(tmp_path):
+    planner = Priced("speed 120", "speed 130")
+    limits = make_limits(candidates=2, target_peak_fraction=None, max_rounds=3, calibration_pairs=2, final_pairs=3)
+    made = make_campaign(tmp_path, planner=planner, limits=limits)
+    made.drive()
+    assert planner.told[:3] == [100, 110, 120]
+
+
+def test_a_page_says_what_is_left_of_the_tokens_and_what_a_question_keeps_back():
+    terms = describe_terms(fold.fold_ledger(LINES[:4]))
+    limits = terms.limits.model_copy(update={"max_tokens": 60_000})
+    told = at(4, terms=terms.model_copy(update={"limits": limits, "spent": Cost(tokens=47_496)}))
+    assert "tokens left: 12504 of 60000; where a question's page and 8192 tokens" in asked(
+        lambda plan: plan.propose(told)
+    )
