@@ -28,13 +28,13 @@ LINUX = ("2_28", "2_17", "2_12", "2_5")
 OLD_NAMES = ("manylinux2014", "manylinux2010", "manylinux1")
 LEFT_OUT: Mapping[str, str] = {
     "aiosqlite": "checkpoints of asynchronous programs",
-    "duckdb": "traces of rocprofv3; imported only where one is read",
+    "duckdb": "counters and API calls of rocprofv3; imported only where such a file is read",
     "httpcore": "connections, which nothing opens here",
     "httpcore2": "connections, which nothing opens here",
     "markdown-it-py": "Markdown on a terminal",
     "mcp": "a coding agent's protocol, with 5 MB of cryptography; the agent runs beside a person, not there",
     "matplotlib": "the pictures of --plot; imported only there",
-    "numpy": "how dispatches of a trace overlap; imported only there",
+    "numpy": "recorded traces of kernels; imported only there",
     "pygments": "colours of source code on a terminal",
     "sqlite-vec": "a store of vectors beside the checkpoints",
     "zstandard": "compression of uploads to LangSmith",

@@ -9,7 +9,7 @@ import pytest
 
 from ridgeline.graph.kernel_profile import KernelCalls, Recording
 from ridgeline.graph.rules.bound import classify_bound
-from ridgeline.sandbox.profiles.readers import dispatches
+from ridgeline.sandbox.profiles.readers import csv_blocks, dispatches
 from ridgeline.sandbox.profiles.readers.detect import read_recordings
 from ridgeline.sandbox.profiles.readers.files import RecordingError
 from ridgeline.sandbox.profiles.readers.profiles import profile
@@ -121,9 +121,11 @@ def test_gzip_is_told_by_content(tmp_path):
         (HEADER + row("k", 10, 30) + row("k", 40, 80)[:60], 3, "cut"),
         (HEADER + row("k", 10, 30) + '"KERNEL_DISPATCH","Agent 1",1,1,7,1,3,"k', 3, "cut"),
         (HEADER + row("k", "1,000", "2,000"), 2, "columns"),
-        (HEADER + row("k", "soon", 30), None, "'soon'"),
-        (HEADER + row("k", "162.068", "170.068"), None, "162.068"),
+        (HEADER + row("k", "soon", 30), 2, "'soon'"),
+        (HEADER + row("k", "162.068", "170.068"), 2, "162.068"),
         (HEADER + row("k", 10, "later"), 2, "later"),
+        (HEADER + row("a\nb", 10, 30) * 3 + row("k", 10, "later"), 8, "column 11 holds 'later'"),
+        (HEADER + row("k", 10, 30) * 3 + '"KERNEL_DISPATCH","Agent 1"\n' + row("k", 10, 30), 5, "2 columns"),
         (HEADER + row("k", 30, 30) + row("k", 40, 20), 2, "none of its 2 rows"),
         (HEADER + row("k", "1.62068E+14", "1.62069E+14"), 2, "none of its 1 rows"),
         (HEADER + row("k", 10, 30) + "\0\0\0\0", 3, "cut"),
@@ -216,13 +218,41 @@ def test_calls_back_to_back_count_as_no_gap(tmp_path):
     assert classify_bound(judged).bound != "host_bound"
 
 
-def test_names_behind_the_first_rows_are_found(tmp_path, monkeypatch):
-    monkeypatch.setattr(dispatches, "FIRST", 3)
-    rows = [row(f"k{at % 7}", 100 * at, 100 * at + at + 1) for at in range(40)]
-    (recording,) = read_recordings(trace(tmp_path / "t.csv", rows))
-    assert {kernel.name: kernel.calls for kernel in recording.kernels} == {
-        f"k{at}": 6 if at < 5 else 5 for at in range(7)
-    }
+def test_rows_that_numpy_reads_are_those_that_are_read_cell_by_cell(tmp_path, monkeypatch):
+    """Blocks shorter than a row, names of all lengths, quoted numbers and line ends of Windows: the same recording."""
+    draw = random.Random(3)
+    rows = [
+        row(
+            f"k{'y' * draw.choice([0, 7, 8, 255, 256, 257, 700])}{draw.randrange(3)}",
+            at * 90,
+            at * 90 + draw.choice([7, 12345, 10**17]),
+        )
+        for at in range(400)
+    ]
+    odd = row('a, ""b\n"', 90 * 400, 90 * 401)
+    path = trace(tmp_path / "t.csv", [*rows, odd, *rows[:7]])
+    monkeypatch.setattr(csv_blocks.Block, "integers", lambda block, column: None)
+    cells = read_recordings(path)
+    monkeypatch.undo()
+    for size in (1 << 20, 64, 1 << 12):
+        monkeypatch.setattr(csv_blocks, "BLOCK", size)
+        assert read_recordings(path) == cells
+    text = path.read_text().replace(odd, row("plain", 90 * 400, 90 * 401))
+    path.write_text(text)
+    plain = read_recordings(path)
+    lines = [line.split(",") for line in text.splitlines()]
+    quoted = [",".join(cell if cell.startswith('"') else f'"{cell}"' for cell in line) for line in lines]
+    path.write_text("\r\n".join([*quoted, ""]), newline="")
+    assert read_recordings(path) == plain
+
+
+def test_calls_of_hours_are_summed_exactly(tmp_path):
+    """Squares of 4 s are more than 64 bits hold, as sums of the squares of many shorter calls are."""
+    times = [1, 2**31 + 1, 2**32 + 5, 3 * 10**13, 4_000_000]
+    rows = [row("k", 10**14 * at, 10**14 * at + time) for at, time in enumerate(times)]
+    (kernel,) = read_recordings(trace(tmp_path / "t.csv", rows))[0].kernels
+    assert (kernel.total_ns, kernel.max_ns) == (sum(times), max(times))
+    assert kernel.stdev_ns == pytest.approx(statistics.stdev(times))
 
 
 @pytest.mark.feature("F090")

@@ -1,32 +1,40 @@
-"""A table of dispatches inside duckdb: each row three numbers, names and launches once. Every source becomes it.
+"""Dispatches of one recording: each row three numbers on disk, names and launches once. Every source becomes them.
 
-A trace of millions of rows repeats a few kernels. The table `d` holds of each dispatch a number that stands for its
-kernel, launch and queue, its start and its end in nanoseconds; what the numbers stand for is told once.
+A trace of millions of rows repeats a few kernels. A row holds a number that stands for its kernel, launch and queue,
+its start and its end in nanoseconds; what the numbers stand for is held once.
 """
 
 import csv
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+import gzip
+import io
+import re
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from math import sqrt
+from math import isqrt, sqrt
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from ridgeline.graph.kernel_profile import Axes, KernelCalls, LaunchShape, Recording
 from ridgeline.graph.values import Named
-from ridgeline.sandbox.profiles.readers.engine import Engine
 from ridgeline.sandbox.profiles.readers.files import Head, RecordingError, is_ended
 from ridgeline.sandbox.profiles.readers.names import category, display
 
-SQUARES = (
-    "coalesce(sum(ns * ns) filter (ns < 2147483648), 0) + coalesce(sum(ns::hugeint * ns) filter (ns >= 2147483648), 0)"
-)
-"""Exact; 128-bit products only where 64 bits do not hold them."""
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from ridgeline.sandbox.profiles.readers.csv_blocks import Block
+
+    Numbers = NDArray[np.int64]
+    Rank = Callable[[Numbers], Numbers]
+    """Which of so many sorted times is wanted, counted from 1."""
+
 _TICKS = (10_000, 1000, 100, 40, 20, 10)
 """In nanoseconds; each is a multiple of the last."""
 LAUNCH = ("wg_x", "wg_y", "wg_z", "grid_x", "grid_y", "grid_z", "vgpr", "accum", "sgpr", "lds", "scratch")
-_IDS = "{'h': 'UBIGINT', 'number': 'INT'}"
 
 
 @dataclass(frozen=True)
@@ -51,20 +59,6 @@ class Key:
 
 
 @dataclass(frozen=True)
-class Counts:
-    """How often one number stands in `d`, and how long its calls took; times in nanoseconds."""
-
-    rows: int
-    usable: int
-    """Rows that end after they start; the rest are of these alone."""
-    latest_start_ns: int | None
-    total: int
-    least: int
-    most: int
-    squares: int
-
-
-@dataclass(frozen=True)
 class Identity:
     """What one number in `d` stands for, each by its own number."""
 
@@ -76,13 +70,11 @@ class Identity:
 
 @dataclass(frozen=True)
 class Dispatches:
-    """What the table `d` (h, s, e) and its companion `ids` (h, number) now hold."""
+    """All usable rows, and what their numbers stand for."""
 
-    engine: Engine
+    rows: "Rows"
     identities: tuple[Identity, ...]
-    """By the number in `ids`."""
-    counts: tuple[Counts, ...]
-    """By the same number."""
+    """By number."""
     agents: tuple[str, ...]
     kernels: tuple[tuple[int, str], ...]
     """(agent, name) by number."""
@@ -90,225 +82,281 @@ class Dispatches:
     """(kernel, launch) by number."""
     queues: tuple[tuple[int, str], ...]
     """(agent, queue) by number."""
-    latest_launch: Mapping[int, int]
-    """Kernel -> launch of its latest dispatch."""
-    rows: int
-    rejected: int
     warnings: tuple[str, ...]
 
 
-def count_dispatches(engine: Engine) -> Mapping[int, Counts]:
-    """Reading a profile: what `d` holds, by number: exact sums. `RecordingError` when no row is left to count."""
-    counts = {
-        h: Counts(rows, usable, latest_start, int(total or 0), least or 0, most or 0, int(squares))
-        for h, rows, usable, latest_start, total, least, most, squares in engine.rows(
-            "select h, count(*), count(ns), max(s) filter (ns is not null), sum(ns), min(ns), max(ns), "
-            f"{SQUARES} from (select h, s, case when e > s then e - s end ns from d) group by h"
-        )
-    }
-    if not counts:
-        raise RecordingError(
-            engine.path, "has a header and no rows: 0 kernels were dispatched while it recorded", line=1
-        )
-    if not any(count.usable for count in counts.values()):
-        total = sum(count.rows for count in counts.values())
-        raise RecordingError(
-            engine.path, f"none of its {total} rows ends after it starts: the times are damaged", line=2
-        )
-    return counts
+def number_keys(rows: "Rows", keys: Sequence[Key], warnings: tuple[str, ...] = ()) -> Dispatches:
+    """Reading a profile: numbers agents, kernels, launches and queues. `keys`: what the numbers of `rows` stand for.
 
-
-def number_keys(
-    engine: Engine, keys: Mapping[int, Key], counts: Mapping[int, Counts], warnings: tuple[str, ...] = ()
-) -> Dispatches:
-    """Reading a profile: numbers agents, kernels, launches and queues, and writes `ids`. `keys`: what each of `counts` stands for."""
-    agents = sorted({keys[h].agent for h in counts})
+    `RecordingError` where no row is usable.
+    """
+    if not rows.usable and not rows.rejected:
+        raise RecordingError(rows.path, "has a header and no rows: 0 kernels were dispatched while it recorded", line=1)
+    total = rows.usable + rows.rejected
+    if not rows.usable:
+        raise RecordingError(rows.path, f"none of its {total} rows ends after it starts: the times are damaged", line=2)
+    agents = sorted({key.agent for key in keys})
     at_agent = {name: at for at, name in enumerate(agents)}
-    kernels = sorted({(at_agent[keys[h].agent], keys[h].name) for h in counts})
+    kernels = sorted({(at_agent[key.agent], key.name) for key in keys})
     at_kernel = {kernel: at for at, kernel in enumerate(kernels)}
     launches: dict[tuple[int, tuple[int | None, ...]], int] = {}
     queues: dict[tuple[int, str], int] = {}
     identities = []
-    for h in counts:
-        agent = at_agent[keys[h].agent]
-        kernel = at_kernel[agent, keys[h].name]
-        launch = launches.setdefault((kernel, keys[h].launch), len(launches))
-        queue = queues.setdefault((agent, keys[h].queue), len(queues))
+    for key in keys:
+        agent = at_agent[key.agent]
+        kernel = at_kernel[agent, key.name]
+        launch = launches.setdefault((kernel, key.launch), len(launches))
+        queue = queues.setdefault((agent, key.queue), len(queues))
         identities.append(Identity(agent, queue, kernel, launch))
-    _write(engine, counts)
-    total, usable = (sum(getattr(count, what) for count in counts.values()) for what in ("rows", "usable"))
-    if usable < total:
-        warnings = (*warnings, f"{total - usable} of {total} rows left out: they do not end after they start")
+    if rows.rejected:
+        warnings = (*warnings, f"{rows.rejected} of {total} rows left out: they do not end after they start")
     return Dispatches(
-        engine=engine,
+        rows=rows,
         identities=tuple(identities),
-        counts=tuple(counts.values()),
         agents=tuple(agents),
         kernels=tuple(kernels),
         launches=tuple(launches),
         queues=tuple(queues),
-        latest_launch=dict(_last_launches(identities, counts.values())),
-        rows=total,
-        rejected=total - usable,
         warnings=warnings,
     )
 
 
-def _write(engine: Engine, numbers: Iterable[int]) -> None:
-    written = engine.room / "ids.csv"
-    with written.open("w", encoding="utf-8", newline="") as stream:
-        csv.writer(stream).writerows((h, at) for at, h in enumerate(numbers))
-    engine.rows(
-        f"create temp table ids as select * from read_csv('{engine.link(written)}', header=false, "
-        f"auto_detect=false, delim=',', compression='none', columns={_IDS})"
-    )
+# Rows on disk, in slices by start time.
+
+SLICE = 200_000
+"""Rows held at once, 24 bytes each on disk, about 50 while they are sorted."""
+_ROW = [("number", "<i8"), ("start", "<i8"), ("end", "<i8")]
 
 
-def _last_launches(identities: Iterable[Identity], counts: Iterable[Counts]) -> Iterator[tuple[int, int]]:
-    """Reading a profile: (kernel, launch) in the order of their latest starts: the last word is the latest."""
-    timed = [
-        (count.latest_start_ns, identity.kernel, identity.launch)
-        for identity, count in zip(identities, counts, strict=True)
-        if count.latest_start_ns is not None
-    ]
-    for _, kernel, launch in sorted(timed):
-        yield kernel, launch
+class Rows:
+    """Number, start and end in nanoseconds of dispatches, in a folder that goes away."""
+
+    def __init__(self, path: Path, room: Path) -> None:
+        self.path, self.room = path, room
+        """What is read, for errors; a folder for files."""
+        self.usable = self.rejected = 0
+        self._file, self._latest, self._in_order = room / "rows", -(1 << 63), True
+
+    def add(self, numbers: "Numbers", start: "Numbers", end: "Numbers") -> None:
+        """Reading a profile: appends rows; those that do not end after they start only count as rejected."""
+        import numpy as np
+
+        usable = end > start
+        if not usable.all():
+            numbers, start, end = numbers[usable], start[usable], end[usable]
+            self.rejected += len(usable) - len(numbers)
+        if not len(numbers):
+            return
+        self._in_order &= bool(self._latest <= start[0] and (start[:-1] <= start[1:]).all())
+        self._latest = int(start[-1])
+        self.usable += len(numbers)
+        table = np.empty(len(numbers), _ROW)
+        table["number"], table["start"], table["end"] = numbers, start, end
+        _append(self._file, table)
+
+    def slices(self) -> Iterator[tuple["Numbers", "Numbers", "Numbers"]]:
+        """Reading a profile: number, start and end of all usable rows in the order of their starts, about SLICE at once."""
+        import numpy as np
+
+        for table in _parts(self._file) if self._in_order else self._buckets():
+            start = np.ascontiguousarray(table["start"])
+            if (start[1:] < start[:-1]).any():
+                table = table[np.argsort(start, kind="stable")]
+            yield tuple(np.ascontiguousarray(table[name]) for name, _ in _ROW)  # type: ignore[misc]
+
+    def _buckets(self) -> Iterator["NDArray[Any]"]:
+        """Reading a profile: the rows by ranges of start times, each range from a file of its own."""
+        import numpy as np
+
+        step = max(1, self.usable // 20_000)
+        starts = np.sort(np.concatenate([part["start"][::step] for part in _parts(self._file)]))
+        edges = np.unique(starts[:: max(1, len(starts) * SLICE // self.usable)])[1:]
+        files = [self.room / f"rows-{at}" for at in range(len(edges) + 1)]
+        for part in _parts(self._file):
+            buckets = np.searchsorted(edges, part["start"], side="right")
+            order = np.argsort(buckets, kind="stable")
+            bounds = np.searchsorted(buckets[order], np.arange(len(files) + 1))
+            for file, low, high in zip(files, bounds[:-1], bounds[1:], strict=True):
+                if low < high:
+                    _append(file, part[order[low:high]])
+        for file in files:
+            if file.exists():
+                yield np.fromfile(file, _ROW)
+                file.unlink()
 
 
-# Dispatches of a CSV file in one pass; a second tells names and launches that the first rows do not hold.
+def _append(file: Path, table: "NDArray[Any]") -> None:
+    with file.open("ab") as stream:
+        table.tofile(stream)
+
+
+def _parts(file: Path) -> Iterator["NDArray[Any]"]:
+    import numpy as np
+
+    with file.open("rb") as stream:
+        while len(part := np.fromfile(stream, _ROW, SLICE)):
+            yield part
+
+
+@contextmanager
+def open_rows(path: Path) -> Iterator[Rows]:
+    """Reading a profile: a place for the dispatches of `path`; its temporary files are removed at the end.
+
+    Raises `RecordingError` where numpy is not installed, as from the wheels for GPU machines.
+    """
+    try:
+        import numpy  # noqa: F401  # what rows consist of
+    except ImportError as error:
+        raise RecordingError(path, f"needs {error.name} to be read: pip install numpy") from error
+    with TemporaryDirectory(prefix="ridgeline-recording-") as folder:
+        yield Rows(path, Path(folder))
+
+
+# Dispatches of a CSV file in one pass: blocks of plain rows as arrays, others cell by cell.
 
 WHO = ("agent", "queue", "name")
-FIRST = 20_000
-"""Rows whose names and launches are looked at first, and whose spelling of numbers is checked."""
+_INTEGER = re.compile(r"[+-]?[0-9]{1,18}")
+_EXPONENT = re.compile(r"[0-9.]+[eE]\+[0-9]+")
+
+_SLOTS = 14
+"""Bits: a table that stays in a processor's cache."""
 
 Unpack = Callable[[str], Key]
-Known = dict[int, Sequence[Any]]
-"""Agent, queue, name and launch, as a file has them, by the number that stands for them."""
 
 
-def load(engine: Engine, source: Path, head: Head, unpack: Unpack | None = None) -> Dispatches:
+def load(rows: Rows, source: Path, head: Head, unpack: Unpack | None = None) -> Dispatches:
     """Reads `source`, a CSV with one row per dispatch. `unpack` tells what a name stands for where it is packed.
 
     Raises `RecordingError` naming the line where a row is damaged, and when no row is left to count.
     """
-    table = Columns(engine, source, head)
-    warnings = [*_spelling(engine, table)]
-    identities = table.identify(table.head_rows)
-    if not head.packed:
-        identities |= _further(engine, source, table)
-    times = table.checked if warnings else table.plain
-    engine.rows(f"create temp table d as select hash({table.key}) h, {times} from {table.all}")
-    counts = count_dispatches(engine)
-    if counts.keys() - identities.keys():
-        listed = ", ".join(map(str, identities))
-        identities |= table.identify(f"{table.all} where h not in ({listed})")
+    from ridgeline.sandbox.profiles.readers.csv_blocks import read_blocks
+
+    table = _Table(rows, source, head, unpack)
+    try:
+        with _open_text(source, head) as stream:
+            place = len(stream.readline())
+            for block in read_blocks(stream, place, len(head.names), head.delimiter):
+                table.add(block)
+    except (OSError, EOFError, zlib.error) as error:
+        raise RecordingError(rows.path, f"cannot be read: {getattr(error, 'strerror', None) or error}") from error
+    warnings = []
+    if table.exponents:
+        where = f"in {table.exponents} rows"
+        warnings.append(f"times in exponent notation, as a spreadsheet saves them, {where}: these are left out")
     if not is_ended(source):
         warnings.append("the last line has no line end: the file may be cut")
-    keys = {h: _key(identities[h], unpack) for h in counts}
-    return number_keys(engine, keys, counts, tuple(warnings))
+    return number_keys(rows, tuple(table.keys), tuple(warnings))
 
 
-class Columns:
-    """The SQL words for one file: where its rows are, and what stands for each of our columns."""
+class _Table:
+    """What the rows of one CSV stand for, as far as they were read."""
 
-    def __init__(self, engine: Engine, source: Path, head: Head) -> None:
-        self._engine, self._head = engine, head
-        self.all = self._reader(engine.link(source), "BIGINT")
-        self.head_rows = f"(from {self.text(source)} limit {FIRST})"
-        present = [column for column in (*WHO, *LAUNCH) if head.place(column) is not None]
-        self.key = ", ".join(self._at(column) for column in present)
-        self.named_columns = ", ".join(
-            f"{self._at(column) if column in present else 'NULL'} as {column}" for column in (*WHO, *LAUNCH)
-        )
-        self.start, self.end = self._at("start"), self._at("end")
-        self.plain = f"{self.start} as s, {self.end} as e"
-        integer = "try_cast(case when {0} similar to '[0-9]+' then {0} end as bigint)"
-        self.checked = f"{integer.format(self.start)} as s, {integer.format(self.end)} as e"
+    def __init__(self, rows: Rows, source: Path, head: Head, unpack: Unpack | None) -> None:
+        import numpy as np
 
-    def _at(self, column: str) -> str:
-        return f"c{self._head.place(column)}"
+        self._rows, self._source, self._head, self._unpack = rows, source, head, unpack
+        self._places = {column: head.place(column) for column in (*WHO, *LAUNCH, "start", "end")}
+        self._times = [place for column in ("start", "end") if (place := self._places[column]) is not None]
+        held = sorted(place for column in (*WHO, *LAUNCH) if (place := self._places[column]) is not None)
+        begins = [place for place in held if place - 1 not in held]
+        self._stretches = tuple(zip(begins, (place for place in held if place + 1 not in held), strict=True))
+        self._launch = [self._places[column] for column in LAUNCH]
+        self._spot = 0, 1
+        """Place of the text that was parsed last, and the line in it."""
+        self._by_hash: dict[int, int] = {}
+        self._hashes, self._numbers = np.zeros(1 << _SLOTS, np.uint64), np.zeros(1 << _SLOTS, np.int64)
+        """The hash that was met last of those with the same first bits, and its number."""
+        self.keys: dict[Key, int] = {}
+        """Number by key, in the order of the numbers."""
+        self.exponents = 0
 
-    def _reader(self, link: str, times: str) -> str:
-        kinds = dict.fromkeys((self._head.place(column) for column in LAUNCH), "BIGINT")
-        kinds |= {self._head.place("start"): times, self._head.place("end"): times}
-        types = ", ".join(f"'c{at}': '{kinds.get(at, 'VARCHAR')}'" for at in range(len(self._head.names)))
-        packed = "gzip" if self._head.packed else "none"
-        return (
-            f"read_csv('{link}', header=true, auto_detect=false, delim='{self._head.delimiter}', quote='\"', "
-            f"escape='\"', compression='{packed}', columns={{{types}}})"
-        )
+    def add(self, block: "Block") -> None:
+        """Reading a profile: adds the rows of a block; `RecordingError` where one is damaged."""
+        import numpy as np
 
-    def text(self, path: Path) -> str:
-        """Reading a profile: a reader of times as they are spelled, of a file of this layout."""
-        return self._reader(self._engine.link(path), "VARCHAR")
+        times = [None if block.ends is None else block.integers(place) for place in self._times]
+        if any(time is None for time in times):
+            entries = np.array([self._entry(cells) for cells in self._parse(block.place, block.text)], np.int64)
+            self._rows.add(*entries.reshape(-1, 3).T)
+            return
+        hashes = block.hash(self._stretches)
+        slots = hashes >> np.uint64(64 - _SLOTS)
+        new = np.flatnonzero(self._hashes[slots] != hashes)
+        numbers = self._numbers[slots]
+        if len(new):
+            codes, rows, which = np.unique(hashes[new], return_index=True, return_inverse=True)
+            told = [
+                self._number(code, block, row) for code, row in zip(codes.tolist(), new[rows].tolist(), strict=True)
+            ]
+            numbers[new] = np.array(told)[which]
+            self._hashes[slots[new]], self._numbers[slots[new]] = hashes[new], numbers[new]
+        self._rows.add(numbers, *times)  # type: ignore[arg-type]
 
-    def identify(self, rows: str) -> Known:
-        """Reading a profile: agents, queues, names and launches of `rows`, by the number that stands for them in `d`."""
-        sql = f"select distinct hash({self.key}) h, {self.named_columns} from {rows}"
-        return {row[0]: row[1:] for row in self._engine.rows(sql)}
+    def _number(self, code: int, block: "Block", row: int) -> int:
+        """Reading a profile: what stands for the rows of a hash, of which this is one."""
+        if code not in self._by_hash:
+            (cells,) = self._parse(*block.row(row))
+            self._by_hash[code] = self._entry(cells)[0]
+        return self._by_hash[code]
 
-    def as_text(self) -> None:
-        """Reading a profile: from here on times are read as text, and only whole numbers among them count."""
-        self.all = self.all.replace("'BIGINT'", "'VARCHAR'")
+    def _entry(self, cells: Sequence[str]) -> tuple[int, int, int]:
+        """Reading a profile: number, start and end of one row; 0 and 0 where a time is missing or has an exponent."""
+        agent, queue, name = (cells[place] if (place := self._places[column]) is not None else "" for column in WHO)
+        if self._unpack is not None:
+            key = self._unpack(name)
+        else:
+            launch = [None if place is None else self._integer(cells, place) for place in self._launch]
+            sizes = tuple(None if value is None or value < 0 else value for value in launch)
+            key = Key(f"Agent {agent}" if agent.isdecimal() else agent, queue, name, sizes)
+        number = self.keys.setdefault(key, len(self.keys))
+        if any(_EXPONENT.fullmatch(cells[place].strip()) for place in self._times):
+            self.exponents += 1
+            return number, 0, 0
+        start, end = (self._integer(cells, place) for place in self._times)
+        return (number, 0, 0) if start is None or end is None else (number, start, end)
+
+    def _integer(self, cells: Sequence[str], place: int) -> int | None:
+        text = cells[place].strip()
+        if text and not _INTEGER.fullmatch(text):
+            raise self._damage(
+                f"column {place + 1} holds {text[:60]!r}, not a whole number as the profiler writes it; "
+                "take the file as recorded, not as a spreadsheet saved it"
+            )
+        return int(text) if text else None
+
+    def _parse(self, place: int, text: bytes) -> Iterator[Sequence[str]]:
+        """Reading a profile: the cells of each row of some text that begins at a place of the file."""
+        self._spot = place, 1
+        try:
+            decoded = text.decode("utf-8")
+        except UnicodeDecodeError as error:
+            self._spot = place, 1 + text.count(b"\n", 0, error.start)
+            raise self._damage("not UTF-8 text: the file is damaged or was converted") from error
+        reader = csv.reader(io.StringIO(decoded, newline=""), delimiter=self._head.delimiter, strict=True)
+        width = len(self._head.names)
+        try:
+            for cells in reader:
+                self._spot = place, reader.line_num
+                if cells and len(cells) != width:
+                    what = f"{len(cells)} columns where the header has {width}: the line is cut or damaged"
+                    raise self._damage(what)
+                if cells:
+                    yield cells
+        except csv.Error as error:
+            self._spot = place, reader.line_num
+            raise self._damage(f"a quoted value never ends: the line is cut or damaged ({error})") from error
+
+    def _damage(self, what: str) -> RecordingError:
+        """Reading a profile: an error at the line that was parsed last."""
+        place, line = self._spot
+        with _open_text(self._source, self._head) as stream:
+            while place and (part := stream.read(min(place, 1 << 20))):
+                place, line = place - len(part), line + part.count(b"\n")
+        return RecordingError(self._rows.path, what, line=line)
 
 
-def _further(engine: Engine, source: Path, table: Columns) -> Known:
-    """Reading a profile: what rows from all over the file tell: a kernel that begins late costs no second pass then."""
-    some = engine.room / "some.csv"
-    if spread(source, some):
-        with suppress(RecordingError):  # a name with line ends may be cut by a block; the pass over all names damage
-            return table.identify(table.text(some))
-    return {}
-
-
-def _spelling(engine: Engine, table: Columns) -> Sequence[str]:
-    """Reading a profile: what is wrong with how the first rows spell times: exponents such as a spreadsheet's 1.62E+14."""
-    exponents = f"count(*) filter ({table.start} ilike '%e+%' or {table.end} ilike '%e+%')"
-    odd = f"min({table.start}) filter (not (trim({table.start}) similar to '[0-9]*'))"
-    ((wrong, start),) = engine.rows(f"select {exponents}, {odd} from {table.head_rows}")
-    if wrong:
-        table.as_text()
-        where = f"in {wrong} of the first rows"
-        return (f"times in exponent notation, as a spreadsheet saves them, {where}: these are left out",)
-    if start is not None:
-        raise RecordingError(
-            engine.path,
-            f"a start time is written {start[:40]!r}, not in whole nanoseconds: take the file as recorded",
-        )
-    return ()
-
-
-def _key(row: Sequence[str | int | None], unpack: Unpack | None) -> Key:
-    agent, queue, name = (str(text or "") for text in row[:3])
-    if unpack is not None:
-        return unpack(name)
-    launch = [None if value is None or int(value) < 0 else int(value) for value in row[3:]]
-    return Key(f"Agent {agent}" if agent.isdecimal() else agent, queue, name, tuple(launch))
-
-
-# Lines from all over a long text file, so that what begins late in it is known before the file is read.
-
-BLOCK = 1 << 16
-PLACES = 100
-"""Blocks that are looked at, at equal distances up to the end: 6.5 MB, read and parsed in some 50 ms."""
-
-
-def spread(source: Path, target: Path) -> bool:
-    """Reading a profile: writes the first line and whole lines of `PLACES` blocks to `target`; False where the file is short.
-
-    A quoted value may hold a line end: then a block can begin inside a value, and what is written may not parse.
-    """
-    size = source.stat().st_size
-    if size < 4 * BLOCK * PLACES:
-        return False
-    with source.open("rb") as lines, target.open("wb") as sample:
-        sample.write(lines.readline())
-        for place in range(1, PLACES + 1):
-            lines.seek((size - BLOCK) * place // PLACES)
-            block = lines.read(BLOCK)
-            begin, end = block.find(b"\n"), block.rfind(b"\n")
-            sample.write(block[begin + 1 : end + 1])
-    return True
+def _open_text(source: Path, head: Head) -> "io.BufferedIOBase":
+    return gzip.open(source) if head.packed else source.open("rb")
 
 
 # Columns of the CSV into which databases and JSON are copied, so that one engine sums all sources alike.
@@ -347,18 +395,6 @@ def _integer(text: str) -> int | None:
 
 # How dispatches lie in time: span, time when any ran (overlap counts once), and gaps, in slices of bounded size.
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    Numbers = NDArray[np.int64]
-    Rank = Callable[[Numbers], Numbers]
-    """Which of so many sorted times is wanted, counted from 1."""
-
-SLICE = 200_000
-"""Rows held at once, about 50 bytes each while they are sorted."""
-_COLUMNS = ("s", "e", "number")
-
 
 @dataclass
 class Busy:
@@ -369,32 +405,64 @@ class Busy:
     busy: int = 0
 
 
-@dataclass(frozen=True)
+class Counts:
+    """How long the calls of each number took, in nanoseconds: exact sums."""
+
+    def __init__(self, count: int) -> None:
+        import numpy as np
+
+        self.calls, self.most, self.latest_start = (np.full(count, least, np.int64) for least in (0, 0, -(1 << 63)))
+        self.least = np.full(count, (1 << 63) - 1, np.int64)
+        self.total, self.squares = [0] * count, [0] * count
+
+    def add(self, numbers: "Numbers", times_ns: "Numbers") -> None:
+        """Reading a profile: adds calls, those of a number together."""
+        import numpy as np
+
+        begins = np.flatnonzero(np.concatenate(([True], numbers[1:] != numbers[:-1])))
+        present = numbers[begins]
+        self.calls[present] += np.diff(np.append(begins, len(numbers)))
+        self.least[present] = np.minimum(self.least[present], np.minimum.reduceat(times_ns, begins))
+        self.most[present] = np.maximum(self.most[present], np.maximum.reduceat(times_ns, begins))
+        # 64 bits hold the sum of so many squares of these; the few longer ones are added one by one
+        short = np.where(times_ns < isqrt((1 << 62) // len(times_ns)), times_ns, 0)
+        sums, squares = (np.add.reduceat(values, begins).tolist() for values in (short, short * short))
+        for number, total, square in zip(present.tolist(), sums, squares, strict=True):
+            self.total[number] += total
+            self.squares[number] += square
+        long = times_ns != short
+        for number, time in zip(numbers[long].tolist(), times_ns[long].tolist(), strict=True):
+            self.total[number] += time
+            self.squares[number] += time * time
+
+
+@dataclass
 class Course:
     """What the slices add up to."""
 
+    counts: Counts
     durations: "SortedRuns"
     gaps: "SortedRuns"
     """Gaps before calls, 0 where the queue was busy; a queue's first call has none before it."""
     agents: dict[int, Busy] = field(default_factory=dict)
     queues: dict[int, Busy] = field(default_factory=dict)
+    of_finest_tick: int = 0
+    """Calls whose durations are multiples of it."""
 
 
 def course(dispatches: Dispatches) -> Course:
     """Reading a profile: span and busy time by agent and queue number, durations and gaps by the number in `ids`. All of it exact."""
     import numpy as np
 
-    room, count = dispatches.engine.room, len(dispatches.identities)
-    totals = Course(SortedRuns(room / "durations", count), SortedRuns(room / "gaps", count))
+    room, count = dispatches.rows.room, len(dispatches.identities)
+    totals = Course(Counts(count), SortedRuns(room / "durations", count), SortedRuns(room / "gaps", count))
     queues = np.array([identity.queue for identity in dispatches.identities], np.int64)
     agents = np.array([agent for agent, _ in dispatches.queues], np.int64)
     shared = {int(number) for number in agents if _several(agents, number)}
-    for rows in _ahead(_slices(dispatches)):
-        s, e, numbers = (np.asarray(rows[name]) for name in _COLUMNS)
-        if (s[1:] < s[:-1]).any():
-            order = np.argsort(s, kind="stable")
-            s, e, numbers = s[order], e[order], numbers[order]
-        totals.durations.add(numbers, e - s)
+    for numbers, s, e in dispatches.rows.slices():
+        totals.counts.latest_start[numbers] = s  # of a number that occurs twice the last one counts
+        totals.counts.add(*totals.durations.add(numbers, e - s))
+        totals.of_finest_tick += int(_is_multiple(e - s, _TICKS[-1]).sum())
         for queue, selector in _groups(queues[numbers]) if len(dispatches.queues) > 1 else [(0, slice(None))]:
             later = slice(0 if queue in totals.queues else 1, None)
             gap = s[selector] - _advance(totals.queues, queue, s[selector], e[selector])
@@ -411,15 +479,6 @@ def _several(agents: "Numbers", agent: int) -> bool:
     return int((agents == agent).sum()) > 1
 
 
-def _ahead(slices: Iterator[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
-    """Reading a profile: the same slices, each fetched while the one before it is summed."""
-    with ThreadPoolExecutor(1) as pool:
-        coming = pool.submit(next, slices, None)
-        while (rows := coming.result()) is not None:
-            coming = pool.submit(next, slices, None)
-            yield rows
-
-
 def _groups(numbers: "Numbers") -> Iterator[tuple[int, Any]]:
     """Reading a profile: each number that occurs, with what selects its rows."""
     import numpy as np
@@ -427,24 +486,6 @@ def _groups(numbers: "Numbers") -> Iterator[tuple[int, Any]]:
     distinct = np.flatnonzero(np.bincount(numbers))
     for number in distinct:
         yield int(number), slice(None) if len(distinct) == 1 else numbers == number
-
-
-def _slices(dispatches: Dispatches) -> Iterator[Mapping[str, Any]]:
-    """Reading a profile: all usable rows in slices by start time, of about SLICE rows each."""
-    engine = dispatches.engine
-    sql = f"select {', '.join(_COLUMNS)} from d join ids using (h) where e > s"
-    if dispatches.rows <= SLICE:
-        yield engine.columns(sql)
-        return
-    step = max(1, dispatches.rows // 20_000)
-    starts = [row[0] for row in engine.rows(f"select s from d where e > s and rowid % {step} = 0 order by s")]
-    edges = starts[:: max(1, len(starts) * SLICE // dispatches.rows)]
-    bounds: Sequence[int] = sorted({*edges[1:]})
-    least, most = -(1 << 62), 1 << 62
-    for low, high in zip((least, *bounds), (*bounds, most), strict=True):
-        part = engine.columns(f"{sql} and s >= {low} and s < {high}")
-        if len(part["s"]):
-            yield part
 
 
 def _advance(states: dict[int, Busy], number: int, s: "Numbers", e: "Numbers") -> "Numbers":
@@ -475,18 +516,18 @@ class SortedRuns:
         self.counts: Numbers = np.zeros(count, np.int64)
         """Times by number."""
 
-    def add(self, numbers: "Numbers", times_ns: "Numbers") -> None:
-        """Reading a profile: writes one run: `times_ns`, 0 or more, of the calls that `numbers` names."""
+    def add(self, numbers: "Numbers", times_ns: "Numbers") -> tuple["Numbers", "Numbers"]:
+        """Reading a profile: writes one run: `times_ns`, 0 or more, of the calls that `numbers` names; returns both, sorted."""
         import numpy as np
 
-        if not len(numbers):
-            return
-        times = np.minimum(times_ns, (1 << self._shift) - 1)
-        self._most = max(self._most, int(times.max()))
-        self._sizes.append(len(times))
+        codes = (numbers << self._shift) | np.minimum(times_ns, (1 << self._shift) - 1)
+        codes.sort()
+        numbers, times = codes >> self._shift, codes & ((1 << self._shift) - 1)
+        self._most = max(self._most, int(times.max(initial=0)))
+        self._sizes.append(len(codes))
         self.counts += np.bincount(numbers, minlength=len(self.counts))
-        with self._file.open("ab") as stream:
-            np.sort((numbers.astype(np.int64) << self._shift) | times).tofile(stream)
+        _append(self._file, codes)
+        return numbers, times
 
     def find_ranks(self, groups: Sequence[tuple[int, ...]], ranks: Sequence["Rank"]) -> "Numbers":
         """Reading a profile: the times in ns at `ranks` of each group of numbers, together: a row for each group, none of them empty."""
@@ -540,6 +581,8 @@ class Sums:
     p20: float
     """Nearest rank: a fifth of the calls took at most so long."""
     p80: float
+    latest: int
+    """Number of the call that started last."""
 
     @property
     def deviation(self) -> float:
@@ -552,8 +595,8 @@ class Sums:
 def recordings(dispatches: Dispatches, *, form: str, files: tuple[str, ...], static_lds: bool) -> tuple[Recording, ...]:
     """One recording for each GPU, most time first. `static_lds`: the source tells only the static part of LDS."""
     totals = course(dispatches)
-    kernels, launches = (_members(dispatches, by) for by in ("kernel", "launch"))
-    sums = _sums(dispatches, totals.durations, tuple(dict.fromkeys((*kernels.values(), *launches.values()))))
+    kernels, launches = (_members(dispatches, totals.counts, by) for by in ("kernel", "launch"))
+    sums = _sums(totals, tuple(dict.fromkeys((*kernels.values(), *launches.values()))))
     builder = _RecordingBuilder(
         dispatches,
         {number: sums[members] for number, members in kernels.items()},
@@ -562,16 +605,16 @@ def recordings(dispatches: Dispatches, *, form: str, files: tuple[str, ...], sta
         _median_gaps(totals.gaps, kernels),
         static_lds,
     )
-    ticks = _tick(dispatches)
+    ticks = _tick(dispatches.rows, totals.of_finest_tick)
     by_gpu = [builder.agent(agent, form=form, files=files, ticks=ticks) for agent in totals.agents]
     return tuple(sorted(by_gpu, key=lambda recording: -(recording.sum_ns or 0)))
 
 
-def _members(dispatches: Dispatches, by: str) -> Mapping[int, tuple[int, ...]]:
-    """Reading a profile: the numbers in `ids` of each kernel or launch that has a usable call."""
+def _members(dispatches: Dispatches, counts: Counts, by: str) -> Mapping[int, tuple[int, ...]]:
+    """Reading a profile: the numbers of each kernel or launch that has a usable call."""
     members: dict[int, list[int]] = {}
-    for at, (identity, count) in enumerate(zip(dispatches.identities, dispatches.counts, strict=True)):
-        if count.usable:
+    for at, (identity, calls) in enumerate(zip(dispatches.identities, counts.calls.tolist(), strict=True)):
+        if calls:
             members.setdefault(getattr(identity, by), []).append(at)
     return {number: tuple(several) for number, several in members.items()}
 
@@ -581,23 +624,21 @@ _LOW, _HIGH = (lambda calls: (calls + 1) // 2, lambda calls: calls // 2 + 1)
 _P20, _P80 = (lambda calls: (calls + 4) // 5, lambda calls: (4 * calls + 4) // 5)
 
 
-def _sums(
-    dispatches: Dispatches, durations: SortedRuns, groups: Sequence[tuple[int, ...]]
-) -> Mapping[tuple[int, ...], Sums]:
+def _sums(totals: Course, groups: Sequence[tuple[int, ...]]) -> Mapping[tuple[int, ...], Sums]:
     """Reading a profile: sums of each group of numbers."""
-    ranks = durations.find_ranks(groups, (_P20, _LOW, _HIGH, _P80)).tolist()
-    sums = {}
+    ranks = totals.durations.find_ranks(groups, (_P20, _LOW, _HIGH, _P80)).tolist()
+    counts, sums = totals.counts, {}
     for members, (p20, low, high, p80) in zip(groups, ranks, strict=True):
-        counts = [dispatches.counts[at] for at in members]
         sums[members] = Sums(
-            calls=sum(count.usable for count in counts),
-            total=sum(count.total for count in counts),
-            least=min(count.least for count in counts),
-            most=max(count.most for count in counts),
+            calls=sum(int(counts.calls[at]) for at in members),
+            total=sum(counts.total[at] for at in members),
+            least=min(int(counts.least[at]) for at in members),
+            most=max(int(counts.most[at]) for at in members),
             median=(low + high) / 2,
-            squares=sum(count.squares for count in counts),
+            squares=sum(counts.squares[at] for at in members),
             p20=p20,
             p80=p80,
+            latest=max((int(counts.latest_start[at]), at) for at in members)[1],
         )
     return sums
 
@@ -609,20 +650,30 @@ def _median_gaps(gaps: SortedRuns, kernels: Mapping[int, tuple[int, ...]]) -> Ma
     return {number: (low + high) / 2 for number, (low, high) in zip(later, ranks, strict=True)}
 
 
-def _tick(dispatches: Dispatches) -> tuple[Named, ...]:
+def _tick(rows: Rows, of_finest_tick: int) -> tuple[Named, ...]:
     """Reading a profile: the step in which the clock counts, where the durations show one."""
-    engine, usable = dispatches.engine, "from d where e > s"
-    alike = [f"count(*) filter ((e - s + 1) % {tick} <= 2)" for tick in _TICKS]
+    import numpy as np
+
     # every tick is a multiple of the finest: durations that are none of that are none of the others
-    ((total, finest),) = engine.rows(f"select count(*), {alike[-1]} {usable}")
-    if total < _MANY or finest < _ALIKE * total:
+    least = _ALIKE * rows.usable
+    if rows.usable < _MANY or of_finest_tick < least:
         return ()
-    ends = {ns for count in dispatches.counts if count.usable for ns in (count.least, count.most)}
-    if len(ends) < _KINDS and engine.rows(f"select count(distinct e - s) {usable}")[0][0] < _KINDS:
+    kinds, counts = set[int](), [0] * len(_TICKS)
+    for _, s, e in rows.slices():
+        times, calls = np.unique(e - s, return_counts=True)
+        kinds.update(times[:_KINDS].tolist())
+        counts = [
+            count + int(calls[_is_multiple(times, tick)].sum()) for count, tick in zip(counts, _TICKS, strict=True)
+        ]
+    if len(kinds) < _KINDS:
         return ()
-    ((*counts,),) = engine.rows(f"select {', '.join(alike)} {usable}")
-    tick = next(tick for tick, many in zip(_TICKS, counts, strict=True) if many >= _ALIKE * total)
+    tick = next(tick for tick, count in zip(_TICKS, counts, strict=True) if count >= least)
     return (Named(name="resolution_ns", value=tick),)
+
+
+def _is_multiple(times_ns: "Numbers", tick: int) -> "NDArray[np.bool_]":
+    """Reading a profile: whether each time is a multiple of a tick within 1 ns of rounding."""
+    return (times_ns + 1) % tick <= 2
 
 
 @dataclass(frozen=True)
@@ -654,7 +705,7 @@ class _RecordingBuilder:
             kernels=tuple(kernels),
             facts=ticks,
             rows=sum(self.names[at].calls for at in kernel_numbers),
-            rejected=self.dispatches.rejected,
+            rejected=self.dispatches.rows.rejected,
             span_ns=span,
             busy_ns=busy.busy,
             sum_ns=total,
@@ -690,7 +741,7 @@ class _RecordingBuilder:
             share=sums.total / total,
             share_of_span=sums.total / span,
             gap_before_ns=self.gaps.get(at),
-            last=self._build_launch(self.dispatches.latest_launch[at]),
+            last=self._build_launch(self.dispatches.identities[sums.latest].launch),
             variants=tuple(self._build_launch(launch) for launch in kinds[:VARIANTS]),
         )
 

@@ -1,15 +1,11 @@
-"""One small duckdb database for one recording: two threads, little memory, the rest in a folder that goes away.
+"""One small duckdb database for tables of counters and of API calls: two threads, little memory, the rest in a folder.
 
-Why duckdb: splitting a trace of 5 million rows (1.4 GB) into the 16 columns that are summed took it 5.0 s of processor
-time and 195 MB (2.0.0; 1.5.6 takes a fifth less); polars 2.1 (streaming) 4.3 s and 386 MB before a row is kept, behind
-an import of half a second and a wheel of 54 MB; pyarrow 26 (streaming, dictionaries) 6 s, 175 MB with its import; plain
-pandas 3.1 15 s, 2.9 GB with its import and sums. The least of one to eight turns of each, two threads of an EPYC
-machine, other programs running.
+Traces of kernels are not read by it: `csv_blocks.py` says why.
 """
 
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -48,18 +44,6 @@ class Engine:
         with _explain(self.path):
             return self.connection.execute(sql).fetchall()
 
-    def columns(self, sql: str) -> dict[str, Any]:
-        """Reading a profile: the same as numpy arrays by column name: for slices of bounded size."""
-        with _explain(self.path):
-            return self.connection.execute(sql).fetchnumpy()
-
-    def insert(self, table: str, columns: Mapping[str, Any]) -> None:
-        """Reading a profile: appends numpy arrays of one length to a table, by column name."""
-        with _explain(self.path):
-            self.connection.register("part", dict(columns))
-            self.connection.execute(f"insert into {table} select {', '.join(columns)} from part")
-            self.connection.unregister("part")
-
     def link(self, path: Path) -> str:
         """Reading a profile: a name for `path` without characters that duckdb would expand, ready to stand in SQL."""
         link = self.room / f"input{sum(1 for _ in self.room.iterdir())}"
@@ -71,13 +55,12 @@ class Engine:
 def open_engine(path: Path) -> Iterator[Engine]:
     """Reading a profile: a database for reading `path`; its temporary files are removed at the end.
 
-    Raises `RecordingError` where duckdb or numpy is not installed, as from the wheels for GPU machines.
+    Raises `RecordingError` where duckdb is not installed, as from the wheels for GPU machines.
     """
     try:
         import duckdb
-        import numpy  # noqa: F401  # what `columns` gives and `insert` takes
     except ImportError as error:
-        raise RecordingError(path, f"needs {error.name} to be read: pip install duckdb numpy") from error
+        raise RecordingError(path, f"needs {error.name} to be read: pip install duckdb") from error
 
     with TemporaryDirectory(prefix="ridgeline-recording-") as folder:
         room = Path(folder)

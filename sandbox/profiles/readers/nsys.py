@@ -15,8 +15,7 @@ from urllib.parse import quote
 from ridgeline.graph.kernel_profile import KernelCalls, LaunchShape, Recording
 from ridgeline.graph.values import Named
 from ridgeline.sandbox.profiles.readers import dispatches
-from ridgeline.sandbox.profiles.readers.dispatches import Key, load, recordings
-from ridgeline.sandbox.profiles.readers.engine import open_engine
+from ridgeline.sandbox.profiles.readers.dispatches import Key, load, open_rows, recordings
 from ridgeline.sandbox.profiles.readers.files import RecordingError, beginning
 
 FORMAT = "nsys_sqlite"
@@ -61,9 +60,9 @@ def record(path: Path, events: Iterable[Sequence[Any]], form: str) -> tuple[Reco
     Grids are blocks, as the tool counts them. `RecordingError` where there is none.
     """
     kinds: dict[tuple[object, ...], int] = {}
-    with open_engine(path) as engine:
-        rows = engine.room / "events.csv"
-        with rows.open("w", encoding="utf-8", newline="") as stream:
+    with open_rows(path) as rows:
+        events_file = rows.room / "events.csv"
+        with events_file.open("w", encoding="utf-8", newline="") as stream:
             writer = csv.writer(stream)
             writer.writerow(dispatches.DISPATCH)
             for start, end, *kind in events:
@@ -72,7 +71,7 @@ def record(path: Path, events: Iterable[Sequence[Any]], form: str) -> tuple[Reco
             what = "nothing ran on a GPU while it recorded, or CUDA was not traced: `nsys profile --trace cuda`"
             raise RecordingError(path, what)
         keys = [_key(kind) for kind in kinds]
-        loaded = load(engine, rows, dispatches.head(dispatches.DISPATCH), lambda text: keys[int(text)])
+        loaded = load(rows, events_file, dispatches.head(dispatches.DISPATCH), lambda text: keys[int(text)])
         by_gpu = recordings(loaded, form=form, files=(str(path),), static_lds=False)
     return tuple(
         recording.model_copy(update={"kernels": tuple(_kernel(kernel) for kernel in recording.kernels)})

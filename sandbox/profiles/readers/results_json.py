@@ -6,13 +6,13 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from ridgeline.graph.kernel_profile import Recording
 from ridgeline.sandbox.profiles.readers import agents, dispatches, rocprof_csv
 from ridgeline.sandbox.profiles.readers.agents import on_device
-from ridgeline.sandbox.profiles.readers.dispatches import Symbol, load, recordings
-from ridgeline.sandbox.profiles.readers.engine import open_engine
+from ridgeline.sandbox.profiles.readers.dispatches import Symbol, load, open_rows, recordings
 from ridgeline.sandbox.profiles.readers.files import RecordingError, beginning
 from ridgeline.sandbox.profiles.readers.json_stream import elements
 
@@ -44,13 +44,13 @@ def read_recordings(path: Path) -> tuple[Recording, ...]:
     Raises `RecordingError` when the text is cut or damaged, or the document tells of nothing.
     """
     recordings: list[Recording] = []
-    with open_engine(path) as engine, ExitStack() as files:
+    with TemporaryDirectory(prefix="ridgeline-recording-") as folder, ExitStack() as files:
         processes: list[_Process] = []
         writers: list[tuple[Any, Any]] = []
         for keys, value in elements(path):
             if keys == (ROOT, "[]"):
                 processes.append(_Process())
-                paths = [engine.room / f"{kind}{len(processes) - 1}.csv" for kind in ("dispatches", "counters")]
+                paths = [Path(folder) / f"{kind}{len(processes) - 1}.csv" for kind in ("dispatches", "counters")]
                 streams = [files.enter_context(file.open("w", encoding="utf-8", newline="")) for file in paths]
                 writers.append((csv.writer(streams[0]), csv.writer(streams[1])))
                 writers[-1][0].writerow(dispatches.DISPATCH)
@@ -59,7 +59,7 @@ def read_recordings(path: Path) -> tuple[Recording, ...]:
                 _take(path, processes[-1], writers[-1], keys[2:], value)
         files.close()
         for at, process in enumerate(processes):
-            recordings += _finish(path, process, engine.room, at)
+            recordings += _finish(path, process, Path(folder), at)
     if not recordings:
         raise RecordingError(path, "holds no dispatch, no counter and no GPU: nothing was recorded", line=1)
     return tuple(sorted(recordings, key=lambda recording: -(recording.sum_ns or 0)))
@@ -139,10 +139,10 @@ def _finish(path: Path, process: _Process, room: Path, at: int) -> list[Recordin
     return recordings
 
 
-def _time_rows(path: Path, process: _Process, rows: Path) -> list[Recording]:
-    with open_engine(path) as engine:
+def _time_rows(path: Path, process: _Process, source: Path) -> list[Recording]:
+    with open_rows(path) as rows:
         loaded = load(
-            engine, rows, dispatches.head(dispatches.DISPATCH), partial(dispatches.unpack_key, symbols=process.symbols)
+            rows, source, dispatches.head(dispatches.DISPATCH), partial(dispatches.unpack_key, symbols=process.symbols)
         )
         by_gpu = recordings(loaded, form=FORMAT, files=(str(path),), static_lds=False)
     return [_place(process, recording) for recording in by_gpu]

@@ -17,13 +17,13 @@ from ridgeline.sandbox.profiles.readers import agents, dispatches, rocprof_csv
 from ridgeline.sandbox.profiles.readers.agents import on_device
 from ridgeline.sandbox.profiles.readers.dispatches import (
     Dispatches,
+    Rows,
     Symbol,
-    count_dispatches,
     load,
     number_keys,
+    open_rows,
     recordings,
 )
-from ridgeline.sandbox.profiles.readers.engine import Engine, open_engine
 from ridgeline.sandbox.profiles.readers.files import RecordingError, beginning
 
 # Whole numbers that stand for the rows of some columns of an SQLite table: what a row repeats then travels as one.
@@ -152,12 +152,12 @@ def read_recordings(path: Path) -> tuple[Recording, ...]:
 
     Raises `RecordingError` when damaged, of an unknown schema, or without a dispatch.
     """
-    with _open_base(path) as base, open_engine(path) as engine:
+    with _open_base(path) as base, open_rows(path) as rows:
         warnings = (*_schema(base), *_missing(base))
         symbols = {row[0]: Symbol(str(row[1] or ""), *row[2:]) for row in base.rows(_SYMBOLS)}
         gpus = _agents(base)
-        summed = engine.room / "counters.csv"
-        by_gpu = recordings(_dispatches(base, engine, symbols), form=FORMAT, files=(str(path),), static_lds=False)
+        summed = rows.room / "counters.csv"
+        by_gpu = recordings(_dispatches(base, rows, symbols), form=FORMAT, files=(str(path),), static_lds=False)
         if base.copy_rows(_COUNTERS, dispatches.COUNTER, summed):
             cells = rocprof_csv.cells(path, summed, dispatches.head(dispatches.COUNTER), symbols)
             counters = rocprof_csv.counter_recordings(cells, files=(str(path),))
@@ -168,28 +168,29 @@ def read_recordings(path: Path) -> tuple[Recording, ...]:
     )
 
 
-def _dispatches(base: _Base, engine: Engine, symbols: Mapping[str, Symbol]) -> Dispatches:
+def _dispatches(base: _Base, rows: Rows, symbols: Mapping[str, Symbol]) -> Dispatches:
     """All dispatches: as numbers where they are one run's and sound, which is most of the time; as text otherwise."""
     run = _one_run(base)
     coded = codes(_PACKED, kinds) if run and len(kinds := base.rows(_KINDS)) < KINDS else None
     if coded is not None:
-        _numbers(base, engine, coded)
-        keys = {at: dispatches.unpack_key(" ".join(map(str, kind)), symbols, run) for at, kind in coded.kinds.items()}
-        return number_keys(engine, keys, count_dispatches(engine))
-    rows = engine.room / "dispatches.csv"
-    if not base.copy_rows(_DISPATCHES, dispatches.DISPATCH, rows):
+        _add_rows(base, rows, coded)
+        kinds = [coded.kinds[code] for code in sorted(coded.kinds)]
+        return number_keys(rows, [dispatches.unpack_key(" ".join(map(str, kind)), symbols, run) for kind in kinds])
+    source = rows.room / "dispatches.csv"
+    if not base.copy_rows(_DISPATCHES, dispatches.DISPATCH, source):
         raise RecordingError(base.path, "holds no dispatch: 0 kernels ran while it recorded")
-    return load(engine, rows, dispatches.head(dispatches.DISPATCH), partial(dispatches.unpack_key, symbols=symbols))
+    return load(rows, source, dispatches.head(dispatches.DISPATCH), partial(dispatches.unpack_key, symbols=symbols))
 
 
-def _numbers(base: _Base, engine: Engine, coded: Codes) -> None:
+def _add_rows(base: _Base, rows: Rows, coded: Codes) -> None:
+    """Reading a profile: all dispatches; a number is the place of a code among the sorted ones."""
     import numpy as np
 
-    engine.rows("create temp table d (h UBIGINT, s BIGINT, e BIGINT)")
-    rows = base.connection.execute(f'select {coded.sql}, start, "end" from {_TABLE}')
-    while len(part := np.fromiter(chain.from_iterable(islice(rows, PART)), np.int64)):
-        h, s, e = part.reshape(-1, 3).T.copy()
-        engine.insert("d", {"h": h, "s": s, "e": e})
+    codes = np.array(sorted(coded.kinds), np.int64)
+    cells = base.connection.execute(f'select {coded.sql}, start, "end" from {_TABLE}')
+    while len(part := np.fromiter(chain.from_iterable(islice(cells, PART)), np.int64)):
+        code, start, end = part.reshape(-1, 3).T.copy()
+        rows.add(np.searchsorted(codes, code), start, end)
 
 
 def _one_run(base: _Base) -> str:

@@ -9,7 +9,7 @@ from ridgeline.graph.kernel_profile import KernelCalls, LaunchShape, Recording
 from ridgeline.graph.values import Named
 from ridgeline.sandbox.profiles.readers import agents
 from ridgeline.sandbox.profiles.readers.agents import on_device
-from ridgeline.sandbox.profiles.readers.dispatches import Symbol, load, recordings
+from ridgeline.sandbox.profiles.readers.dispatches import Symbol, load, open_rows, recordings
 from ridgeline.sandbox.profiles.readers.engine import Engine, open_engine
 from ridgeline.sandbox.profiles.readers.files import Head, RecordingError, columns, header, is_ended, number, rows
 from ridgeline.sandbox.profiles.readers.names import category, display
@@ -175,10 +175,10 @@ def read_kernel_trace(path: Path, head: Head) -> tuple[Recording, ...]:
     doubled = {name for name in head.lower if head.lower.count(name) > 1}
     if doubled:
         raise RecordingError(path, f"the header has {', '.join(sorted(doubled))} twice", line=1)
-    with open_engine(path) as engine:
+    with open_rows(path) as rows:
         # the CSV writer prints the static part; the older Group_Segment_Size and rocpd's conversion hold the whole
         static = "lds_block_size" in head.lower and "guid" not in head.lower
-        return recordings(load(engine, path, head), form=TRACE_FORMAT, files=(str(path),), static_lds=static)
+        return recordings(load(rows, path, head), form=TRACE_FORMAT, files=(str(path),), static_lds=static)
 
 
 # counter_collection.csv of rocprofv3: a row per dispatch and counter, streamed; per kernel the mean over its calls.

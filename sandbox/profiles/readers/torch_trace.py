@@ -15,8 +15,7 @@ from typing import Any
 from ridgeline.graph.kernel_profile import KernelCalls, LaunchShape, Recording, Vendor
 from ridgeline.graph.values import Named
 from ridgeline.sandbox.profiles.readers import dispatches
-from ridgeline.sandbox.profiles.readers.dispatches import Key, load, recordings
-from ridgeline.sandbox.profiles.readers.engine import open_engine
+from ridgeline.sandbox.profiles.readers.dispatches import Key, load, open_rows, recordings
 from ridgeline.sandbox.profiles.readers.files import RecordingError, beginning
 from ridgeline.sandbox.profiles.readers.json_stream import elements
 from ridgeline.sandbox.profiles.readers.names import ESTIMATED, TORCH, category, display
@@ -175,9 +174,9 @@ def read_recordings(path: Path) -> tuple[Recording, ...]:
     where nothing ran on a GPU while it recorded. Of CUPTI's ranges alone the counters are told.
     """
     trace = _Trace(path)
-    with open_engine(path) as engine:
-        rows = engine.room / "events.csv"
-        with rows.open("w", encoding="utf-8", newline="") as stream:
+    with open_rows(path) as rows:
+        events = rows.room / "events.csv"
+        with events.open("w", encoding="utf-8", newline="") as stream:
             writer = csv.writer(stream)
             writer.writerow(dispatches.DISPATCH)
             for keys, value in elements(path, into=1):
@@ -185,7 +184,7 @@ def read_recordings(path: Path) -> tuple[Recording, ...]:
         if not trace.kinds:
             return (_count_ranges(trace),)
         kinds = [kind.key() for kind in trace.kinds]
-        loaded = load(engine, rows, dispatches.head(dispatches.DISPATCH), lambda text: kinds[int(text)])
+        loaded = load(rows, events, dispatches.head(dispatches.DISPATCH), lambda text: kinds[int(text)])
         by_gpu = recordings(loaded, form=FORMAT, files=(str(path),), static_lds=False)
     return tuple(_place(trace, recording) for recording in by_gpu)
 
