@@ -550,6 +550,11 @@ class SortedRuns:
             low, high = np.where(enough, low, middle + 1), np.where(enough, middle, high)
         return low.T
 
+    def times(self) -> Iterator["Numbers"]:
+        """Reading a profile: the times of one run after the other."""
+        for run in self._runs():
+            yield run & ((1 << self._shift) - 1)
+
     def _runs(self) -> Iterator["Numbers"]:
         """Reading a profile: the runs one after the other: only one is held in memory."""
         import numpy as np
@@ -605,7 +610,7 @@ def recordings(dispatches: Dispatches, *, form: str, files: tuple[str, ...], sta
         _median_gaps(totals.gaps, kernels),
         static_lds,
     )
-    ticks = _tick(dispatches.rows, totals.of_finest_tick)
+    ticks = _tick(totals.durations, totals.of_finest_tick)
     by_gpu = [builder.agent(agent, form=form, files=files, ticks=ticks) for agent in totals.agents]
     return tuple(sorted(by_gpu, key=lambda recording: -(recording.sum_ns or 0)))
 
@@ -650,20 +655,21 @@ def _median_gaps(gaps: SortedRuns, kernels: Mapping[int, tuple[int, ...]]) -> Ma
     return {number: (low + high) / 2 for number, (low, high) in zip(later, ranks, strict=True)}
 
 
-def _tick(rows: Rows, of_finest_tick: int) -> tuple[Named, ...]:
+def _tick(durations: SortedRuns, of_finest_tick: int) -> tuple[Named, ...]:
     """Reading a profile: the step in which the clock counts, where the durations show one."""
     import numpy as np
 
     # every tick is a multiple of the finest: durations that are none of that are none of the others
-    least = _ALIKE * rows.usable
-    if rows.usable < _MANY or of_finest_tick < least:
+    calls = int(durations.counts.sum())
+    least = _ALIKE * calls
+    if calls < _MANY or of_finest_tick < least:
         return ()
     kinds, counts = set[int](), [0] * len(_TICKS)
-    for _, s, e in rows.slices():
-        times, calls = np.unique(e - s, return_counts=True)
+    for run in durations.times():
+        times, several = np.unique(run, return_counts=True)
         kinds.update(times[:_KINDS].tolist())
         counts = [
-            count + int(calls[_is_multiple(times, tick)].sum()) for count, tick in zip(counts, _TICKS, strict=True)
+            count + int(several[_is_multiple(times, tick)].sum()) for count, tick in zip(counts, _TICKS, strict=True)
         ]
     if len(kinds) < _KINDS:
         return ()
