@@ -215,8 +215,13 @@ class HandsWorker:
         cost, ended, story = Cost(), "", ""
         try:
             with serve(bench) as desk:
-                work_place = WorkPlace(
-                    folder=str(bench.tree.folder), desk=desk, minutes=limits.deep_minutes, tokens=limits.deep_tokens
+                work_place = (
+                    WorkPlace(  # tokens that the campaign must have left: an agent says only at its end what it took
+                        folder=str(bench.tree.folder),
+                        desk=desk,
+                        minutes=limits.deep_minutes,
+                        tokens=self._planner.limits.deep_tokens,
+                    )
                 )
                 asked = replace(question, place=None if by_mail else work_place)
                 exchange = talk(self._planner.model, asked, lambda text: text.strip()[:STORY])
