@@ -130,6 +130,7 @@ def test_gzip_is_told_by_content(tmp_path):
         (HEADER + row("k", "1.62068E+14", "1.62069E+14"), 2, "none of its 1 rows"),
         (HEADER + row("k", 10, 30) + "\0\0\0\0", 3, "cut"),
         (HEADER.replace("Grid_Size_Z", "Grid_Size_X") + row("k", 10, 30), 1, "twice"),
+        ((HEADER + row("k", 10, 30)).replace("\n", "\r"), 1, "carriage returns"),
         ("hello\nworld\n", 1, "not a recording"),
         ("\0\0\0\0", 1, "not a recording"),
     ],

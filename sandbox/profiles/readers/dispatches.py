@@ -234,7 +234,12 @@ def load(rows: Rows, source: Path, head: Head, unpack: Unpack | None = None) -> 
     table = _Table(rows, source, head, unpack)
     try:
         with _open_text(source, head) as stream:
-            place = len(stream.readline())
+            first_line = stream.readline()
+            if b"\r" in first_line.rstrip(b"\r\n"):
+                raise RecordingError(
+                    rows.path, "line ends are carriage returns alone: convert them to line feeds", line=1
+                )
+            place = len(first_line)
             for block in read_blocks(stream, place, len(head.names), head.delimiter):
                 table.add(block)
     except (OSError, EOFError, zlib.error) as error:
@@ -344,7 +349,9 @@ class _Table:
                     yield cells
         except csv.Error as error:
             self._spot = place, reader.line_num
-            raise self._damage(f"a quoted value never ends: the line is cut or damaged ({error})") from error
+            raise self._damage(
+                f"a quoted value never ends or is too long: the line is cut or damaged ({error})"
+            ) from error
 
     def _damage(self, what: str) -> RecordingError:
         """Reading a profile: an error at the line that was parsed last."""
