@@ -1,6 +1,7 @@
 """Candidates, deep rounds and warm starts at equal cost: what is read of recordings, and what the simulation makes of it."""
 
 import random
+import re
 from math import exp, isclose, log
 from pathlib import Path
 
@@ -22,6 +23,7 @@ from ridgeline.evals.research.candidates import (
 )
 
 CAMPAIGNS = Path(ridgeline.evals.__file__).parent / "campaigns"
+ARMS = Path(ridgeline.evals.__file__).parent / "research" / "arms"
 PROBLEM = Problem(
     name="made",
     headroom=log(16.0),
@@ -129,3 +131,14 @@ def test_campaigns_are_compared_at_the_cost_that_all_of_them_reached(capsys: pyt
     assert longer.endswith("3.03x, at least 3.02x |")
     assert main(["compare", str(CAMPAIGNS)]) == 2
     assert "campaigns/ledger.jsonl" in capsys.readouterr().err
+
+
+def test_what_the_page_tells_of_live_campaigns_is_what_their_ledgers_hold() -> None:
+    page = (Path(__file__).resolve().parents[2] / "docs" / "planners.md").read_text(encoding="utf-8")
+    for folder in ARMS.iterdir():
+        row = next(line for line in page.splitlines() if line.startswith(f"| {folder.name} |"))
+        *_, compared = compare_courses([read_course(folder)])
+        final = compared.rpartition(" | ")[2].removesuffix(" |")
+        numbers = [float(number) for number in re.findall(r"[\d.]+(?=x)", final)]
+        told = [float(number) for number in re.findall(r"[\d.]+(?=x)", row.split(" | ")[3])]
+        assert told == [pytest.approx(number, abs=0.06) for number in numbers], folder.name
