@@ -230,7 +230,7 @@ class DeviceCallJudge:
         part = allowance.part
         for name in (name for name in judged_names(self.task) if allowance.truth.judges(name)):
             dtype, oracle = self.task.dtype_of(name), part.oracle[name]
-            if not is_float(dtype):
+            if not is_float(dtype) or outputs[name].shape != oracle.shape or not oracle.numel():
                 return False
             is_right = partial(
                 device_numerics.is_plainly_right,
