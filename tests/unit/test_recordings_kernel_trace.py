@@ -301,8 +301,10 @@ def _gap(rows: list[str], name: str) -> float:
     return statistics.median(gaps)
 
 
-def test_ranks_of_runs_are_those_of_all_their_times(tmp_path):
+@pytest.mark.parametrize("held_bytes", [0, 10_000, 40_000_000])
+def test_ranks_of_runs_are_those_of_all_their_times(tmp_path, monkeypatch, held_bytes):
     """Also where a group is of several numbers, a number is in some runs alone, and times do not fit beside numbers."""
+    monkeypatch.setattr(dispatches, "HELD_BYTES", held_bytes)
     draw = np.random.default_rng(7)
     runs = dispatches.SortedRuns(tmp_path / "runs", 5)
     every = {number: [] for number in range(5)}
@@ -318,6 +320,7 @@ def test_ranks_of_runs_are_those_of_all_their_times(tmp_path):
         times = sorted(time for number in group for time in every[number])
         assert ranks == [times[0], times[(len(times) + 1) // 2 - 1], times[-1]]
     assert runs.counts.tolist() == [len(times) for times in every.values()]
+    assert (tmp_path / "runs").exists() == (held_bytes < 40_000_000)
 
 
 def test_clock_tick_is_told_where_durations_show_it(tmp_path):

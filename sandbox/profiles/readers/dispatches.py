@@ -508,8 +508,12 @@ def _advance(states: dict[int, Busy], number: int, s: "Numbers", e: "Numbers") -
     return until[:-1]
 
 
+HELD_BYTES = 40_000_000
+"""Of sorted runs that stay in memory; what comes after is in a file."""
+
+
 class SortedRuns:
-    """Times of millions of calls in a file, a sorted run for each slice: any rank is found exactly, in little memory.
+    """Times of millions of calls, a sorted run for each slice, the later ones in a file: any rank is found exactly, in little memory.
 
     A time stands behind its number in 63 bits; one that does not fit there, 200 days beside 300 numbers, counts as the
     longest that does.
@@ -519,6 +523,8 @@ class SortedRuns:
         import numpy as np
 
         self._file, self._shift, self._sizes = file, 63 - count.bit_length(), list[int]()
+        self._held: list[Numbers] = []
+        """The first runs."""
         self._most = 0
         self.counts: Numbers = np.zeros(count, np.int64)
         """Times by number."""
@@ -531,9 +537,12 @@ class SortedRuns:
         codes.sort()
         numbers, times = codes >> self._shift, codes & ((1 << self._shift) - 1)
         self._most = max(self._most, int(times.max(initial=0)))
-        self._sizes.append(len(codes))
         self.counts += np.bincount(numbers, minlength=len(self.counts))
-        _append(self._file, codes)
+        if not self._sizes and sum(run.nbytes for run in self._held) + codes.nbytes <= HELD_BYTES:
+            self._held.append(codes)
+        else:
+            self._sizes.append(len(codes))
+            _append(self._file, codes)
         return numbers, times
 
     def find_ranks(self, groups: Sequence[tuple[int, ...]], ranks: Sequence["Rank"]) -> "Numbers":
@@ -563,9 +572,12 @@ class SortedRuns:
             yield run & ((1 << self._shift) - 1)
 
     def _runs(self) -> Iterator["Numbers"]:
-        """Reading a profile: the runs one after the other: only one is held in memory."""
+        """Reading a profile: the runs one after the other: of those in the file only one is held in memory."""
         import numpy as np
 
+        yield from self._held
+        if not self._sizes:
+            return
         with self._file.open("rb") as stream:
             for size in self._sizes:
                 yield np.fromfile(stream, np.int64, size)
