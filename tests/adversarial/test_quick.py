@@ -1,14 +1,18 @@
 """The suite for a card as it is shared out among processes: order, cases alone, lost ones, lines of one state of the code."""
 
+import ast
+import gc
+import importlib
 import json
 import sys
 import time
+import types
 
 import pytest
 
 from tests.adversarial.gpu import quick
 from tests.adversarial.gpu.quick import SuiteRun, find_ground, summarize
-from tests.adversarial.suite import CARD, cheats, stage
+from tests.adversarial.suite import CARD, attacks, cheats, stage
 
 SERVE = """
 import json, os, sys
@@ -104,7 +108,7 @@ def test_the_summary_says_what_was_accepted_refused_and_what_no_check_saw(run):
     assert "2: ['cheat:unloaded (load)', 'cheat:late (crash)']" in ended
     assert slow.endswith("2: ['cheat:slow', 'attack:undecided']")
     assert "honest, 2 judged: correct yes 1, faster yes 1, accepted 1" in honest
-    assert "10 of 11 judged (8 cheats, 2 honest) in 9 s" in summary
+    assert "10 of 11 judged (8 cheats, 2 of them ended before a check was at work, 2 honest) in 9 s" in summary
     assert "cheats accepted 1: ['attack:accepted'], honest refused 1: ['honest:refused']" in summary
     assert "without a verdict ['cheat:lost']" in summary
 
@@ -128,3 +132,33 @@ def test_cheats_that_call_a_library_are_linked_with_the_one_that_is_there(tmp_pa
     text = stage(case, tmp_path / "there").task_file.read_text()
     assert f"- -L{library.parent}" in text
     assert "- -l:libcublas.so.13" in text
+
+
+SEEKERS = [each for each in attacks() if "find(" in (each.home / "attacks" / each.task / each.file).read_text()]
+
+
+@pytest.mark.parametrize("case", SEEKERS, ids=lambda each: each.id)
+def test_attacks_on_a_worker_find_the_card_that_they_patch(case, monkeypatch):
+    """Workers hide from `gc` what was there before the candidate: attacks that looked there attacked nothing."""
+    monkeypatch.syspath_prepend(quick.ROOT / "sandbox" / "harness")
+    segment = importlib.import_module("judge_worker_segment")
+    tree = ast.parse((case.home / "attacks" / case.task / case.file).read_text())
+    (find,) = (each for each in tree.body if isinstance(each, ast.FunctionDef) and each.name == "find")
+    names = {"sys": sys, "gc": gc}
+    exec(compile(ast.Module([find], []), case.file, "exec"), names)  # noqa: S102
+    device = object.__new__(segment.Device)
+    device.driver, device._frames, found = Clock(), importlib.import_module("judge_frames"), []
+    if case.id != "clock_class":  # which looks while it is imported
+        gc.freeze()
+    try:
+        call = types.SimpleNamespace(kind=b"call", text="")
+        device.run(call, lambda: found.append(names["find"]("Device")), (), None)
+    finally:
+        gc.unfreeze()
+    assert found == [device]
+
+
+class Clock:
+    """A card's driver that does nothing."""
+
+    no_persistence = sync = start = stop = elapsed_ns = lambda self: 0

@@ -1,7 +1,7 @@
 """The suite for a card, and one task from the command line, in some minutes: what is unexpected, and a summary.
 
     python tests/adversarial/gpu/quick.py [all | suite | attacks] [command] [own] [--processes 7] [--seconds 400]
-                                          [--only WORD] [--out FILE]
+                                          [--only WORD,WORD] [--out FILE]
 
 `suite`: all cheats and honest kernels, reading off, judged where the card is, several at a time, those first that took
 longest. `attacks`: what was written against the path on a card with its code at hand. `all`: both in one run. What is
@@ -229,7 +229,7 @@ def list_cases(kinds: Sequence[str] = ("cheat", "honest", "attack")) -> list[Any
 def run_suite(kinds: tuple[str, ...], given: argparse.Namespace) -> None:
     """Every case once; a line for each that is not as it must be, as soon as it is known."""
     tasks = {f"{each.kind}:{each.id}": each.task for each in list_cases(kinds)}
-    names = [name for name in tasks if given.only in name]
+    names = [name for name in tasks if any(word in name for word in given.only.split(","))]
     began, until = time.monotonic(), time.monotonic() + given.seconds
     commit, code = describe_code()
     commit = given.commit or commit
@@ -256,6 +256,8 @@ def tell_unexpected(line: Line) -> None:
     """One line for a case that was not judged as it must be."""
     if not line["ok"]:
         say(f"  {line['name']}: NOT JUDGED: {line['error']}")
+    elif ended_early(line):
+        say(f"  {line['name']}: ENDED BEFORE A CHECK WAS AT WORK: {line['correct'][1][-400:]!r}")
     elif line["verdict"] != "ok" or line["unlike_expected"]:
         keys = ("verdict", "unlike_expected", "correct", "faster", "own_work", "speedup", "s")
         say(f"  {line['name']}:", json.dumps({key: line[key] for key in keys}))
@@ -274,6 +276,14 @@ def find_ground(line: Line) -> str:
     return "not faster" if line["faster"][0] == "no" else "nothing" if line["accepted"] else "undecided"
 
 
+def ended_early(line: Line) -> bool:
+    """Whether a cheat's process or build ended by itself, so that its refusal says nothing of the judge."""
+    if line["name"].startswith("honest"):
+        return False
+    ground = find_ground(line)
+    return ground + ":" in CRASHES and not (ground == "crash" and "isolation" in line["caught_by"])
+
+
 def summarize(names: Sequence[str], lines: Sequence[Line], took_s: float) -> list[str]:
     """The counts: what was judged and accepted, what kept cheats out, and what the honest ones reached."""
     judged = [line for line in lines if line["ok"]]
@@ -282,12 +292,7 @@ def summarize(names: Sequence[str], lines: Sequence[Line], took_s: float) -> lis
     accepted = [line["name"] for line in cheats if line["accepted"]]
     refused = [line["name"] for line in honest if line["verdict"] != "ok"]
     grounds = Counter(find_ground(line) for line in cheats if not line["accepted"])
-    ended = [
-        f"{line['name']} ({ground})"
-        for line in cheats
-        if (ground := find_ground(line)) + ":" in CRASHES
-        and not (ground == "crash" and "isolation" in line["caught_by"])
-    ]
+    ended = [f"{line['name']} ({find_ground(line)})" for line in cheats if ended_early(line)]
     by_speed = [line["name"] for line in cheats if find_ground(line) in ("not faster", "undecided")]
     states = Counter(f"{line.get('commit', 'unknown')} ({line.get('code', 'unknown')})" for line in judged)
     seconds = sorted(line["s"] for line in judged) or [0.0]
@@ -299,7 +304,8 @@ def summarize(names: Sequence[str], lines: Sequence[Line], took_s: float) -> lis
         f"  honest, {len(honest)} judged: correct yes {sum(line['correct'][0] == 'yes' for line in honest)}, "
         f"faster yes {sum(line['faster'][0] == 'yes' for line in honest)}, "
         f"accepted {sum(line['accepted'] for line in honest)}, own work {dict(own)}",
-        f"  SUMMARY {len(judged)} of {len(names)} judged ({len(cheats)} cheats, {len(honest)} honest) in {took_s:.0f} s, "
+        f"  SUMMARY {len(judged)} of {len(names)} judged ({len(cheats)} cheats, {len(ended)} of them ended before a check was "
+        f"at work, {len(honest)} honest) in {took_s:.0f} s, "
         f"cheats accepted {len(accepted)}: {accepted}, honest refused {len(refused)}: {refused}, "
         f"without a verdict {[line['name'] for line in lines if not line['ok']]}, "
         f"not reached {len(set(names) - {line['name'] for line in lines})}, "

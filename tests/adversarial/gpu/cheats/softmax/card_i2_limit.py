@@ -4,7 +4,7 @@ import torch
 
 RUNTIME = ctypes.CDLL(None)
 try:
-    RUNTIME.cudaDeviceSetLimit(6, ctypes.c_size_t(1 << 25))
+    RUNTIME.cudaDeviceSetLimit(6, ctypes.c_size_t(1 << 24))
 except AttributeError:
     RUNTIME = None
 
