@@ -21,6 +21,8 @@ the arrays are), REPORT (where the report goes), STOCK (values to keep on the ca
 what was compiled goes). PROVE asks for sums of the last call's outputs, CAPTURE for the call as a graph; both only where
 the device is a card. LOCK, followed by a filter of system calls: start no process from here on. RELEASE: what the last
 call returned has been read, let go of it."""
+CHAIN = "chain"
+"""Text of CAPTURE and CALL: all calls of that slot in a row, one for each placement; `placement` is how many."""
 HELLO, READY, BOUND, DONE, PONG, FAILED, REPORTED = 101, 102, 103, 104, 105, 106, 107
 STOCKED, CAPTURED, PROVED, PACKED = 108, 109, 110, 111
 LOCKED, RELEASED = 120, 121
@@ -39,7 +41,7 @@ class Frame(NamedTuple):
     slot: int = 0
     """Which arena."""
     placement: int = 0
-    """Which of the two address ranges in it."""
+    """Which address range in it; how many, where all are called in a row."""
     claim_ns: int = 0
     text: str = ""
 

@@ -43,6 +43,16 @@ DRIVERS = {"cpu": (), "cuda": ("judge_card",), "segment": ("judge_card", "judge_
 """Files that a device of that name needs beside its own: `segment` is a card whose arrays lie in the judge's segments."""
 Finish = Callable[[Any], str]
 """Puts what a call returned into the arena; why it cannot be, or nothing."""
+Bound = tuple[Sequence[Any], Finish | None]
+"""Arguments of a call at one placement, and what finishes it."""
+
+
+def finish_all(calls: Sequence[Bound], results: Sequence[Any]) -> str:
+    """Inside a worker: put what calls in a row returned where it belongs; why one is no answer, or nothing."""
+    for (_, finish), result in zip(calls, results, strict=True):
+        if finish is not None and (wrong := finish(result)):
+            return wrong
+    return ""
 
 
 class Cpu:
@@ -83,13 +93,21 @@ class Cpu:
         took = clock() - began
         return took, finish(result) if finish is not None else ""
 
+    def run_chain(self, frame: Any, entry: Callable[..., Any], calls: Sequence[Bound], finish: Finish) -> Any:
+        """Inside a worker: calls in a row, each with arguments of its own: the time of all in ns, and why a result is no answer."""
+        clock = self._clock
+        began = clock()
+        results = [entry(*arguments) for arguments, _ in calls]
+        took = clock() - began
+        return took, finish(results)
+
 
 class Worker:
     """The loop: one frame in, one frame out."""
 
     def __init__(self, wire: socket.socket) -> None:
         self._wire = wire
-        self._calls: dict[tuple[int, int], tuple[Sequence[Any], Finish | None]] = {}
+        self._calls: dict[tuple[int, int], Bound] = {}
         self._prepared: dict[
             bytes, tuple[Callable[..., Any], Sequence[Any], Callable[[Any], bytes] | None, bytearray]
         ] = {}
@@ -158,12 +176,23 @@ class Worker:
             self._wire.send(self._on_card(frame))
 
     def _answer_call(self, frame: Any) -> bytes:
+        if frame.kind == frames.CALL and frame.text == frames.CHAIN:
+            calls = self._list_calls(frame)
+            took, wrong = self._device.run_chain(
+                frame, self._language.entry, calls, lambda results: finish_all(calls, results)
+            )
+            kind = frames.FAILED if wrong else frames.DONE
+            return bytes(frames.packed(frames.Frame(kind, frame.nonce, claim_ns=took, text=wrong)))
         arguments, finish = self._calls.get((frame.slot, frame.placement), ((), None))
         called = frame.kind == frames.CALL
         entry = self._language.entry if called else _nothing
         took, wrong = self._device.run(frame, entry, arguments, finish if called else None)
         kind = frames.FAILED if wrong else frames.DONE if called else frames.PONG
         return bytes(frames.packed(frames.Frame(kind, frame.nonce, claim_ns=took, text=wrong)))
+
+    def _list_calls(self, frame: Any) -> list[Bound]:
+        """Inside a worker: the calls of a slot that a frame wants in a row."""
+        return [self._calls[frame.slot, placement] for placement in range(frame.placement)]
 
     def _on_card(self, frame: Any) -> bytes:
         """Inside a worker: answer what only a card is asked for."""
@@ -172,8 +201,12 @@ class Worker:
             self._device.stock(frame.slot, memory, json.loads(layout[:]))
             return bytes(frames.packed(frames.Frame(frames.STOCKED, frame.nonce, frame.slot)))
         if frame.kind == frames.CAPTURE:
-            arguments, _ = self._calls[frame.slot, frame.placement]
-            text = self._device.capture(frame, self._language.entry, arguments)
+            entry = self._language.entry
+            if frame.text == frames.CHAIN:
+                calls = self._list_calls(frame)
+                text = self._device.capture(frame, lambda: [entry(*arguments) for arguments, _ in calls], ())
+            else:
+                text = self._device.capture(frame, entry, self._calls[frame.slot, frame.placement][0])
             return bytes(frames.packed(frames.Frame(frames.CAPTURED, frame.nonce, frame.slot, text=text)))
         self._device.prove(frame)
         return bytes(frames.packed(frames.Frame(frames.PROVED, frame.nonce, frame.slot)))

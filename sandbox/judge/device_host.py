@@ -88,6 +88,8 @@ class TaskMemory:
     floors_us: dict[str, float] = field(default_factory=dict)
     clocked: dict[str, list[tuple[float, float]]] = field(default_factory=dict)
     """By size and versions: what the judge's clock said of each process pair, beside what was claimed."""
+    shown_us: dict[str, float] = field(default_factory=dict)
+    """By size and versions: the claimed gain that calls in a row have shown."""
     defects: tuple[LintFinding, ...] | None = None
     """Of the task itself; None where nobody looked yet."""
 
@@ -220,6 +222,7 @@ class DeviceJudgment(CandidateJudgment):
             _tolerances=learned.tolerances,
             _floors_us=learned.floors_us,
             _clocked=learned.clocked,
+            _shown_us=learned.shown_us,
         )
         return pairs
 

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from ridgeline.graph.errors import WorldError
 from ridgeline.graph.task import Task
-from ridgeline.sandbox.harness.judge_frames import CALL, CAPTURE, CAPTURED, DONE, NONCE_BYTES, Frame
+from ridgeline.sandbox.harness.judge_frames import CALL, CAPTURE, CAPTURED, CHAIN, DONE, NONCE_BYTES, Frame
 from ridgeline.sandbox.harness.judge_segments import HostMemory, SegmentError, SegmentMemory, open_card_memory
 from ridgeline.sandbox.judge.device_values import Chance, draw, fill_with_poison, from_storage, to_storage
 from ridgeline.sandbox.judge.inputs import MIXES
@@ -48,6 +48,8 @@ and as much again for its graph, of either side."""
 HOARD_SHARE = 0.5
 """Of the card's memory, that a version's process gave back beyond what it may have when it was ended after memory had run
 short: it is to blame."""
+CHAIN_SLOT = 1
+"""Of calls in a row, beside the size that is timed."""
 LATE_S = 0.002
 """After a test's outputs were copied, they are looked at again when this time has passed: longer than a card gives one
 process before another has its turn."""
@@ -73,8 +75,7 @@ class DeviceBuffers:
     ) -> None:
         """`placements`: address ranges that calls take turns with. Raises WorldError when there is not that much memory."""
         self._memory, self.dims, self.specs = memory, dict(dims), buffer_specs(task, dims)
-        offsets, _ = lay_out(self.specs)
-        self.offsets = offsets[:placements]
+        self.offsets, _ = lay_out(self.specs, placements)
         end = _end_of(self.specs, self.offsets[-1])
         try:
             self.segment = memory.create(end)
@@ -240,6 +241,8 @@ class DeviceSession(Session):
         self._flush: Tensor | None = None
         self.lane = "eager"
         """`graph`: calls are replays of what `capture` made."""
+        self._chain: DeviceBuffers | None = None
+        """Arrays of calls in a row."""
 
     def pin(self, core: int | None) -> None:
         """The judge on a card: start on that core alone; before `open`."""
@@ -316,6 +319,68 @@ class DeviceSession(Session):
             return self._break(lost)
         return lane
 
+    def open_chain(self, dims: Mapping[str, int], inputs: Sequence[Tensors]) -> str | BrokenWorker:
+        """The judge on a card: arrays for as many calls in a row, with these values first: `graph` and its nodes, or `eager` and why not.
+
+        Raises WorldError where there is not that much memory.
+        """
+        try:
+            self.close_chain()
+            buffers = self._chain = DeviceBuffers(self._memory, self._task, dims, self._chance, len(inputs))
+            for placement, values in enumerate(inputs):
+                buffers.write(values, placement)
+            self._sync()
+            self._running.bind(CHAIN_SLOT, buffers.segment.descriptor, buffers.layout())
+            if self.lane != "graph":
+                return self.lane
+            frame = Frame(CAPTURE, os.urandom(NONCE_BYTES), CHAIN_SLOT, len(inputs), text=CHAIN)
+            return self._running.tell(frame, (), CAPTURED).text
+        except WorkerLost as lost:
+            return self._break(lost)
+
+    def call_chain(
+        self, inputs: Sequence[Tensors], *, decoy: Tensors | None, timeout_s: float = 60
+    ) -> list[DeviceSealed] | BrokenWorker:
+        """The judge on a card: calls in a row, each with values of its own, after `open_chain`: what each left; times are those of one."""
+        buffers, count = self._chain, len(inputs)
+        assert buffers is not None
+        kind = POISON_KINDS[int(self._chance.places.integers(3 if decoy is not None else 2))]
+        try:
+            for placement, values in enumerate(inputs):
+                buffers.write(values, placement)
+                buffers.poison(kind, decoy, placement)
+            self._sync()
+            if self._task.cache == "cold":
+                self._empty_cache()
+            frame = Frame(CALL, os.urandom(NONCE_BYTES), CHAIN_SLOT, count, text=CHAIN)
+            answer, wall_us = self._running.exchange(frame, DONE, timeout_s=timeout_s * count)
+            stop_us = self._running.wait_stopped().stop_us
+            began = time.perf_counter_ns()
+            outputs = [buffers.outputs(placement) for placement in range(count)]
+            self._sync()
+            sealed_us = stop_us + (time.perf_counter_ns() - began) / 1e3
+            return [
+                DeviceSealed(
+                    outputs=each,
+                    wall_us=(wall_us + sealed_us) / count,
+                    called_us=wall_us / count,
+                    stop_us=stop_us,
+                    claimed_us=answer.claim_ns / 1e3 / count,
+                    changed_late=buffers.list_changed_outputs(each, placement),
+                    inputs_changed=buffers.list_changed_inputs(values, placement),
+                    guards_broken=buffers.list_broken_guards(placement),
+                )
+                for placement, (each, values) in enumerate(zip(outputs, inputs, strict=True))
+            ]
+        except WorkerLost as lost:
+            return self._break(lost)
+
+    def close_chain(self) -> None:
+        """The judge on a card: give the arrays of calls in a row back; the worker has its end until it gets others, or ends."""
+        if self._chain is not None:
+            self._chain.close()
+            self._chain = None
+
     def call(
         self,
         dims: Mapping[str, int],
@@ -390,6 +455,7 @@ class DeviceSession(Session):
     def close(self) -> None:
         """The judge on a card: end the worker and everything it started, then give the segments back."""
         super().close()
+        self.close_chain()
         for _, buffers in self._sizes.values():
             buffers.close()
         self._sizes.clear()

@@ -17,7 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from importlib import import_module
-from statistics import fmean
+from statistics import fmean, median, stdev
 from typing import Any
 
 from ridgeline.graph.judgment import TimedCall
@@ -30,9 +30,11 @@ from ridgeline.sandbox.judge.device_values import draw_declared
 from ridgeline.sandbox.judge.inputs import axis_lengths
 from ridgeline.sandbox.judge.numerics import Tolerance
 from ridgeline.sandbox.judge.session import BrokenWorker
+from ridgeline.sandbox.judge.shared_buffers import buffer_specs
 from ridgeline.sandbox.judge.timing import (
     CARD_KEPT_WARM_S,
     CARD_WARM_UP_S,
+    CLAIM_SHARE,
     LAST_CALLS,
     LEAST_SHARE,
     LEAST_US,
@@ -40,6 +42,8 @@ from ridgeline.sandbox.judge.timing import (
     ORDERS,
     PROCESS_CHECK_SHARE,
     SEALED_SHARE,
+    SHOWN_ERRORS,
+    STANDARD_ERRORS,
     WARM_UP,
     LongRunAnswers,
     Stops,
@@ -61,6 +65,33 @@ COPIES = 5
 OFFSET_US = 20.0
 """How far the judge's clock differs between two processes of one version by what is neither's: standard deviation. Of
 some sixty comparisons on an H100, each of processes on cores of their own, two were off by 54 and 70 us."""
+
+
+CHAIN_US = 4000.0
+"""Calls in a row take about so long together: the judge's clock is off by `OFFSET_US` for all of them, not for each."""
+LEAST_CHAIN, MOST_CHAIN = 3, 128
+CHAIN_PAIRS, MOST_CHAIN_PAIRS = 3, 6
+"""Of either side, after one that nothing is read of: the first replay of a graph puts it on the card. More where these
+do not show a claim: other work can only make a side slower, so the fastest of each counts."""
+CHAIN_SCATTER_US = 30.0
+"""Of the judge's clock between two exchanges with one process: standard deviation."""
+CHAIN_CLAIM = 0.01
+"""Of the older version's time: a claimed gain below that is not asked about."""
+CHAIN_SHARE = 0.5
+"""Of a claimed gain that calls in a row must show: they find the card's instruction cache and page tables warm."""
+SHOWN_AGAIN = 1.25
+"""Times a gain that was shown, up to which a later process pair's claim is not asked about again."""
+CHAIN_BYTES, CHAIN_MEMORY = 16 << 30, 0.4
+"""What their arrays take at most: bytes, and share of what is free."""
+
+
+def count_chain(call_us: float, call_bytes: int, free_bytes: int) -> int:
+    """The judge on a card: how many calls in a row the judge's clock is asked about; less than `LEAST_CHAIN` for calls of milliseconds.
+
+    `call_bytes`: of one call's arrays with all copies.
+    """
+    by_memory = int(min(CHAIN_BYTES, CHAIN_MEMORY * free_bytes) / max(call_bytes, 1))
+    return min(MOST_CHAIN, math.ceil(CHAIN_US / max(call_us, LEAST_US)), by_memory)
 
 
 LEAST_BLOCKS = 4
@@ -97,6 +128,19 @@ class DevicePairs:
     _tolerances: dict[str, dict[str, Tolerance]] = field(default_factory=dict)
     _floors_us: dict[str, float] = field(default_factory=dict)
     _clocked: dict[str, list[tuple[float, float]]] = field(default_factory=dict)
+    _shown_us: dict[str, float] = field(default_factory=dict)
+    """By size and versions: the claimed gain that calls in a row have shown."""
+
+    def is_shown(self, label: str, claimed_us: float) -> bool:
+        """The judge on a card: whether calls in a row have shown as much of that size in a process pair of this command."""
+        return self.versions is not None and claimed_us <= SHOWN_AGAIN * self._shown_us.get(self._name(label), 0.0)
+
+    def note_shown(self, label: str, claimed_us: float) -> None:
+        """The judge on a card: calls in a row have shown that gain."""
+        self._shown_us[self._name(label)] = claimed_us
+
+    def _name(self, label: str) -> str:
+        return " ".join((label, *(self.versions or ())))
 
     def add_clocked(self, label: str, wall_us: float, claimed_us: float) -> list[tuple[float, float]]:
         """Of every process pair of these versions at that size: a less b by the judge's clock, and as claimed, in us."""
@@ -149,6 +193,10 @@ class DevicePairs:
                 if isinstance(timed, TimingRefused):
                     return timed
                 calls += timed
+            with self.spent("calls in a row"):
+                for turns in every:  # behind all sizes: their arrays take memory that others' could need
+                    if refused := turns.contradict_by_chain():
+                        return refused
             with self.spent("close"):
                 stack.close()
             return calls
@@ -258,6 +306,7 @@ class DeviceTurns:
         self._constants: dict[str, Tensor] = {}
         self._decoy: Tensors | None = None
         self._probe_at: Counter[tuple[int, int]] = Counter()
+        self._claims: dict[str, list[float]] = {"a": [], "b": []}
         self._stops = self.pairs.stops.setdefault(self.shape.label, {"a": [], "b": []})
         self._deck = self.pairs.decks.setdefault(self.shape.label, [])
 
@@ -358,6 +407,8 @@ class DeviceTurns:
             if block >= 0:
                 a, b = both["a"].sealed, both["b"].sealed
                 self.gains.append((a.wall_us - b.wall_us, a.claimed_us - b.claimed_us))
+                for side, call in both.items():
+                    self._claims[side].append(call.sealed.claimed_us)
         return calls
 
     def _call_both(self, order: str) -> dict[str, _DeviceCall] | TimingRefused:
@@ -473,6 +524,85 @@ class DeviceTurns:
             f"the judge's clock shows {wall_us:.1f} +- {error_us:.1f} us in {len(pairs)} process pairs"
         )
         return TimingRefused(side="b", detail=f"{self.shape.label}, timed on a card: {detail}", unclear=True)
+
+    def contradict_by_chain(self) -> TimingRefused | None:
+        """Calls in a row, each with values of its own, must show most of a claimed gain by the judge's own clock.
+
+        It is off by tens of microseconds for an exchange with a worker, however many calls are made in it. Asked once in a
+        command for a size and two versions, where one call's clock is too coarse for the claim.
+        """
+        label, bench = self.shape.label, self.bench
+        if len(self.gains) < 3 or not self.options.has("own_clock"):
+            return None
+        wall, claimed_us = measure_claims(self.gains)
+        a_us, b_us = (median(self._claims[side]) for side in "ab")
+        coarse_us = STANDARD_ERRORS * math.hypot(wall.error_us, OFFSET_US)
+        claims = [gain_us for _, gain_us in self.gains]
+        scatter_us = stdev(claims) / math.sqrt(len(claims))
+        if claimed_us < max(CHAIN_CLAIM * a_us, SHOWN_ERRORS * scatter_us) or self.pairs.is_shown(label, claimed_us):
+            return None
+        if wall.mean_us - coarse_us >= CLAIM_SHARE * claimed_us:
+            return None
+        count = count_chain(min(a_us, b_us), self._chain_bytes(), bench.reference.free_bytes())
+        if count < LEAST_CHAIN:
+            return None
+        for session in self.sessions.values():
+            session.lane = self.lane
+        error_us = math.hypot(OFFSET_US / count, CHAIN_SCATTER_US / count, scatter_us)
+        least_us = CHAIN_SHARE * claimed_us - STANDARD_ERRORS * error_us
+        gain_us = self._time_chain(count, least_us)
+        if isinstance(gain_us, TimingRefused):
+            return gain_us
+        if gain_us >= least_us:
+            self.pairs.note_shown(label, claimed_us)
+            return None
+        detail = (
+            f"the card's timer claims {claimed_us:.1f} us less a call, and {count} calls in a row show {gain_us:.1f} us "
+            f"by the judge's clock, where {least_us:.1f} us were to be seen"
+        )
+        return TimingRefused(side="b", detail=f"{label}, timed on a card: {detail}", unclear=True)
+
+    def _time_chain(self, count: int, least_us: float) -> float | TimingRefused:
+        """The judge on a card: of calls in a row, the fastest of a less the fastest of b for each call in us by the judge's clock.
+
+        There are no more of them once they show `least_us`.
+        """
+        inputs = [self._draw() for _ in range(count)]
+        for side, session in self.sessions.items():
+            lane = session.open_chain(self.shape.dims, inputs)
+            if isinstance(lane, BrokenWorker):
+                return self._refuse(side, f"{count} calls in a row: {lane.reason}: {lane.detail}")
+            if lane.split()[0] != self.lane:
+                detail = f"one call can be made into a graph, and {count} in a row cannot: {lane}"
+                return TimingRefused(side=side, detail=f"{self.shape.label}, timed on a card: {detail}", unclear=True)
+        order, gain_us = self._coin.choice(("ab", "ba")), -math.inf
+        fastest_us = {"a": math.inf, "b": math.inf}
+        for number in range(-1, MOST_CHAIN_PAIRS):
+            calls: dict[str, list[DeviceSealed]] = {}
+            for side in order if number % 2 else order[::-1]:
+                sealed = self.sessions[side].call_chain(inputs, decoy=self._decoy, timeout_s=self.options.call_s)
+                self.pairs.calls += count
+                if isinstance(sealed, BrokenWorker):
+                    return self._refuse(side, f"{count} calls in a row: {sealed.reason}: {sealed.detail}")
+                calls[side] = sealed
+                if number >= 0:
+                    fastest_us[side] = min(fastest_us[side], sealed[0].wall_us)
+            for values, *both in zip(inputs, *calls.values(), strict=True):
+                if refused := self._find_wrong(values, dict(zip(calls, both, strict=True))):
+                    return refused
+            gain_us = fastest_us["a"] - fastest_us["b"] if number >= 0 else gain_us
+            if number >= CHAIN_PAIRS - 1 and gain_us >= least_us:
+                break
+            inputs = [self._draw() for _ in range(count)]
+        for session in self.sessions.values():
+            session.close_chain()
+        return gain_us
+
+    def _chain_bytes(self) -> int:
+        """The judge on a card: of one of the calls in a row: both workers' arrays, its values, copies of outputs and what a graph keeps."""
+        task, dims = self.bench.task, self.shape.dims
+        judged = sum(spec.nbytes for spec in buffer_specs(task, dims) if spec.judged)
+        return 3 * array_bytes(task, dims) + 4 * judged
 
     def _refuse(self, side: str, detail: str) -> TimingRefused:
         return TimingRefused(side=side, detail=f"{self.shape.label}, timed on a card: {detail}")

@@ -211,11 +211,11 @@ class SharedBuffers:
         return there
 
 
-def _lay_out(needed: Sequence[BufferSpec]) -> tuple[tuple[dict[str, int], ...], int]:
-    """Offsets of the judge's shared arrays by placement and name, and the size of it all."""
+def _lay_out(needed: Sequence[BufferSpec], count: int = PLACEMENTS) -> tuple[tuple[dict[str, int], ...], int]:
+    """Offsets of the judge's shared arrays by placement, so many, and name, and the size of it all."""
     cursor = 0
     placements: list[dict[str, int]] = []
-    for _ in range(PLACEMENTS):
+    for _ in range(count):
         places: dict[str, int] = {}
         for number, room in enumerate(needed):
             cursor = _round_up(cursor + GUARD_BYTES) + STAGGER * number

@@ -336,3 +336,95 @@ def test_a_size_whose_calls_take_long_is_timed_in_fewer_blocks(bench, opener, mo
         assert not isinstance(calls, TimingRefused), calls
         counted.append(len({call.block for call in calls}))
     assert counted == [6, device_timing.LEAST_BLOCKS]
+
+
+SPUN = """
+import sys, time, torch
+def spin(us):
+    until = time.perf_counter() + us * 1e-6
+    while time.perf_counter() < until:
+        pass
+def honest(x, y):
+    torch.softmax(x, -1, out=y)
+"""
+CLAIMED = {
+    "faster": "def soft(x, y):\n    honest(x, y)\n    spin(100)\n",
+    "clock": """
+def soft(x, y):
+    honest(x, y)
+    spin(200)
+    if "plain" not in globals():
+        device = sys._getframe(1).f_locals["self"]
+        globals()["plain"] = device._clock
+        device._clock = lambda: plain() // 2
+""",
+    "places": """
+places = []
+def soft(x, y):
+    if len(places) < 2 and x.data_ptr() not in places:
+        places.append(x.data_ptr())
+    honest(x, y)
+    spin(100 if x.data_ptr() in places else 200)
+""",
+    "part": """
+places = set()
+def soft(x, y):
+    places.add(x.data_ptr())
+    if len(places) <= 2:
+        honest(x, y)
+    spin(100)
+""",
+}
+
+
+def time_claim(bench: DeviceCallJudge, opener: Opener, name: str, shown: dict[str, float]) -> Any:
+    """A process pair of a version that takes 200 us beside ordinary ones, and that version."""
+    pairs = DevicePairs(bench=bench, versions=("old", name), _shown_us=shown)
+    slow = opener(SPUN + "def soft(x, y):\n    honest(x, y)\n    spin(200)\n")
+    return pairs.run({"a": slow, "b": opener(SPUN + CLAIMED[name])}, TASK.shapes, 8)
+
+
+def test_calls_in_a_row_show_a_gain_that_one_call_s_clock_is_too_coarse_for(
+    bench: DeviceCallJudge, opener: Opener, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[int] = []
+    time_chain = DeviceTurns._time_chain
+
+    def count_chains(turns: DeviceTurns, count: int, least_us: float) -> Any:
+        asked.append(count)
+        return time_chain(turns, count, least_us)
+
+    monkeypatch.setattr(DeviceTurns, "_time_chain", count_chains)
+    shown: dict[str, float] = {}
+    for _ in range(2):
+        calls = time_claim(bench, opener, "faster", shown)
+        assert not isinstance(calls, TimingRefused), calls
+    assert len(asked) == 1, "once for two versions in a command"
+    assert device_timing.LEAST_CHAIN <= asked[0] <= device_timing.MOST_CHAIN
+
+
+@pytest.mark.parametrize("name", ["clock", "places"])
+def test_a_claim_that_calls_in_a_row_do_not_show_is_contradicted(
+    bench: DeviceCallJudge, opener: Opener, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setattr(device_timing, "CHAIN_US", 1000.0)  # which a busy machine leaves undisturbed now and then
+    monkeypatch.setattr(device_timing, "CHAIN_PAIRS", 12)
+    monkeypatch.setattr(device_timing, "MOST_CHAIN_PAIRS", 12)
+    refused = time_claim(bench, opener, name, {})
+    assert isinstance(refused, TimingRefused)
+    assert (refused.side, refused.unclear) == ("b", True)
+    assert name == "clock" or "calls in a row show" in refused.detail
+
+
+def test_each_of_the_calls_in_a_row_is_judged(bench: DeviceCallJudge, opener: Opener) -> None:
+    refused = time_claim(bench, opener, "part", {})
+    assert isinstance(refused, TimingRefused)
+    assert not refused.unclear
+
+
+@pytest.mark.parametrize(
+    ("call_us", "call_bytes", "free_bytes", "count"),
+    [(110.0, 10**9, 80 * 10**9, 17), (5.0, 10**6, 80 * 10**9, 128), (2000.0, 10**9, 80 * 10**9, 2), (100.0, 10**9, 10**9, 0)],
+)  # fmt: skip
+def test_so_many_calls_are_made_in_a_row(call_us: float, call_bytes: int, free_bytes: int, count: int) -> None:
+    assert device_timing.count_chain(call_us, call_bytes, free_bytes) == count

@@ -37,14 +37,17 @@ HUGE = {"rows": 4096, "cols": 393216}
 LARGE = {"rows": 32768, "cols": 32768}
 PLAIN_SOFTMAX = "import torch\ndef softmax(x, out):\n    torch.softmax(x, -1, out=out)\n"
 EARLY = """
-import gc, torch
+import sys, torch
 held = []
 def softmax(x, out):
-    if not held:
-        held.append(True)
-        for each in gc.get_objects():
-            if type(each).__name__ in ("Driver", "Processor"):
+    frame = sys._getframe(1)
+    while not held:
+        for one in frame.f_locals.values():
+            each = getattr(one, "driver", None)
+            if each is not None:
+                held.append(each)
                 {patch}
+        frame = frame.f_back
     {before}
     torch.softmax(x, -1, out=out)
     {after}
@@ -262,6 +265,43 @@ def pairs(name: str) -> None:
         say(
             f"  {name}: JUDGED {statistics.median(judged):.2f} s, BARE {statistics.median(bare):.2f} s, RATIO {ratio:.2f}"
         )
+
+
+CHAINS = ({"rows": 256, "cols": 1024}, {"rows": 4096, "cols": 2048}, {"rows": 4096, "cols": 8192})
+"""Calls of some microseconds, of tens, and of a hundred."""
+
+
+def chains() -> None:
+    """Gains, true and claimed, of calls too short for the judge's clock: what calls in a row show, and what asking takes."""
+    from ridgeline.sandbox.judge.device_session import CompiledCode
+    from ridgeline.sandbox.judge.device_timing import DevicePairs
+    from ridgeline.sandbox.judge.timing import TimingRefused
+
+    own = (HERE / "tasks" / "softmax" / "base_triton.py").read_text()
+    twice = own + "\n_once = softmax\ndef softmax(x, out):\n    _once(x, out)\n    _once(x, out)\n"
+    most = 64 if played() else 1 << 30
+    shapes = [{"label": f"{d['rows']}x{d['cols']}", "dims": {n: min(v, most) for n, v in d.items()}} for d in CHAINS]
+    with setting("softmax", shapes=shapes) as made, contextlib.ExitStack() as stack:
+        code = CompiledCode(task=made.task, chance=made.chance)
+        versions = {"own": own, "twice": twice}
+        versions |= {name: (HERE / "attacks" / "softmax" / f"{name}.py").read_text() for name in PATCHES}
+        opened = {name: code.opener(name, stack.enter_context(made.version(text))) for name, text in versions.items()}
+        for old, new in (("own", "own"), ("twice", "own"), *(("own", name) for name in PATCHES)):
+            for shape in made.task.timed:
+                timer, began = DevicePairs(bench=made.bench, versions=(old, new)), time.perf_counter()
+                calls = timer.run({"a": opened[old], "b": opened[new]}, (shape,), BLOCKS)
+                took = f"{time.perf_counter() - began:.2f} s, in a row {timer.seconds['calls in a row']:.2f} s"
+                said = ""
+                if isinstance(calls, TimingRefused):
+                    said = f"REFUSED {calls.side}: {calls.detail[-260:]}"
+                else:
+                    us = {side: statistics.median(c.time_us for c in calls if c.side == side) for side in "ab"}
+                    said = f"claimed {us['a']:.1f} and {us['b']:.1f} us, shown {timer._shown_us}"
+                say(f"  {old} to {new}, {shape.label}: {took}: {said}")
+
+
+PATCHES = ("clock_halved", "work_in_sync", "work_while_held")
+"""Attacks whose worker says other times than those of the work."""
 
 
 def bare_pair(opened: Callable[[], Any], made: Setting, dims: Any) -> dict[str, float]:
@@ -503,6 +543,7 @@ SECTIONS: dict[str, Callable[[], None]] = {
     "pairs-gemm": lambda: pairs("gemm_bf16"),
     "kinds-softmax": lambda: kinds("softmax"),
     "early": early,
+    "chains": chains,
     "huge": huge,
     "large": large,
     "tests-softmax": lambda: tests("softmax"),
