@@ -550,6 +550,8 @@ class DeviceTurns:
             session.lane = self.lane
         error_us = math.hypot(OFFSET_US / count, CHAIN_SCATTER_US / count, scatter_us)
         least_us = CHAIN_SHARE * claimed_us - STANDARD_ERRORS * error_us
+        if least_us <= 0:
+            return None  # a claim that calls in a row do not resolve either
         gain_us = self._time_chain(count, least_us)
         if isinstance(gain_us, TimingRefused):
             return gain_us
