@@ -30,7 +30,8 @@ KNOWN_ALPHA = 0.01
 KNOWN_PAIRS = 12
 """Error rate and process pairs of a comparison for which the noise is asked to be small enough."""
 KNOWN_OFFSET_SHARE = 0.1
-"""Of the margin: how far the mean of identical versions may lie from 0 then."""
+"""Of the margin: how far the mean of identical versions may lie from 0 then; or, where luck alone does not explain it and
+it is charged, how well it is to be known."""
 
 
 class KnownNoise(Value):
@@ -49,9 +50,17 @@ class KnownNoise(Value):
         means = compute_pair_means(shapes)
         if len(means) not in self.looks or len(means) < LEAST_CALIBRATION_PAIRS:
             return False
-        if abs(statistics.fmean(means)) > KNOWN_OFFSET_SHARE * self.margin or _find_half_width(means) > self.margin:
+        if _find_half_width(means) > self.margin or not self._is_offset_known(means):
             return False
         return all(_find_half_width(compute_pair_means((shape,))) <= self.shape_guard for shape in shapes)
+
+    def _is_offset_known(self, means: Sequence[float]) -> bool:
+        """Whether more pairs of identical versions would hardly change what their difference adds to the margin."""
+        offset, sd = statistics.fmean(means), statistics.stdev(means)
+        if abs(offset) <= KNOWN_OFFSET_SHARE * self.margin:
+            return True
+        error = max(sd, FLOOR_SD) / math.sqrt(len(means))
+        return error <= KNOWN_OFFSET_SHARE * self.margin and _is_offset_real(offset, sd, len(means), len(means) - 1)
 
 
 def _find_half_width(means: Sequence[float]) -> float:
@@ -158,12 +167,17 @@ def _estimate_shape_noise(parts: Sequence[ShapePairs]) -> ShapeNoise:
 def _compute_allowance(offset: float, spread: Spread, pairs: int) -> float:
     """How far identical versions may truly lie apart: upper 95 per cent bound, once zero itself is excluded.
 
-    A calibration has a size that was fixed beforehand and is looked at once, so a plain t test says whether it is.
+    A t test says whether it is. A calibration may be looked at up to five times, so it finds a difference that is not
+    there in some 5 rather than 2 of 100: that adds to the margin, and keeps nothing that should not be kept.
     """
-    error = spread.sd / math.sqrt(pairs)
-    if abs(offset) <= student_quantile(OFFSET_ALPHA / 2, spread.degrees) * error:
+    if not _is_offset_real(offset, math.sqrt(spread.squares / spread.degrees), pairs, spread.degrees):
         return 0.0
-    return abs(offset) + ONE_SIDED_95 * error
+    return abs(offset) + ONE_SIDED_95 * spread.sd / math.sqrt(pairs)
+
+
+def _is_offset_real(offset: float, sd: float, pairs: int, degrees: int) -> bool:
+    """Whether identical versions differ by more than luck; by their own scatter, however small: what is found costs power alone."""
+    return abs(offset) > student_quantile(OFFSET_ALPHA / 2, degrees) * sd / math.sqrt(pairs)
 
 
 def _check_same_origin(reference: Comparison, comparison: Comparison) -> None:

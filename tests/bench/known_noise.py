@@ -41,8 +41,9 @@ def count_pairs(machine: Machine, runs: int) -> list[int]:
 def run() -> Iterator[dict[str, Any]]:
     """A row for each machine and what it says."""
     for machine in (*MACHINES, SLANTED):
-        early = 100 * count_pairs(machine, 1000).count(4) / 1000
-        yield {"what": f"ended after 4 pairs, {machine.name}", "value": early, "unit": "%"}
+        pairs = count_pairs(machine, 1000)
+        yield {"what": f"ended after 4 pairs, {machine.name}", "value": 100 * pairs.count(4) / len(pairs), "unit": "%"}
+        yield {"what": f"pairs of a calibration, {machine.name}", "value": sum(pairs) / len(pairs), "unit": "pairs"}
         null, margin = judged(machine, [(0.0, 1000), (LIMITS.margin, 3000)], LIMITS, seed=(20261123,))
         bound = {"bound": 100 * LIMITS.alpha, "ok": margin.rate <= LIMITS.alpha} if machine is not SLANTED else {}
         yield {"what": f"kept at 0, {machine.name}", "value": 100 * null.rate, "unit": "%"}

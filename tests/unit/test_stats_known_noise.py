@@ -4,6 +4,7 @@ import pytest
 
 from ridgeline.graph.limits import Limits
 from ridgeline.graph.rules.calibration import make_known_noise
+from ridgeline.graph.stats.noise import estimate_noise
 from tests.bench.known_noise import EDGE, KNOWN, LIMITS, MACHINES, STILL, count_pairs
 from tests.bench.simulation_machine import Machine
 from tests.bench.simulation_ours import compared, judged
@@ -30,6 +31,17 @@ def test_one_loud_shape_keeps_the_calibration_going():
     (shape,) = compared(quiet).shapes
     assert KNOWN.holds((shape,))
     assert not KNOWN.holds((shape, shape.model_copy(update={"label": "loud", "pairs": loud})))
+
+
+def test_a_difference_of_identical_versions_that_is_known_well_ends_calibrating_and_is_charged():
+    steady = compared([[0.0010, 0.0010], [0.0011, 0.0011], [0.0009, 0.0009], [0.0010, 0.0010]])
+    assert KNOWN.holds(steady.shapes)
+    noise = estimate_noise((steady,))
+    assert noise is not None
+    assert 0.001 < noise.allowance < 0.002
+    doubtful = compared([[0.0030, 0.0030], [-0.0005, -0.0005], [0.0030, 0.0030], [-0.0015, -0.0015]])
+    assert not KNOWN.holds(doubtful.shapes), "luck explains it, so it would not be charged"
+    assert estimate_noise((doubtful,)).allowance == 0
 
 
 def test_campaigns_on_record_calibrate_as_they_did():
