@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ridgeline.graph.judgment import QuestionAnswer
 from ridgeline.graph.task import Shape, Task
-from ridgeline.sandbox.judge.call_names import NEAR, PROBES, REACHES_TRIED, CallName, ValuesName, draw_near_pairs
+from ridgeline.sandbox.judge.call_names import NEAR, PROBES, REACHES_TRIED, ConstantNames, ValuesName, draw_near_pairs
 from ridgeline.sandbox.judge.dtypes import LARGEST, SMALLEST, from_float64, is_float, to_float64, unit
 from ridgeline.sandbox.judge.inputs import (
     MIXES,
@@ -330,6 +330,12 @@ def describe_fault(fault: Fault) -> str:
     return f"{fault.output}: {fault.kind}: {fault.detail}"
 
 
+def describe_element(name: str, place: tuple[int, ...], came: float, right: float, away: float, trusted: float) -> str:
+    """For the judge: one element of a replayed call's output that is wrong: what came, what is right, what the trusted program had."""
+    numbers = f"came {came:.9g}, right is {right:.9g}, off by {away:.3g}"
+    return f"  {name}{list(place)}: {numbers}; the reference in the task's type has {trusted:.9g}"
+
+
 # Is it correct? Public sizes, sizes nobody has seen, many kinds of values, in secret order, in fresh processes.
 
 Opened = Callable[[], AbstractContextManager[Session]]
@@ -343,6 +349,8 @@ PARTIAL_MIX_CALLS = 4
 FEW_MIXES = 3
 """Kinds of values for a large or an unseen size, and sizes for probes."""
 MOST_WRONG_LINES = 6
+WORST_ELEMENTS = 5
+"""Of each output of a replayed call that are listed."""
 PING_SHARE = 0.3
 """Of tests that an empty call comes before."""
 TELLING_MIXES = ("normal", "wide", "cancel")
@@ -375,19 +383,14 @@ class Constants:
     def __init__(self, task: Task) -> None:
         self._names = tuple(tensor.name for tensor in task.inputs if tensor.constness == "const")
         self._by_size: dict[tuple[tuple[str, int], ...], dict[str, NDArray[np.generic]]] = {}
-        self._names_by_size: dict[tuple[tuple[str, int], ...], ValuesName] = {}
+        self.names = ConstantNames(task)
+        """Constants are those of the first draw of the first call of a size."""
 
     def keep(self, shape: Shape, inputs: Mapping[str, NDArray[np.generic]]) -> dict[str, NDArray[np.generic]]:
         """Inputs of a judged call with the constant ones as they were first drawn for that size."""
         size = tuple(sorted(shape.dims.items()))
         constants = self._by_size.setdefault(size, {name: inputs[name] for name in self._names})
         return {name: np.ascontiguousarray(array) for name, array in {**inputs, **constants}.items()}
-
-    def name_call(self, shape: Shape, values: ValuesName) -> CallName:
-        """The judged call's name. Constants are those of the first draw of the first call of its size."""
-        size = tuple(sorted(shape.dims.items()))
-        const = self._names_by_size.setdefault(size, replace(values, index=0))
-        return CallName(dims=shape.dims, values=values, const=const if self._names else None)
 
 
 @dataclass(kw_only=True)
@@ -468,7 +471,7 @@ class CorrectnessTests:
         """Run the judge's tests; what was wrong; ends with the first case that is."""
         for draw_cases in cases:
             for case in draw_cases():
-                name = self._consts.name_call(case.shape, case.values).mention if case.values else ""
+                name = self._consts.names.mention(case.shape.dims, case.values)
                 if lines := self._run_case(session, case):
                     return [f"{case.name} {name}: {line}" for line in lines]
         return []
