@@ -27,6 +27,7 @@ from ridgeline.sandbox.judge.correctness import (
     PING_SHARE,
     RANGE_SHARE,
     RANGE_SHARE_HALF,
+    RELAXED_HINT,
     ROW_PEAK_FACTOR,
     WORST_ELEMENTS,
     describe_element,
@@ -279,10 +280,19 @@ class DeviceCallJudge:
                 outputs = self.reference.stretch_of(calls[name].outputs, part)
                 if faults := self._numbers(outputs, allowance, exact=exact):
                     place = f" (of items {part.start} to {part.start + part.count - 1})" if part.count else ""
-                    wrong[name] = tuple(f"{describe_fault(fault)}{place}" for fault in faults[:MOST_FAULT_LINES])
+                    hint = RELAXED_HINT if self._is_right_if_relaxed(outputs, part, truth) else ""
+                    wrong[name] = tuple(f"{describe_fault(fault)}{place}{hint}" for fault in faults[:MOST_FAULT_LINES])
             if len(wrong) == len(calls):
                 break
         return wrong
+
+    def _is_right_if_relaxed(self, outputs: Tensors, part: Part, truth: DeviceTruth) -> bool:
+        """The judge on a card: whether a task that allows formulas which round more would take it."""
+        floats = [self.task.dtype_of(name) for name in judged_names(self.task)]
+        if self.task.precision != "strict" or "float32" not in floats:
+            return False
+        relaxed = replace(self, task=self.task.model_copy(update={"precision": "relaxed"}))
+        return not relaxed._numbers(outputs, _Allowance(bench=relaxed, part=part, truth=truth), exact=False)
 
     def surroundings(self, sealed: DeviceSealed) -> tuple[str, ...]:
         """The judge on a card: inputs that were changed, guard bands that were overwritten, outputs that changed after the call."""

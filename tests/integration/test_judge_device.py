@@ -223,6 +223,16 @@ def test_a_wrong_kernel_is_refused_in_tests_and_timings(bench: DeviceCallJudge, 
     assert refused.side == "b"
 
 
+def test_larger_rounding_alone_is_told_the_field_that_allows_it(bench: DeviceCallJudge, opener: Opener) -> None:
+    half = DeviceTests(bench=bench).check(opener(WRONG["half"])).evidence[0]
+    assert "precision: relaxed" not in half, "what errs by a thousandth is no formula of float32"
+    rounded = HONEST.replace(
+        "e / e.sum(-1, keepdim=True)", "(e / e.sum(-1, keepdim=True) * 4097) - (e / e.sum(-1, keepdim=True) * 4096)"
+    )
+    told = DeviceTests(bench=bench).check(opener(rounded)).evidence[0]
+    assert "`precision: relaxed` in task.yaml allows that" in told
+
+
 def test_a_call_too_large_for_the_memory_is_judged_in_parts(
     bench: DeviceCallJudge, opener: Opener, monkeypatch: pytest.MonkeyPatch
 ) -> None:
