@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ridgeline.graph.judgment import QuestionAnswer
-from ridgeline.graph.task import Shape, Task
+from ridgeline.graph.task import DType, Input, Shape, Task
 from ridgeline.sandbox.judge.call_names import NEAR, PROBES, REACHES_TRIED, ConstantNames, ValuesName, draw_near_pairs
 from ridgeline.sandbox.judge.dtypes import LARGEST, SMALLEST, from_float64, is_float, to_float64, unit
 from ridgeline.sandbox.judge.inputs import (
@@ -429,16 +429,14 @@ class CorrectnessTests:
         An input that has a domain (positive, integers, a range) gets none; nor is anything said where the reference
         has no answer, or where its exact and its trusted answer differ in what is infinite or NaN.
         """
-        usual = (tensor for tensor in self.task.inputs if tensor.values == "normal" and tensor.constness != "const")
-        free = [tensor for tensor in usual if is_float(tensor.dtype)]
+        free = list_free_inputs(self.task)
         shape = min(self.task.shapes, key=lambda shape: element_count(self.task, shape))
         for name, value in SPECIAL_VALUES.items() if free else ():
             tensor = free[int(self.rng.integers(len(free)))]
             inputs = dict(draw(self.task, shape.dims, MIXES[0], self.rng))
             numbers = to_float64(inputs[tensor.name], tensor.dtype)
             if value is None:
-                tiny = 2.0**-20 if tensor.dtype == "float16" else SMALLEST[tensor.dtype] / 4
-                numbers = np.copysign(tiny, numbers)
+                numbers = np.copysign(find_tiny(tensor.dtype), numbers)
             elif numbers.size:
                 numbers.reshape(-1)[int(self.rng.integers(numbers.size))] = value
             inputs = self._consts.keep(shape, {**inputs, tensor.name: from_float64(numbers, tensor.dtype)})
@@ -464,8 +462,7 @@ class CorrectnessTests:
             kinds, right_kinds = classify_numbers(to_float64(sealed.outputs[name], dtype)), classify_numbers(right)
             if count := int(np.count_nonzero(kinds != right_kinds)):
                 at = int(np.argmax((kinds != right_kinds).reshape(-1)))
-                kind, right_kind = KINDS[int(kinds.reshape(-1)[at])], KINDS[int(right_kinds.reshape(-1)[at])]
-                yield f"{count} of {kinds.size} elements of {name} differ from the reference in kind, such as {kind} for {right_kind}"
+                yield describe_kinds(name, count, kinds.size, kinds.reshape(-1)[at], right_kinds.reshape(-1)[at])
 
     def _run(self, session: Session, cases: Sequence[Callable[[], Iterator[Case]]]) -> list[str]:
         """Run the judge's tests; what was wrong; ends with the first case that is."""
@@ -569,6 +566,23 @@ class CorrectnessTests:
     def _some(self, items: Sequence[T]) -> list[T]:
         picked = self.rng.permutation(len(items))[:FEW_MIXES]
         return [items[int(place)] for place in picked]
+
+
+def describe_kinds(name: str, count: int, size: int, kind: int, right_kind: int) -> str:
+    """For the judge: how many elements of an output differ from the reference in kind, with two places in `KINDS` as an example."""
+    example = f"such as {KINDS[kind]} for {KINDS[right_kind]}"
+    return f"{count} of {size} elements of {name} differ from the reference in kind, {example}"
+
+
+def find_tiny(dtype: DType) -> float:
+    """For the judge: a subnormal number of that float type."""
+    return 2.0**-20 if dtype == "float16" else SMALLEST[dtype] / 4
+
+
+def list_free_inputs(task: Task) -> list[Input]:
+    """Inputs of a judged call that a special value may be put in: floats without a domain (positive, a range, integers)."""
+    usual = (tensor for tensor in task.inputs if tensor.values == "normal" and tensor.constness != "const")
+    return [tensor for tensor in usual if is_float(tensor.dtype)]
 
 
 def classify_numbers(values: NDArray[np.float64]) -> NDArray[np.int8]:

@@ -29,11 +29,16 @@ from ridgeline.sandbox.judge.correctness import (
     RANGE_SHARE_HALF,
     RELAXED_HINT,
     ROW_PEAK_FACTOR,
+    SPECIAL_S,
+    SPECIAL_VALUES,
     WORST_ELEMENTS,
     describe_element,
     describe_fault,
+    describe_kinds,
     element_count,
+    find_tiny,
     judged_names,
+    list_free_inputs,
     list_mixes,
 )
 from ridgeline.sandbox.judge.device_numerics import Noise, Range
@@ -109,7 +114,7 @@ class DeviceCallJudge:
     def draw_timed(self, dims: Mapping[str, int], constants: dict[str, Tensor]) -> DeviceTruth:
         """The judge on a card: new ordinary values; constant inputs as they are in `constants`, where they are kept from the first."""
         values = ValuesName.draw(TIMED, self.rng)
-        inputs = draw_ordinary(self.task, dims, self.chance.reseed(values.seed), constants)
+        inputs = draw_ordinary(self.task, dims, self.chance.seed_anew(values.seed), constants)
         if not constants:
             constants.update({name: inputs[name] for name in self._list_constants()})
         return self.truth_of(inputs, dims, values)
@@ -131,7 +136,7 @@ class DeviceCallJudge:
         self, dims: Mapping[str, int], values: ValuesName, constants: Tensors
     ) -> Iterator[tuple[Tensors, bool]]:
         """The judge on a card: inputs of that name, behind those before it, and whether only exact results are right. Raises ValueError."""
-        chance = self.chance.reseed(values.seed)
+        chance = self.chance.seed_anew(values.seed)
         if values.kind == TIMED:
             yield draw_ordinary(self.task, dims, chance, constants), False
         elif values.kind in (PROBES, NEAR):
@@ -155,7 +160,7 @@ class DeviceCallJudge:
             for probe in make_probes(self.task, dims, np.random.default_rng(first.seed), self.reference.device):
                 yield probe.inputs, probe.exact
             return
-        for _, inputs in draw_near_pairs(self.task, dims, self.chance.reseed(first.seed), constants):
+        for _, inputs in draw_near_pairs(self.task, dims, self.chance.seed_anew(first.seed), constants):
             yield inputs, False
 
     def _judge_again(self, truth: DeviceTruth) -> DeviceTruth:
@@ -212,7 +217,7 @@ class DeviceCallJudge:
         """The judge on a card: inputs of that name; None where memory is too short for unusual ones."""
         if values.kind != MIXES[0] and BENDING_ARRAYS * self._count_bytes(dims) > self.reference.free_bytes():
             return None
-        chance = self.chance.reseed(values.seed)
+        chance = self.chance.seed_anew(values.seed)
         return draw(self.task, dims, values.kind, chance, reach=REACHES_TRIED[values.index])
 
     def _count_bytes(self, dims: Mapping[str, int]) -> int:
@@ -450,6 +455,27 @@ class _Allowance:
         )
 
 
+def _tell_apart(task: Task, outputs: Tensors, part: Part) -> Iterator[str]:
+    """The judge on a card: where a result is NaN, infinite or zero and the reference's is not, or the reverse, for each float output."""
+    for name in judged_names(task):
+        right = _classify_numbers(part.trusted[name])
+        if not is_float(task.dtype_of(name)) or not torch.equal(right, _classify_numbers(part.oracle[name])):
+            continue
+        kinds = _classify_numbers(outputs[name])
+        differ = (kinds != right).reshape(-1)
+        if count := int(torch.count_nonzero(differ)):
+            at = int(differ.to(torch.uint8).argmax())
+            yield describe_kinds(name, count, differ.numel(), int(kinds.reshape(-1)[at]), int(right.reshape(-1)[at]))
+
+
+def _classify_numbers(values: Tensor) -> Tensor:
+    """The judge on a card: of each number its place in `correctness.KINDS`."""
+    kinds = torch.zeros(values.shape, dtype=torch.uint8, device=values.device)
+    for place, found in enumerate((values.isnan(), values == math.inf, values == -math.inf, values == 0), 1):
+        kinds[found] = place
+    return kinds
+
+
 def replay_call(bench: DeviceCallJudge, name: CallName, opened: Opened) -> Iterator[str]:
     """The judge on a card: what is wrong with the call of that name when a fresh process makes it, at each place of its arrays.
 
@@ -533,6 +559,7 @@ class DeviceTests:
 
     def check(self, opened: Opened) -> QuestionAnswer:
         """The judge on a card: public sizes in one fresh process, then everything else in another, each in secret order."""
+        notes: list[str] = []
         for list_cases in (self._public, self._private):
             self._constants, self._decoys, self._names = {}, {}, ConstantNames(self.bench.task, card=True)
             with opened() as session:
@@ -540,7 +567,36 @@ class DeviceTests:
                     return answer_no(f"{broken.reason}: {broken.detail}")
                 if lines := self._run(session, list(list_cases())):
                     return answer_no(*lines[:MOST_WRONG_LINES])
-        return answer_yes(f"{self.calls} judged calls in 2 fresh processes")
+                if list_cases == self._private and self.bench.options.has("mixes"):
+                    notes += self._describe_special_values(session)
+        return answer_yes(f"{self.calls} judged calls in 2 fresh processes", *notes)
+
+    def _describe_special_values(self, session: DeviceSession) -> Iterator[str]:
+        """The judge on a card: what differs where an input holds NaN, infinity or subnormals: said, and held against nobody."""
+        bench, free = self.bench, list_free_inputs(self.bench.task)
+        shape = min(bench.task.shapes, key=partial(element_count, bench.task))
+        for name, value in SPECIAL_VALUES.items() if free else ():
+            tensor = free[int(bench.rng.integers(len(free)))]
+            inputs = self._keep(shape, draw(bench.task, shape.dims, MIXES[0], bench.chance))
+            numbers = inputs[tensor.name].clone()
+            if value is None:
+                numbers = torch.copysign(torch.full_like(numbers, find_tiny(tensor.dtype)), numbers)
+            elif numbers.numel():
+                numbers.reshape(-1)[int(bench.rng.integers(numbers.numel()))] = value
+            truth = bench.truth_of({**inputs, tensor.name: numbers}, shape.dims)
+            try:
+                parts = list(truth.parts())
+            except ReferenceFailed:
+                continue
+            limit_s = min(SPECIAL_S, bench.options.call_s)
+            sealed = session.call_device(shape.dims, truth.inputs, placement=0, decoy=None, timeout_s=limit_s)
+            where = f"{name} in {tensor.name}, {shape.label}"
+            if isinstance(sealed, BrokenWorker):
+                yield f"{where}: {sealed.reason}: {sealed.detail}"
+                return
+            for part in parts:
+                outputs = bench.reference.stretch_of(sealed.outputs, part)
+                yield from (f"{where}: {line}" for line in _tell_apart(bench.task, outputs, part))
 
     def _run(self, session: DeviceSession, groups: list[Cases]) -> list[str]:
         """The judge on a card: what was wrong; ends with the first case that is."""
@@ -614,7 +670,7 @@ class DeviceTests:
 
         def cases() -> Iterator[DeviceCase]:
             first, size = ValuesName.draw(NEAR, self.bench.rng), tuple(sorted(shape.dims.items()))
-            chance, constants = self.bench.chance.reseed(first.seed), self._constants.get(size, {})
+            chance, constants = self.bench.chance.seed_anew(first.seed), self._constants.get(size, {})
             for index, (changed, inputs) in enumerate(draw_near_pairs(self.bench.task, shape.dims, chance, constants)):
                 truth = self.bench.truth_of(self._keep(shape, inputs), shape.dims, replace(first, index=index))
                 yield DeviceCase(name=f"{shape.label}, {changed or MIXES[0]}", shape=shape, truth=truth)

@@ -51,7 +51,7 @@ class Chance:
         elements.manual_seed(int(rng.integers(1 << 63)))
         return cls(elements=elements, places=rng)
 
-    def reseed(self, seed: int) -> "Chance":
+    def seed_anew(self, seed: int) -> "Chance":
         """The judge on a card: another one on the same device, which draws the same each time."""
         return Chance.draw(self.device, np.random.default_rng(seed))
 

@@ -223,6 +223,16 @@ def test_a_wrong_kernel_is_refused_in_tests_and_timings(bench: DeviceCallJudge, 
     assert refused.side == "b"
 
 
+def test_what_special_values_give_is_told_as_by_the_other_path(bench: DeviceCallJudge, opener: Opener) -> None:
+    assert DeviceTests(bench=bench).check(opener(HONEST)).evidence[1:] == ()
+    forgets = HONEST.replace("e = torch", "x = torch.where(x.isnan(), 0.0, x)\n    e = torch")
+    told = DeviceTests(bench=bench).check(opener(forgets))
+    assert told.answer == "yes", told
+    assert told.evidence[1:] == (
+        "NaN in x, s: 96 of 4608 elements of y differ from the reference in kind, such as a number for NaN",
+    )
+
+
 def test_larger_rounding_alone_is_told_the_field_that_allows_it(bench: DeviceCallJudge, opener: Opener) -> None:
     half = DeviceTests(bench=bench).check(opener(WRONG["half"])).evidence[0]
     assert "precision: relaxed" not in half, "what errs by a thousandth is no formula of float32"
