@@ -67,6 +67,14 @@ def open_questions(folders: Sequence[Path]) -> list[tuple[Path, Waits]]:
     return sorted(questions, key=lambda pair: pair[1].request.asked_at)
 
 
+def open_mailboxes(folders: Sequence[Path]) -> list[tuple[Path, MailboxRequest]]:
+    """Campaigns in these folders, or of this repository, whose planner waits for an answer in its mailbox, and what it asks."""
+    waiting = {campaign.resolve() for campaign in _campaigns(folders)}
+    asked = [(campaign, Mailbox(campaign).open_request()) for campaign in sorted(waiting)]
+    ended = {campaign for campaign in waiting if campaigns.read_status(campaign).get("status") == "concluded"}
+    return [(campaign, request) for campaign, request in asked if request is not None and campaign not in ended]
+
+
 def decided_questions(folders: Sequence[Path]) -> list[tuple[Path, OpenDecision]]:
     """Approvals of all campaigns in these folders that were decided and not gone on with, oldest first."""
     where = sorted({campaign.resolve() for campaign in _campaigns(folders)})

@@ -340,4 +340,5 @@ def _print_findings(report: "AuditReport") -> None:
         console.say(f"{rule}: {meaning}")
     for cache in report.caches:
         console.say(f"{cache.path}:{cache.line} {cache.rule}: {cache.answer}, {cache.why} ({cache.method})")
-    console.say(f"{MEANINGS[report.verdict]} ({len(report.examined)} files read)")
+    count = len(report.examined)
+    console.say(f"{MEANINGS[report.verdict]} ({count} {'file' if count == 1 else 'files'} read)")

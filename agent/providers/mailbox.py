@@ -138,7 +138,7 @@ class MailboxModel:
         request = self._box.post(ask)
         answer = self._box.answer_to(request)
         if answer is None:
-            raise Waiting(waiting(self._campaign, request))
+            raise Waiting(describe_request(self._campaign, request))
         return Reply(
             text=without_secrets(answer.text),  # a file that was written here by hand has not been checked
             model=without_secrets(f"mailbox ({answer.author})") if answer.author else "mailbox",
@@ -146,7 +146,7 @@ class MailboxModel:
         )
 
 
-def waiting(campaign: Path, request: MailboxRequest) -> str:
+def describe_request(campaign: Path, request: MailboxRequest) -> str:
     """Which file of the mailbox asks what, and how to answer."""
     page_path = Mailbox(campaign).path(request.number, "request.md")
     return (
