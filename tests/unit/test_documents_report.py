@@ -176,7 +176,7 @@ def test_the_baseline_measured_again_beside_the_best_is_preferred() -> None:
 def test_in_the_middle_it_says_so_at_its_top() -> None:
     for history in list(growing())[:-1]:
         text = render_final_report(history)
-        assert "**Not final: the campaign is still running.**" in text.splitlines()[2]
+        assert "**Not final: the campaign has not concluded.**" in text.splitlines()[2]
         assert "No headline yet" in text
         assert "final_report.md" not in render_all(history, worktree="tree")
     assert "Not final" not in render_final_report(complete())
