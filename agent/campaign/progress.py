@@ -314,7 +314,7 @@ class Course:
             case Restarted():
                 return f"partial restart after round {body.after_round}: {len(body.masked)} memories masked"
             case Concluded():
-                return f"concluded: {body.stop_reason}"
+                return f"concluded: {body.stop_reason} [{self.best}]"
 
     def pass_over(self, body: Body) -> None:
         """Fold one body of the ledger into a campaign's progress that nobody is shown a line of."""

@@ -59,7 +59,11 @@ def split_chains(evidence: str) -> list[str]:
 OUTSIDE_BRACKETS = re.compile(r"; (?![^\[\]]*\])(?![^()]*\))")
 ARROW, STEPS = " -> ", 2
 """Between the three parts of a chain, and how many there are."""
-MEANINGS = {"mem_throughput": "the busiest part of the memory system, caches too", "dram_pct": "device memory alone"}
+MEANINGS = {
+    "mem_throughput": "the busiest part of the memory system, caches too",
+    "dram_pct": "device memory alone",
+    "explicit_vectors": "lines of source that are written in vectors: no report of the compiler counts them",
+}
 """Said beside counters whose names are easily mixed up."""
 ON_PROCESSOR = frozenset({"perf", "cachegrind", "compiler_report", "timing_only"})
 FEW_CALLS = ", of a few first calls in a process of their own: no measurement, the shapes' times are"
@@ -379,9 +383,9 @@ def describe_parent(briefing: Briefing) -> str:
     ]
     if not is_best:
         lines.append(
-            f"The best version is of round {briefing.best_round} (score {parent.best_score:.3f}, proven). Each change is"
-            " measured against it, and kept only where it is proven faster: times, profile and counters on this page are"
-            " of the best version."
+            f"The best version is of round {briefing.best_round} (score {parent.best_score:.3f}: kept gains multiplied, not"
+            " tested yet). Each change is measured against it, and kept only where it is proven faster: times, profile and"
+            " counters on this page are of the best version."
         )
     if parent.elites:
         lines.append(

@@ -77,6 +77,7 @@ def test_status_by_name_by_path_and_by_nothing(cli, campaign, monkeypatch):
     assert found["dir"] == str(campaign)
     so_far = {name: found[f"speedup{name}"] for name in ("", "_lower", "_level", "_final")}
     assert so_far == {"": pytest.approx(1.08**2), "_lower": None, "_level": None, "_final": False}
+    assert found["speedup_basis"] == "product of kept rounds, not tested yet"
     assert found["stop_reason"] == ""
 
 
@@ -92,6 +93,7 @@ def test_the_status_of_a_concluded_campaign_tells_the_final_tests_speedup_and_wh
     folder = write_ledger(tmp_path / "toy", complete())
     found = cli("status", folder, "--json").json
     assert (found["speedup"], found["speedup_lower"], found["speedup_final"]) == (1.2, 1.17, True)
+    assert found["speedup_basis"] == "final test"
     assert found["stop_reason"] == "T3 5 of 5 rounds"
 
 
