@@ -20,7 +20,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from ridgeline.graph.errors import ProgramMissing
 from ridgeline.graph.task import Task
@@ -778,7 +778,7 @@ CPLUSPLUS = (".cc", ".cpp", ".cxx")
 _building: dict[Path, threading.Lock] = {}
 """By folder of frozen sources: who builds there."""
 BUILD_S = 300.0
-BUILD_LIMITS = WorkerLimits(memory_mb=16_384, processes=256, file_mb=1024, scratch_mb=4096)
+BUILD_LIMITS = WorkerLimits(memory_mb=16_384, processes=256, file_mb=1024, scratch_mb=4096, output_bytes=4_000_000)
 MOST_COMPILER_CHARS = 2000
 """Characters of what the compiler said that are kept; its first error stands at the beginning."""
 
@@ -797,7 +797,7 @@ def build_library(task: Task, folder: Path, *, timeout_s: float = BUILD_S) -> Pa
         if library.exists():
             return library
         with fresh_folder("home", "tmp") as place:
-            add_built_file(folder, LIBRARY, _compile(task, folder, place, timeout_s=timeout_s))
+            add_built_file(folder, LIBRARY, _compile(task, folder, place, timeout_s=timeout_s).library)
     return library
 
 
@@ -811,7 +811,16 @@ def build_without_runtime(task: Task, folder: Path, *, timeout_s: float = BUILD_
         assert library is not None
         return library.read_bytes()
     with fresh_folder("home", "tmp") as place:
-        return _compile(task, folder, place, WITHOUT_RUNTIME, timeout_s=timeout_s)
+        return _compile(task, folder, place, WITHOUT_RUNTIME, timeout_s=timeout_s).library
+
+
+def explain_build(task: Task, folder: Path, more: Sequence[str], *, timeout_s: float = BUILD_S) -> str:
+    """For the judge: what the compiler prints of the frozen sources in `folder` with `more` options; file names as the task has them.
+
+    Raises WorkerLost and ProgramMissing as `build_library` does.
+    """
+    with fresh_folder("home", "tmp") as place:
+        return _compile(task, folder, place, more, timeout_s=timeout_s).printed
 
 
 def compile_command(task: Task, folder: Path, library: Path, more: Sequence[str] = ()) -> tuple[str, ...]:
@@ -825,7 +834,14 @@ def compile_command(task: Task, folder: Path, library: Path, more: Sequence[str]
     return (compiler, *usual, "-o", str(library), *places, *task.build.flags, *more, "-lm")
 
 
-def _compile(task: Task, folder: Path, place: Path, more: Sequence[str] = (), *, timeout_s: float) -> bytes:
+class _Compiled(NamedTuple):
+    """A judged candidate's library, and what its compiler printed."""
+
+    library: bytes
+    printed: str
+
+
+def _compile(task: Task, folder: Path, place: Path, more: Sequence[str] = (), *, timeout_s: float) -> _Compiled:
     """The library of a judged candidate. The compiler runs shut in as a worker does: what sources include lies among them, or is the
     system's.
     """
@@ -852,11 +868,10 @@ def _compile(task: Task, folder: Path, place: Path, more: Sequence[str] = (), *,
             raise WorkerLost("load", f"it did not compile within {timeout_s:g} s") from None
         finally:
             end_process(process)
-        size = os.fstat(library).st_size
+        size, printed = os.fstat(library).st_size, process.read_output().replace(f"{folder}/", "").strip()
         if code != 0 or not size:
-            compiler_output = process.read_output().replace(f"{folder}/", "").strip()
-            raise WorkerLost("load", f"it does not compile: {compiler_output[:MOST_COMPILER_CHARS]}")
-        return os.pread(library, size, 0)
+            raise WorkerLost("load", f"it does not compile: {printed[:MOST_COMPILER_CHARS]}")
+        return _Compiled(library=os.pread(library, size, 0), printed=printed)
     finally:
         os.close(library)
 
