@@ -107,7 +107,7 @@ def compare_machine_code(after: Profiled | None, before: Profiled | None, *, nam
 
 def _is_of_code(profile: Profiled, name: str) -> bool:
     """Whether a number is a property of the compiled code."""
-    return name in CODE_COUNTERS or profile.rung_of(name) in CODE_RUNGS
+    return name in CODE_COUNTERS or (bool(profile.origins) and profile.rung_of(name) in CODE_RUNGS)
 
 
 def _rank_change(pair: tuple[str, float, float]) -> tuple[float, str]:
