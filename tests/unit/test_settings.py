@@ -1,8 +1,12 @@
 """Layers: who wins, where a value came from, and what a mistake says."""
 
+import re
+from pathlib import Path
+
 import pytest
 
 from ridgeline.agent.campaign.settings import (
+    PREFIX,
     Layer,
     from_assignments,
     from_contract,
@@ -12,10 +16,13 @@ from ridgeline.agent.campaign.settings import (
 )
 from ridgeline.agent.errors import UserError
 from ridgeline.graph.contract import Contract
-from ridgeline.graph.limits import PRESETS
+from ridgeline.graph.limits import PRESETS, Limits
 from ridgeline.graph.rules.archive import has_archive
 from tests.builders import make_contract
 from tests.projects import document
+
+
+ROOT = Path(__file__).parents[2]
 
 
 def contract(**changes) -> Contract:
@@ -127,3 +134,15 @@ def test_mode_evolve_tries_three_and_needs_an_error_rate_to_share():
         resolve([from_assignments(["search_mode=evolve", "preset=campaign"])])
     with pytest.raises(UserError, match="--set search_mode"):
         resolve([from_assignments(["search_mode=evolving"])])
+
+
+def test_every_variable_of_ours_that_is_no_limit_is_let_through():
+    """Seen: with RIDGELINE_SEARCH, RIDGELINE_CHECKPOINTS or RIDGELINE_DEVICE_HOST as documented, `run` refused to begin."""
+    folders = [ROOT / name for name in ("agent", "sandbox", "graph", "evals", "docs")]
+    files = [file for folder in folders for ending in ("*.py", "*.md") for file in folder.rglob(ending)]
+    names = {name for file in files for name in re.findall(r"RIDGELINE_[A-Z_]*[A-Z]", file.read_text(encoding="utf-8"))}
+    assert {"RIDGELINE_SEARCH", "RIDGELINE_CHECKPOINTS", "RIDGELINE_DEVICE_HOST"} <= names
+    ours = {name: "word" for name in names if name.removeprefix(PREFIX).lower() not in Limits.model_fields}
+    assert from_environment(ours) == Layer()
+    with pytest.raises(UserError, match="RIDGELINE_SEARHC: unknown setting"):
+        from_environment({"RIDGELINE_SEARHC": "word"})
