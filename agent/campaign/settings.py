@@ -187,8 +187,8 @@ def _parse_value(setting: Setting) -> Raw:
     if not isinstance(value, str):
         return value
     if value.lower() in ("none", "null", ""):
-        return None
-    if setting.key != "looks":
+        return () if setting.key == "calibration_looks" else None
+    if setting.key not in ("looks", "calibration_looks"):
         return value
     try:
         return tuple(int(part) for part in value.split(","))

@@ -63,6 +63,8 @@ def test_a_preset_is_taken_whole_and_may_be_adjusted(preset):
 def test_text_becomes_numbers_lists_and_absence():
     found = resolve([from_assignments(["looks=2,4", "target_peak_fraction=none", "split=false", "max_minutes=4.5"])])
     assert found.limits.looks == (2, 4)
+    for text, looks in (("calibration_looks=4,6", (4, 6)), ("calibration_looks=none", ())):
+        assert resolve([from_assignments([text])]).limits.calibration_looks == looks
     assert found.limits.target_peak_fraction is None
     assert found.limits.split is False
     assert found.limits.max_minutes == 4.5
