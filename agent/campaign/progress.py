@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol
 from pydantic import Field
 
 from ridgeline.agent.campaign.approvals import find_open_page, question_of
-from ridgeline.agent.campaign.folders import link, read_status
+from ridgeline.agent.campaign.folders import link, name_process, read_status
 from ridgeline.agent.campaign.notify import find_hook
 from ridgeline.agent.console import defuse, note
 from ridgeline.graph.errors import DiskFull
@@ -162,6 +162,7 @@ class StatusView:
         self._ports = ports
         self._progress = progress
         self._hook = find_hook(campaign_dir)
+        self._process = name_process(os.getpid())
         self._line_count = 0
         self.measured = ""
         """The verdict of the open round, once it has one; its line in the ledger is yet to come."""
@@ -230,6 +231,8 @@ class StatusView:
     def _write(self, status: Status, *, problem: str = "") -> None:
         """Overwrite the campaign's `status.json` with what is known now."""
         view = {"status": status, **self._now, "pid": os.getpid(), "updated": time.time(), "problem": problem}
+        if self._process:
+            view["process"] = self._process
         if self.measured:
             view["measured"] = self.measured
         overwrite(self._folder / "status.json", json.dumps(view).encode())

@@ -1,10 +1,12 @@
 """Looking at campaigns whose ledger was written here: status, report, stop, resume of a finished one, damage."""
 
 import json
+import os
 from pathlib import Path
 
 import pytest
 
+from ridgeline.agent.campaign.folders import name_process
 from ridgeline.agent.campaign.state_files import Manifest, write_manifest
 from ridgeline.graph.ports import Base
 from ridgeline.graph.state import Request
@@ -95,6 +97,15 @@ def test_the_status_of_a_concluded_campaign_tells_the_final_tests_speedup_and_wh
     assert (found["speedup"], found["speedup_lower"], found["speedup_final"]) == (1.2, 1.17, True)
     assert found["speedup_basis"] == "final test"
     assert found["stop_reason"] == "T3 5 of 5 rounds"
+
+
+def test_a_number_that_another_process_has_since_is_no_campaign_at_work(cli, campaign):
+    """Seen: after the machine's restart another process had the number, and `watch` followed it for ever."""
+    own = {"status": "running", "phase": "measure", "round": 4, "pid": os.getpid()}
+    for process, status in ((name_process(os.getpid()), "running"), ("another boot 4711", "interrupted")):
+        (campaign / "status.json").write_text(json.dumps({**own, "process": process}))
+        assert cli("status", campaign, "--json").json["status"] == status
+    assert name_process(2**22 + 1) == ""
 
 
 def test_a_tampered_line_is_named(cli, campaign):

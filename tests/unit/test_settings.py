@@ -21,7 +21,6 @@ from ridgeline.graph.rules.archive import has_archive
 from tests.builders import make_contract
 from tests.projects import document
 
-
 ROOT = Path(__file__).parents[2]
 
 
