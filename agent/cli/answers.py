@@ -235,11 +235,11 @@ def approve(
         console.note(f"{directory.name}: the edit is built and tested before it is taken")
     stored = store_decision(directory, question, answer, goes_on=go_on)
     if go_on and stored != "defer":
-        from ridgeline.agent.campaign.progress import progress
+        from ridgeline.agent.campaign.progress import progress, read_worked_s
         from ridgeline.agent.campaign.runner import resume
         from ridgeline.agent.cli.campaign import print_outcome
 
-        print_outcome(resume(directory, progress()), as_json=as_json)
+        print_outcome(resume(directory, progress(before_s=read_worked_s(directory))), as_json=as_json)
         return
     if as_json:
         console.emit({"campaign": directory.name, "dir": str(directory), "key": question.request.key, "choice": stored})

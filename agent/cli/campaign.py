@@ -206,10 +206,10 @@ def resume(campaign: Campaign = None, as_json: Json = False) -> None:
         console.note(
             f"{directory.name}: has concluded; nothing to resume. Read it with `ridgeline report {directory.name}`"
         )
-    from ridgeline.agent.campaign.progress import progress
+    from ridgeline.agent.campaign.progress import progress, read_worked_s
     from ridgeline.agent.campaign.runner import resume as go_on
 
-    print_outcome(go_on(directory, progress()), as_json=as_json)
+    print_outcome(go_on(directory, progress(before_s=read_worked_s(directory))), as_json=as_json)
 
 
 def fsck(campaign: Campaign = None, repair: Repair = False, as_json: Json = False) -> None:

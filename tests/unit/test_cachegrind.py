@@ -5,9 +5,11 @@ from typing import cast
 
 import pytest
 
+from ridgeline.graph.contract import judge_commands
 from ridgeline.sandbox.profiles.profilers import cpu
 from ridgeline.sandbox.profiles.profilers.cpu import MalformedFile, last_level, parse_cachegrind, parse_printed
 from ridgeline.sandbox.workspace.commands import Commands
+from tests.builders import make_contract
 
 CACHEGRIND = """\
 desc: I1 cache:         32768 B, 64 B, 8-way associative
@@ -226,3 +228,16 @@ def test_only_the_timed_functions_vectors_count():
         for name in ("slow", "fast")
     }
     assert counts == {"slow": 0, "fast": 1}
+
+
+@pytest.mark.parametrize(
+    ("fields", "there"),
+    [
+        ({"profile": {"command": ("./bench",)}}, True),
+        ({"profile": None}, False),
+        ({**judge_commands("task.yaml"), "target_backend": "C", "profile": None}, True),
+        ({**judge_commands("task.yaml"), "target_backend": "TRITON", "profile": None}, False),
+    ],
+)
+def test_who_answers_a_question_away_from_the_machine_knows_whether_a_profile_would_have_to_be_made(fields, there):
+    assert cpu.is_profiled(make_contract(**fields)) is there

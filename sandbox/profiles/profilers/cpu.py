@@ -12,6 +12,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Literal
 
+from ridgeline.graph.contract import Contract
 from ridgeline.graph.errors import ProgramMissing
 from ridgeline.graph.evidence import Exit, Machine, Profiled
 from ridgeline.graph.ports import Artifacts, Device
@@ -101,8 +102,7 @@ class CpuProfiler:
 
     def inspect(self, commit: str, *, purpose: str) -> Profiled | None:
         """For a CPU profile: gcc's remarks on `commit`; None without a profile command or a task in C. `purpose`: names the question."""
-        contract = self._commands.contract
-        if contract.profile is None and not (contract.task_file and contract.target_backend.upper() == "C"):
+        if not is_profiled(self._commands.contract):
             return None
         machine = self._device.machine()
         nothing = Profiled(commit=commit, machine=machine.fingerprint, rung="timing_only", counters=())
@@ -173,6 +173,11 @@ class CpuProfiler:
         untimed = all(counter.name != "kernel_time_us" for counter in counters)
         notes = ("the profile command printed no kernel_time_us=<microseconds>, so no kernel time is given",)
         return CounterReading(counters=counters, notes=notes if untimed else (), seconds=ran.exit.seconds)
+
+
+def is_profiled(contract: Contract) -> bool:
+    """Whether a profile of the contract's kernel exists: by its profile command, or by what gcc says of a task in C."""
+    return contract.profile is not None or (contract.task_file is not None and contract.target_backend == "C")
 
 
 def parse_printed(output: str) -> tuple[tuple[str, float], ...]:
