@@ -180,7 +180,9 @@ class Context:
 
     def _describe(self, hypothesis: Hypothesis) -> str:
         """Section of the prompt: the hypothesis in lines, with what it would make of the score."""
-        return describe_hypothesis(hypothesis, of_score(hypothesis, self._briefing.shapes))
+        return describe_hypothesis(
+            hypothesis, of_score(hypothesis, self._briefing.shapes, self._briefing.contract.scoring)
+        )
 
     def _describe_task(self, hypothesis: Hypothesis) -> str:
         """Section of the prompt: the hypothesis as it is to be carried out, with the lines that it cites."""

@@ -289,7 +289,15 @@ def describe_score(briefing: Briefing) -> str:
         if briefing.aggregate is None
         else f"the best version had {briefing.aggregate:.4g} by the quick command in round {briefing.best_round}"
     )
-    return f"geometric mean over {shapes} of {_metric(scoring)}, {better} is better; {now}"
+    return f"geometric mean over {shapes}{_describe_weights(scoring)} of {_metric(scoring)}, {better} is better; {now}"
+
+
+def _describe_weights(scoring: Scoring) -> str:
+    """For the prompt: shapes that count for more or less in the score, and those that may lose nothing; empty where all are alike."""
+    weights = ", ".join(f"{label} {weight:g}" for label, weight in scoring.shape_weights.items() if weight != 1)
+    weighed = f", weighted ({weights}; every other 1)" if weights else ""
+    protected = ", ".join(scoring.protected_shapes)
+    return f"{weighed}, of which {protected} may lose nothing," if protected else weighed
 
 
 def counted_work(contract: Contract) -> str:
@@ -304,7 +312,7 @@ def timed_by(briefing: Briefing) -> str:
     return "" if briefing.machine.kind == "cpu" else ENGINE_PHRASES[briefing.contract.scoring.engine]
 
 
-def of_score(hypothesis: Hypothesis, shapes: Sequence[ShapeNow]) -> str:
+def of_score(hypothesis: Hypothesis, shapes: Sequence[ShapeNow], scoring: Scoring) -> str:
     """For the prompt: what the predicted speedup makes of the score; empty without one, or where its shapes are not known."""
     speedup = hypothesis.prediction.speedup
     if not speedup or not shapes:
@@ -314,8 +322,9 @@ def of_score(hypothesis: Hypothesis, shapes: Sequence[ShapeNow]) -> str:
     mine = [shape.label for shape in shapes if aimed_at(hypothesis.target_class, shape.label, shape.config_class)]
     if not mine:
         return ""
-    score_speedup = speedup ** (len(mine) / len(shapes))
-    return f"of {', '.join(mine)}; so the score {_times(score_speedup)} (computed: {len(mine)} of {len(shapes)} shapes)"
+    share = sum(map(scoring.weight, mine)) / sum(scoring.weight(shape.label) for shape in shapes)
+    counted = f"{len(mine)} of {len(shapes)} shapes{', by their weights' if scoring.shape_weights else ''}"
+    return f"of {', '.join(mine)}; so the score {_times(speedup**share)} (computed: {counted})"
 
 
 def _metric(scoring: Scoring) -> str:
