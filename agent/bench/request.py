@@ -55,7 +55,7 @@ def limits_of(layers: tuple[settings.Layer, ...], *, max_pairs: int) -> Limits:
 
     Raises UserError naming the option, variable or contract field of a value that cannot be.
     """
-    limits = settings.resolve(layers).limits
+    limits = settings.resolve(layers, model=None).limits
     return limits.model_copy(update={"looks": tuple(range(1, max_pairs + 1)), "screen_pairs": max_pairs + 1})
 
 

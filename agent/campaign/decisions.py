@@ -157,7 +157,7 @@ def adjust_target(campaign: Path, answer: Answer, decision: Decision) -> Decisio
     from ridgeline.graph.loop.setup import adjust_request, resolve_request
 
     manifest = read_manifest(campaign)
-    limits = adjust_limits(manifest.request.limits, answer.limits)
+    limits = adjust_limits(manifest.request.limits, answer.limits, model=manifest.model is not None)
     decision = decision.model_copy(update={"target": tuple(sorted(answer.target.items())), "limits": limits})
     adjusted = adjust_request(manifest.request, decision)
     try:

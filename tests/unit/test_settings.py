@@ -5,9 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from ridgeline.agent.bench.request import limits_of
 from ridgeline.agent.campaign.settings import (
     PREFIX,
     Layer,
+    adjust_limits,
     from_assignments,
     from_contract,
     from_environment,
@@ -147,3 +149,21 @@ def test_every_variable_of_ours_that_is_no_limit_is_let_through():
     assert from_environment(ours) == Layer()
     with pytest.raises(UserError, match="RIDGELINE_SEARHC: unknown setting"):
         from_environment({"RIDGELINE_SEARHC": "word"})
+
+
+@pytest.mark.parametrize("plan", ["", "write it anew", "none"])
+def test_the_limits_of_a_campaign_that_began_with_a_deep_round_can_be_adjusted_at_its_target(plan):
+    """Seen: `approve --yes --set margin=0.02` was refused, as if no model were given."""
+    begun = resolve([from_flags({"deep": "start", "deep_plan": plan})], model=True).limits
+    assert adjust_limits(begun, ["margin=0.02"], model=True) == (("margin", 0.02),)
+    with pytest.raises(UserError, match="a deep round needs a model"):
+        adjust_limits(PRESETS["evidence"], ["deep=start"], model=False)
+
+
+def test_a_command_without_rounds_asks_for_no_model_where_campaigns_begin_with_a_deep_round():
+    """Seen: with `limits: {deep: stagnation}` in the contract, `bench`, `check` and `roofline` asked for --model."""
+    layers = (from_contract(contract(limits={"deep": "stagnation"})), from_environment({"RIDGELINE_DEEP": "start"}))
+    assert limits_of(layers, max_pairs=5).looks == (1, 2, 3, 4, 5)
+    assert resolve(layers, model=None).limits.deep == "start"
+    with pytest.raises(UserError, match="RIDGELINE_DEEP: a deep round needs a model"):
+        resolve(layers)
