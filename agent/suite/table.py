@@ -35,7 +35,9 @@ class Row(Value):
     """Its lower confidence bound."""
     seconds: float = 0.0
     detail: str = ""
-    """One line: why it was refused, wrong or failed; where the campaign is."""
+    """One line: why it was refused, wrong or failed, or waits; where the campaign is."""
+    page: str = ""
+    """The question that a waiting campaign wants answered, from the suite's folder."""
 
     @property
     def log_speedup(self) -> float:

@@ -1,6 +1,7 @@
 """`ridgeline suite run`: many problems, several arms, stopped and gone on with."""
 
 import json
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -69,6 +70,54 @@ def test_other_settings_in_the_same_folder_are_refused(tmp_path):
     Suite(folder=tmp_path / "suite", settings=settings)
     with pytest.raises(UserError, match="begun with other settings"):
         Suite(folder=tmp_path / "suite", settings=settings.model_copy(update={"max_rounds": 3}))
+
+
+def test_a_copied_suite_goes_on_where_it_lies_with_the_same_problems(tmp_path):
+    problems = tmp_path / "here" / "tasks"
+    shutil.copytree(TASKS / "softmax_c", problems / "softmax_c")
+    settings = SuiteSettings(source=str(problems), arms=ARMS[:1])
+    page = tmp_path / "here/suite/repositories/small/softmax_c/agent/workspace/softmax_c/mailbox/001.request.md"
+    waits = Ended(code=3, output=json.dumps({"status": "waiting", "request": str(page)}))
+    table = Suite(folder=tmp_path / "here" / "suite", settings=settings, command=Runner(waits)).run()
+    assert (tmp_path / "here" / "suite" / table.rows[0].page) == page
+
+    shutil.move(tmp_path / "here", tmp_path / "there")
+    moved = settings.model_copy(update={"source": str(tmp_path / "there" / "tasks")})
+    runner = Runner(gained(2))
+    Suite(folder=tmp_path / "there" / "suite", settings=moved, command=runner).run()
+    campaign = page.parents[1].relative_to(tmp_path / "here")
+    assert runner.asked[0][:2] == ["resume", str(tmp_path / "there" / campaign)]
+
+    (tmp_path / "there" / "tasks" / "softmax_c").rename(tmp_path / "there" / "tasks" / "other")
+    with pytest.raises(UserError, match="has no softmax_c, which .* began with"):
+        Suite(folder=tmp_path / "there" / "suite", settings=moved)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("gcc") is None, reason="no gcc on this machine")
+def test_one_call_takes_every_campaign_to_its_question_and_answers_may_be_given_elsewhere(cli, tmp_path):
+    names = ("layernorm_c", "matmul_c")
+    for name in names:
+        shutil.copytree(TASKS / name, tmp_path / "here" / "tasks" / name)
+    arm = ("--arm", "m:model=mailbox,max_restarts=0", "--max-rounds", "2")
+    waiting = cli("suite", "run", tmp_path / "here/tasks", "--out", tmp_path / "here/out", *arm)
+    assert waiting.code == 0, waiting.err
+    pages = [
+        tmp_path / "here/out/repositories/m" / name / "agent/workspace" / name / "mailbox/001.request.md"
+        for name in names
+    ]
+    told = [f"waiting: {name}, m: {page}" for name, page in zip(names, pages, strict=True)]
+    assert [line for line in waiting.out.splitlines() if line.startswith("waiting")] == told
+    assert all(page.is_file() for page in pages)
+
+    shutil.move(tmp_path / "here", tmp_path / "there")
+    (tmp_path / "nothing.json").write_text('{"directions": [], "exhausted": "nothing that is worth a round"}')
+    for page in pages:
+        campaign = tmp_path / "there" / page.parents[1].relative_to(tmp_path / "here")
+        assert cli("answer", campaign, tmp_path / "nothing.json").code == 0
+    ended = cli("suite", "run", tmp_path / "there/tasks", "--out", tmp_path / "there/out", *arm, "--json")
+    assert ended.code == 0, ended.err
+    assert {(row["problem"], row["result"]) for row in ended.json["rows"]} == {(name, "not_faster") for name in names}
 
 
 @pytest.mark.parametrize(
