@@ -348,24 +348,33 @@ class TimedPairs:
                 if broken := sessions[side].open():
                     return TimingRefused(side=side, detail=f"{broken.reason}: {broken.detail}")
             calls: list[TimedCall] = []
-            if refused := self._lock(sessions, shapes):
+            settled: dict[str, _Turns] = {}
+            if refused := self._lock(sessions, shapes, settled):
                 return refused
             for shape in shapes:
-                turns = self._kind()(pairs=self, sessions=sessions, shape=shape)
+                turns = settled.pop(shape.label, None) or self._kind()(pairs=self, sessions=sessions, shape=shape)
                 slots = turns.run(blocks)
                 if isinstance(slots, TimingRefused):
                     return slots
                 calls += slots
             return calls
 
-    def _lock(self, sessions: Mapping[str, Session], shapes: Sequence[Shape]) -> TimingRefused | None:
-        """For the judge: keep both workers from starting processes; first calls of what compiles then come before that."""
+    def _lock(
+        self, sessions: Mapping[str, Session], shapes: Sequence[Shape], settled: dict[str, "_Turns"]
+    ) -> TimingRefused | None:
+        """For the judge: keep both workers from starting processes; first calls of what compiles then come before that.
+
+        Turns of sizes with constant inputs go into `settled`, by label: the process goes on with the same ones.
+        """
         if self.bench.options.device == "cuda" or not self.bench.options.has("isolation"):
             return None
         if any(session.framework == "torch" and self.bench.task.language != "c" for session in sessions.values()):
             for shape in shapes:
-                if refused := self._kind()(pairs=self, sessions=sessions, shape=shape).settle_in():
+                turns = self._kind()(pairs=self, sessions=sessions, shape=shape)
+                if refused := turns.settle_in():
                     return refused
+                if turns.has_constants:
+                    settled[shape.label] = turns
         for side, session in sessions.items():
             if broken := session.lock():
                 return TimingRefused(side=side, detail=f"{broken.reason}: {broken.detail}")
@@ -499,6 +508,11 @@ class _Turns:
         company = self._find_sibling_processes()
         self.pairs.calls += self._probes.calls
         return self.settle() or self._find_overwritten() or company or calls
+
+    @property
+    def has_constants(self) -> bool:
+        """For the judge: whether calls of this size share an input that stays the same in the life of a process."""
+        return self._pool.has_constants
 
     def settle_in(self) -> TimingRefused | None:
         """One judged call of each side at either place, for what is compiled at a first call."""
