@@ -57,6 +57,10 @@ Annotate = Annotated[
     str | None,
     typer.Option(metavar="github[:FILE]", help="Print it as GitHub shows it beside a pull request, at FILE."),
 ]
+ContractName = Annotated[
+    str,
+    typer.Option("--contract", metavar="NAME", help="Of commits and folders: the file that says how both are timed."),
+]
 Quiet = Annotated[bool, typer.Option("--quiet", help="Only the answer.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output, logs on standard error.")]
 
@@ -118,6 +122,7 @@ def bench(
     update: Update = False,
     junit: Junit = None,
     annotate: Annotate = None,
+    contract: ContractName = "ridgeline.yaml",
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:

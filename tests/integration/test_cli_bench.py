@@ -289,6 +289,21 @@ def test_commits_are_built_and_timed_by_their_contract_and_the_checkout_is_not_t
 
 
 @pytest.mark.slow
+def test_of_two_contracts_in_a_folder_the_one_that_is_named_times_both(cli, project, git):
+    (project / "second.yaml").write_text((project / "ridgeline.yaml").read_text())
+    git(project, "add", "-A")
+    git(project, "rm", "-q", "ridgeline.yaml")
+    git(project, "commit", "-qm", "another contract")
+    git(project, "tag", "fast")
+    (project / "kernel.txt").write_text("speed 100\n")
+    git(project, "commit", "-qam", "slower")
+    said = cli("bench", "main", "fast", "--contract", "second.yaml", *QUICK).json
+    assert said["verdict"] == "faster", said["sentence"]
+    done = cli("bench", "commit:main", "commit:fast", "--contract", "third.yaml", "--quiet")
+    assert (done.code, done.complaint.count("neither A nor B has a third.yaml")) == (2, 1)
+
+
+@pytest.mark.slow
 def test_a_folder_is_compared_as_it_stands(cli, project, git, tmp_path):
     git(project, "worktree", "add", "-q", tmp_path / "other", "slow")
     (tmp_path / "other" / "kernel.txt").write_text("speed 120\n")

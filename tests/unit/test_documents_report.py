@@ -235,6 +235,20 @@ def test_one_command_line_reproduces_the_best_version() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("path", "words"),
+    [
+        ("ridgeline.yaml", "\nridgeline bench {} {}\n"),
+        ("tasks/ridgeline_mm.yaml", "\ncd tasks && ridgeline bench {} {} --contract ridgeline_mm.yaml\n"),
+    ],
+)
+def test_the_command_that_times_the_gain_again_names_the_contract_of_the_campaign(path: str, words: str) -> None:
+    history = complete()
+    opened = make_opened(contract_path=path)
+    text = render_final_report(history.model_copy(update={"opened": opened}))
+    assert words.format(opened.base_commit[:12], "05" * 6) in text
+
+
 def test_the_two_clocks_of_a_campaign_that_waited_agree() -> None:
     history = ended(worked_s=333.9, closed_at="2026-11-21T12:00:00Z")
     assert history.baseline is not None
