@@ -212,7 +212,8 @@ def read_sides(a: str, b: str, here: Path, contract: str = FILE_NAME) -> tuple[S
     """Sides A and B of `bench` from their words. Raises UserError, one line, for one that is nothing or several things, and for a
     mixture.
     """
-    side_a, side_b = _parse_side("A", a, here, contract), _parse_side("B", b, here, contract)
+    side_a = _parse_side("A", a, here, contract, beside=_list_kinds(b, here, contract))
+    side_b = _parse_side("B", b, here, contract, beside=_list_kinds(a, here, contract))
     if (side_a.kind == "command") != (side_b.kind == "command"):
         raise UserError(
             f"A is a {side_a.kind} and B is a {side_b.kind}: they would be timed in two ways, and are never compared;"
@@ -221,15 +222,28 @@ def read_sides(a: str, b: str, here: Path, contract: str = FILE_NAME) -> tuple[S
     return side_a, side_b
 
 
-def _parse_side(name: Literal["A", "B"], word: str, here: Path, contract: str) -> Side:
-    """Side A or B of `bench` from one word. Raises UserError for one that is nothing, or several things."""
+def _list_kinds(word: str, here: Path, contract: str) -> list[Kind]:
+    """What a side of `bench` may be: a program, a commit where a contract says how it is timed, a folder."""
+    prefix, colon, _ = word.partition(":")
+    if colon and prefix in PREFIXES:
+        return [PREFIXES[prefix]]
+    return [kind for kind in WRITTEN if _READINGS[kind](word, here) and not _out_of_place(kind, here / contract)]
+
+
+def _parse_side(name: Literal["A", "B"], word: str, here: Path, contract: str, *, beside: list[Kind]) -> Side:
+    """Side A or B of `bench` from one word. Beside what can only be a commit it is no program: the two are never compared.
+
+    Raises UserError for one that is nothing, or still several things.
+    """
     prefix, colon, rest = word.partition(":")
     if colon and prefix in PREFIXES:
         side = Side(name=name, kind=PREFIXES[prefix], text=rest.strip())
         if not _READINGS[side.kind](side.text, here):
             raise UserError(f"{name}: {_no_such(side, here)}")
         return side
-    kinds = [kind for kind in WRITTEN if _READINGS[kind](word, here) and not _out_of_place(kind, here / contract)]
+    kinds = _list_kinds(word, here, contract)
+    if len(kinds) > 1 and beside == ["commit"]:
+        kinds = [kind for kind in kinds if kind != "command"]
     if not kinds:
         raise UserError(f"{name}: {_nothing(name, word, here / contract)}")
     if len(kinds) > 1:

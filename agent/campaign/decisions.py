@@ -341,6 +341,11 @@ def open_question(campaign: Path, *, replace: bool = False) -> MailboxRequest:
     if not requests:
         raise UserError(f"{campaign.name}: has asked nothing; only `--model mailbox` campaigns ask for answers")
     newest = requests[-1]
+    history = fold_ledger(JsonlLedger(campaign / campaigns.LEDGER).lines())
+    if history is not None and history.concluded is not None:
+        raise UserError(
+            f"{campaign.name}: has concluded and asks nothing more; read it with `ridgeline report {campaign.name}`"
+        )
     if ModelTape(campaign / FILE, repaired=False).find_answer(newest.ask) is not None:
         raise UserError(
             f"{campaign.name}: has no open request ({newest.number:03d} is answered and read); `ridgeline resume` it"

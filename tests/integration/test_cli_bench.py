@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from ridgeline.agent.bench.request import read_sides
 from ridgeline.graph.evidence import Comparison
 from ridgeline.graph.limits import Limits
 from ridgeline.graph.stats.noise import estimate_noise
@@ -286,6 +287,17 @@ def test_commits_are_built_and_timed_by_their_contract_and_the_checkout_is_not_t
     again = cli("bench", "main", "same", *QUICK).json
     assert again["verdict"] == "not_faster", again["sentence"]
     assert any("notes.md" in note for note in again["notes"])
+
+
+def test_a_word_that_is_a_program_too_is_a_commit_beside_a_commit(cli, project, monkeypatch):
+    program = project.parent / "bin" / "HEAD"
+    program.parent.mkdir()
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{program.parent}{os.pathsep}{os.environ['PATH']}")
+    assert [side.kind for side in read_sides("HEAD~1", "HEAD", project)] == ["commit", "commit"]
+    assert [side.kind for side in read_sides("HEAD", "main", project)] == ["commit", "commit"]
+    assert "is a command and a commit" in cli("bench", "HEAD", "HEAD").complaint
 
 
 @pytest.mark.slow

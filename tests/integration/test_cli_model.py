@@ -134,7 +134,10 @@ def test_a_mailbox_campaign_from_the_first_question_to_the_report(cli, project, 
     assert (done.json["status"], done.json["accepted"]) == ("concluded", 1)
     assert done.json["cost"]["tokens"] > 100
     assert done.json["cost"]["dollars"] is None, "nobody said what the answers cost"
-    assert "has no open request" in answered(cli, campaign, tmp_path, "late").complaint
+    assert (
+        "has concluded and asks nothing more; read it with `ridgeline report"
+        in answered(cli, campaign, tmp_path, "late").complaint
+    )
     tape = (campaign / "model_tape.jsonl").read_text()
     assert '"mailbox (a person)"' in tape
 

@@ -537,6 +537,7 @@ def test_a_task_instead_where_the_judge_can_call_it(cli, make_repository):
     ("options", "said"),
     [
         (("--function", "absent"), "defines absent; correct the name"),
+        (("--function", "dott"), "defines dott; did you mean 'dot'?"),
         (("--function", "dot", "--shape", "m=3"), "--shape: 'm=3' is no size of dot; write for example n=64"),
         (("--function", "dot", "--value", "beta=3"), "--value: 'beta=3' sets no parameter of dot"),
         (("--shape", "n=3"), "--shape: is for --function NAME"),
