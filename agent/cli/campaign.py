@@ -421,7 +421,10 @@ def _summary(outcome: "Outcome") -> None:
             console.say(f"  {line}")
     if outcome.best_commit:
         console.say(f"best       {outcome.best_commit[:12]} on {outcome.branch}")
-    console.say(f"report     {outcome.report}")
+    written = outcome.status == "concluded"
+    console.say(
+        f"report     {outcome.report if written else f'ridgeline report {outcome.campaign}, also before the end'}"
+    )
     if outcome.unsourced:
         console.say(f"invalid    {len(outcome.unsourced)} hardware numbers without a source (design document 002):")
         for place in outcome.unsourced[:MOST_UNSOURCED]:

@@ -97,6 +97,8 @@ def test_a_mailbox_campaign_from_the_first_question_to_the_report(cli, project, 
 
     again = cli("resume", campaign)
     assert again.code == 3, "the same question waits"
+    assert f"report     ridgeline report {campaign.name}, also before the end" in again.out
+    assert not (campaign / "final_report.md").exists(), "what is not written yet is not named"
     assert [asked.number for asked in Mailbox(campaign).requests()] == [1]
     for text, words in (
         ("", "is empty"),
