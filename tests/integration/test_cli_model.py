@@ -87,6 +87,7 @@ def test_a_mailbox_campaign_from_the_first_question_to_the_report(cli, project, 
     campaign, request = Path(asked.json["dir"]), Path(asked.json["request"])
     assert request == campaign / "mailbox" / "001.request.md"
     assert str(request) in asked.err
+    assert "waits for an answer (Round 2: which direction next?): read " in asked.err
     assert "ridgeline answer" in asked.err
     page = request.read_text()
     assert "round-2 propose 1" in page
