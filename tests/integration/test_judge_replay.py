@@ -148,3 +148,15 @@ def test_a_file_limit_that_is_hit_is_said(tmp_path: Path) -> None:
     )
     task = folder_of(tmp_path / "writes", kernel, language="python", source=["kernel.py"])
     assert "MiB that a worker may write" in "\n".join(judge_correctness(task, None, Options(), HERE).correct.evidence)
+
+
+@pytest.mark.slow
+def test_constant_inputs_stay_where_a_worker_was_called_before_it_was_locked(tmp_path: Path) -> None:
+    """PyTorch is called before workers are locked: the timed calls in the same process once had other constants."""
+    pytest.importorskip("torch")
+    kernel = "import torch\ndef variance(x, w, y):\n    torch.var(x + w, 1, correction=0, out=y)\n"
+    task = folder_of(tmp_path / "const", kernel, language="python", source=["kernel.py"])
+    for _ in range(2):
+        calls = time_pair(task, task.parent, task.parent, shapes=(), blocks=2, options=Options(), surroundings=HERE)
+        assert isinstance(calls, tuple), calls
+        assert len(calls) == 8
