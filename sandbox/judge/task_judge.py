@@ -35,7 +35,7 @@ from ridgeline.sandbox.judge.device_process import (
 )
 from ridgeline.sandbox.judge.dtypes import to_float64
 from ridgeline.sandbox.judge.freeze import NotFrozen, freeze_sources
-from ridgeline.sandbox.judge.judgment import CandidateJudgment, open_reference
+from ridgeline.sandbox.judge.judgment import CandidateJudgment, Step, open_reference
 from ridgeline.sandbox.judge.options import HERE, JudgeTimeout, Options, Surroundings
 from ridgeline.sandbox.judge.references import ReferenceFailed
 from ridgeline.sandbox.judge.session import BrokenWorker, SealedCall
@@ -143,15 +143,23 @@ def _or_failed(judge: Callable[[], T | JudgeFailed]) -> T | JudgeFailed:
         return JudgeFailed(reason="unusable", detail=str(error))
 
 
-def judge_correctness(task_file: Path, version: Path | None, options: Options, surroundings: Surroundings) -> Judgment:
+def judge_correctness(
+    task_file: Path,
+    version: Path | None,
+    options: Options,
+    surroundings: Surroundings,
+    *,
+    step: Step = contextlib.nullcontext,
+) -> Judgment:
     """For the judge: correctness and own work of a folder's sources (None: of the task's own), without timing.
 
+    `step`: entered with a step's name for as long as that takes.
     Raises TaskError, NotFrozen, ReferenceFailed, JudgeTimeout; WorldError where the machine lacks something.
     """
     task, folder = load_task(task_file)
     options = options.with_device(task)
     if is_judged_on_card(task, options):
-        with contextlib.suppress(Unfit):
+        with contextlib.suppress(Unfit), step("testing on the card"):
             return ask_judgment(
                 "test", task_file, candidate=version, against=version, options=options, surroundings=surroundings
             )
@@ -161,7 +169,13 @@ def judge_correctness(task_file: Path, version: Path | None, options: Options, s
         freeze_sources(task, version or folder) as frozen,
     ):
         return CandidateJudgment(
-            task=task, reference=reference, new=frozen, old=frozen, options=options, surroundings=surroundings
+            task=task,
+            reference=reference,
+            new=frozen,
+            old=frozen,
+            options=options,
+            surroundings=surroundings,
+            step=step,
         ).judge_correctness()
 
 

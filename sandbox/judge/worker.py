@@ -6,6 +6,7 @@ What a call returned is read out of the stopped process (`Memory`); once it is `
 import contextlib
 import json
 import os
+import re
 import select
 import shutil
 import signal
@@ -446,6 +447,12 @@ REPORT_BYTES = 64_000
 """Longest report of a worker that notes who computes."""
 FORK_SERVER_FRAMES = "/isolate/stem.py"
 """In lines of a traceback that lie below the worker's own program."""
+BINDING_NOISE = re.compile(
+    r"\s*(nanobind: |- (leaked (instance|type|function|keep_alive)|\.\.\. skipped remainder)|See https://nanobind\.)"
+)
+"""What bindings print at the end of any process that fails, after what it failed of."""
+NO_DRIVER = "active drivers ([])"
+"""Triton's words where there is no card."""
 MOST_PRINTED_CHARS = 2000
 """Characters of the end of what it printed that are kept."""
 
@@ -618,12 +625,18 @@ class Worker:
         detail = loss.detail if reason == "output" or code is None else f"{loss.detail}, {_describe_ending(code)}"
         if any(word in f"{detail}\n{output}" for word in FILE_TOO_LARGE):
             detail += f"; a file grew beyond the {self._loading.limits.file_mb} MiB that a worker may write"
+        if NO_DRIVER in output and self._loading.task.language != "triton":
+            detail += (
+                f"; a kernel in Triton, but no card is here and the task says `language: {self._loading.task.language}`: "
+                "with `language: triton` in task.yaml Triton's interpreter tests it here"
+            )
         return WorkerLost(reason, f"{detail}\n{output}".strip())
 
     def read_output(self) -> str:
         """In the judge: the last characters of its worker's output, at most MOST_PRINTED_CHARS."""
         lines = self._process.read_output().strip().splitlines() if self._process is not None else []
-        return "\n".join(line for line in lines if FORK_SERVER_FRAMES not in line)[-MOST_PRINTED_CHARS:]
+        kept = [line for line in lines if FORK_SERVER_FRAMES not in line and not BINDING_NOISE.match(line)]
+        return "\n".join(kept)[-MOST_PRINTED_CHARS:]
 
     def close(self) -> None:
         """End the judge's worker process and everything it started."""
