@@ -148,5 +148,5 @@ def _print_table(table: "Table", out: Path, *, as_json: bool) -> None:
     for row in table.rows:
         if row.page:
             console.say(f"{row.result}: {row.problem}, {row.arm}: {out / row.page}")
-        elif row.result in ("refused", "failed", "wrong", "waiting"):
+        elif row.result in ("refused", "failed", "wrong", "missing", "waiting"):
             console.say(f"{row.result}: {row.problem}, {row.arm}: {row.detail}")

@@ -261,18 +261,22 @@ def read_judgment(row: Row, ended: Ended) -> Row:
         return row.model_copy(update={"result": "wrong" if is_input else "failed", "detail": _first_line(str(why))})
     correct, faster, own = (fields[name] for name in ("correct", "faster", "own_work"))
     if correct["answer"] != "yes":
-        return row.model_copy(update={"result": "wrong", "detail": _first_line(_join(correct))})
+        return row.model_copy(update={"result": "wrong", "detail": _first_and_last_line(_join(correct))})
     if not fields["accepted"]:
-        refused_work = faster["answer"] == "yes" and own
-        return row.model_copy(
-            update={"result": "not_faster", "detail": _first_line(_join(refused_work)) if refused_work else ""}
-        )
+        why = own if faster["answer"] == "yes" else faster
+        return row.model_copy(update={"result": "not_faster", "detail": _first_line(_join(why))})
     update = {"result": "faster", "speedup": fields["speedup"], "speedup_lower": fields["speedup_lower"], "detail": ""}
     return row.model_copy(update=update)
 
 
 def _join(answer: Mapping[str, Any]) -> str:
     return "; ".join(answer.get("evidence") or [str(answer.get("answer"))])
+
+
+def _first_and_last_line(text: str) -> str:
+    """What ended a worker of a suite's answer stands last in what it printed."""
+    lines = [line for line in text.splitlines() if line.strip()]
+    return f"{_first_line(text)}; {_first_line(lines[-1])}" if len(lines) > 1 else _first_line(text)
 
 
 def _first_line(text: str) -> str:

@@ -90,7 +90,8 @@ class Contest(Value):
     """Geometric mean of b's speedup over a's: above 1, b is better."""
     lower: float | None
     upper: float | None
-    """Ends of the 95 % interval over problems, by Student's t; None with fewer than two."""
+    """Ends of the 95 % interval over problems, by Student's t; None with fewer than two, or where all are alike: such
+    problems say nothing of how far others are apart."""
     a_ahead: int
     b_ahead: int
     """Problems on which one's bound is above what the other measured."""
@@ -162,7 +163,7 @@ def compare_arms(rows: Iterable[Row], a: str, b: str) -> Contest | None:
     both = [(ended[problem, a], ended[problem, b]) for problem in shared]
     ratios = [second.log_speedup - initial.log_speedup for initial, second in both]
     center, half = statistics.fmean(ratios), None
-    if len(ratios) > 1:
+    if len(set(ratios)) > 1:
         half = student_quantile((1 - CONFIDENCE) / 2, len(ratios) - 1) * statistics.stdev(ratios) / len(ratios) ** 0.5
     return Contest(
         a=a,

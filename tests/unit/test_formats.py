@@ -404,3 +404,14 @@ def test_commands_say_in_a_line_what_is_missing(tmp_path, cli):
     (tmp_path / "plain.py").write_text(textwrap.dedent("def f(x): return x\ndef get_inputs(): return []\n"))
     said = cli("init", tmp_path / "new", "--from-flashinfer", tmp_path / "plain.py")
     assert (said.code, "holds no problem of flashinfer" in said.complaint) == (2, True)
+
+
+def test_a_definition_beside_its_workloads_is_a_problem_of_its_folder(tmp_path):
+    """As `init --from-flashinfer` takes it; other JSON is none."""
+    (tmp_path / "scale_rows.json").write_text(json.dumps(DEFINITION))
+    (tmp_path / "workload.jsonl").write_text(lines(workload(3)))
+    (tmp_path / "answer.json").write_text(json.dumps({"definition": "scale_rows", "sources": []}))
+    (tmp_path / "torn.json").write_text("{")
+    (source,) = list_sources(tmp_path)
+    assert (source.name, source.format) == ("scale_rows", "flashinfer")
+    assert read_source(source).name == "scale_rows"
