@@ -415,3 +415,14 @@ def test_a_definition_beside_its_workloads_is_a_problem_of_its_folder(tmp_path):
     (source,) = list_sources(tmp_path)
     assert (source.name, source.format) == ("scale_rows", "flashinfer")
     assert read_source(source).name == "scale_rows"
+
+
+def test_a_file_to_export_is_told_that_its_folder_is_wanted(tmp_path, cli):
+    (tmp_path / "kernel.py").write_text("def run(x, pad):\n    return x\n")
+    (tmp_path / "reference.py").write_text("def reference(x, pad):\n    return x\n")
+    (tmp_path / "task.yaml").write_text(json.dumps(task().model_dump(mode="json", exclude_defaults=True) | {"task": 1}))
+    (tmp_path / "origin.json").write_text(
+        Origin(format="gpumode", name="a", entry="run", text="", arrays=()).model_dump_json()
+    )
+    said = cli("export", tmp_path, "--candidate", tmp_path / "kernel.py", "-o", tmp_path / "out.py")
+    assert (said.code, "is a file; give the folder that holds kernel.py" in said.complaint) == (2, True)
