@@ -1,7 +1,12 @@
 """`ridgeline suite run`: many problems, several arms, stopped and gone on with."""
 
 import json
+import os
 import shutil
+import signal
+import subprocess
+import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -146,3 +151,15 @@ def test_the_command_lists_problems_and_says_what_is_no_suite(cli, tmp_path):
     unknown = cli("suite", "run", TASKS, "--out", tmp_path / "s", "--only", "nothing_so")
     assert unknown.code == 2
     assert "has 'nothing_so' in its name" in unknown.complaint
+
+
+def test_an_interrupted_suite_says_what_it_waits_for():
+    """A minute went by without a word after Ctrl-C; here the command that runs ends at once."""
+    code = "from ridgeline.agent.attempts import run_command; run_command(['serve', '--port', '0'], None)"
+    with subprocess.Popen(
+        [sys.executable, "-c", code], stderr=subprocess.PIPE, text=True, start_new_session=True
+    ) as suite:
+        time.sleep(3)
+        os.killpg(suite.pid, signal.SIGINT)
+        _, said = suite.communicate(timeout=60)
+    assert "interrupted: `ridgeline serve` ends in order, within 60 s" in said

@@ -186,7 +186,10 @@ def test_a_time_without_a_card_is_said_to_be_none_of_a_card(tmp_path: Path) -> N
     kernel = "import torch\ndef variance(x, w, y):\n    torch.var(x + w, 1, correction=0, out=y)\n"
     task = folder_of(tmp_path / "card", kernel, language="triton", source=["kernel.py"])
     options = Options(device="cpu", pairs=2, most_pairs=2, calibration_pairs=0, blocks=2)
-    assert judge(task, options=options).faster.evidence[-1].endswith("it says nothing of a card")
+    judged = judge(task, options=options)
+    assert judged.faster.evidence[-1].endswith("it says nothing of a card")
+    assert judged.own_work.answer == "no"
+    assert "a result of a library is taken: the task does not forbid it (`library:` in task.yaml)" in judged.lines
 
 
 def test_a_command_that_takes_long_says_what_it_is_at(tmp_path: Path, cli) -> None:
