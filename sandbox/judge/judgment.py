@@ -152,7 +152,7 @@ class CandidateJudgment:
         if not self.task.timed:
             return self._make_judgment(correct, NOT_HERE, own_work, calls=gate.calls)
         pairs = self._pairs(bench)
-        with self.step(f"timing {len(self.task.timed)} sizes in fresh process pairs"):
+        with self.step("timing in fresh process pairs"):
             timed = self._time(pairs)
         calls = gate.calls + pairs.calls
         if isinstance(timed, TimingRefused):
