@@ -804,7 +804,8 @@ def _survey(plan: Plan, notes: list[str]) -> Trial:
     if slow:
         notes.append(f"a call takes over {SLOWEST_US / 1000:.0f} ms on {', '.join(slow)}: tested, not timed")
     written = {row[1] for row in rows if row[0] == "OK" and row[2] == "ordinary" and row[5] == "1"}
-    notes += _say_doubts(plan, timed, times, written)
+    same = {(row[1], row[3]): row[4] for row in rows if row[0] == "SAME"}
+    notes += _say_doubts(plan, timed, times, written, same)
     plan = plan.model_copy(
         update={
             "shapes": tuple(shape.model_copy(update={"timed": shape in timed}) for shape in shapes),
@@ -820,8 +821,15 @@ def _without(plan: Plan, labels: Set[str]) -> Plan:
     return plan.model_copy(update={"shapes": tuple(shape for shape in plan.shapes if shape.label not in labels)})
 
 
-def _say_doubts(plan: Plan, timed: Sequence[ShapePlan], times: Mapping[str, float], written: Set[str]) -> Iterator[str]:
-    """A note on a harness's values: a function that gives up early on them is timed for nothing."""
+def _say_doubts(
+    plan: Plan,
+    timed: Sequence[ShapePlan],
+    times: Mapping[str, float],
+    written: Set[str],
+    same: Mapping[tuple[str, str], str],
+) -> Iterator[str]:
+    """A note on a harness's values: a function that gives up early on them is timed for nothing, and a result that is nearly all one
+    number tells little of what is wrong. `same`: percent of it, by shape and array."""
     mend = f"give values that it works on: fill_own() in {plan.folder}/problem.h, or --value NAME=LOW:HIGH"
     elements = {shape.label: math.prod(shape.sizes.values()) for shape in timed}
     small, large = (pick(timed, key=lambda shape: elements[shape.label]).label for pick in (min, max))
@@ -831,6 +839,13 @@ def _say_doubts(plan: Plan, timed: Sequence[ShapePlan], times: Mapping[str, floa
     changes = [array.name for array in plan.signature.arrays if array.role != "input" and not array.by_value]
     if changes and not any(shape.label in written for shape in timed):
         yield f"doubtful: a call writes nothing to {', '.join(changes)}; " + mend
+        return
+    for name in dict.fromkeys(name for label, name in same if label in {shape.label for shape in timed}):
+        share, label = max((int(share), label) for (label, each), share in same.items() if each == name)
+        yield (
+            f"doubtful: {share} % of {name} is the same number on {label}, so the test sees little of what is wrong; "
+            + mend
+        )
 
 
 def _with_exact(plan: Plan) -> Plan:

@@ -3,6 +3,7 @@
 import csv
 import json
 import os
+import re
 import shlex
 import shutil
 import statistics
@@ -573,6 +574,23 @@ void launch_scale(const float *x, float *y, float alpha, int n) { scale<<<(n + 2
     assert launched.code == 0, launched.err
     assert "not understood" not in launched.out
     assert load(root / "ridgeline_launch_scale.yaml").contract.target_backend == "CUDA"
+
+
+@pytest.mark.slow
+def test_a_result_that_is_nearly_all_one_number_is_doubtful(cli, make_repository):
+    text = """#include <stdint.h>
+void brighten(const uint8_t *in, uint8_t *out, int n, int by) {
+    for (int i = 0; i < n; i++) out[i] = in[i] * by > 255 ? 255 : in[i] * by;
+}
+"""
+    root = make_repository({"a.c": text})
+    for by, percent in ((1000, r"9\d|100"), (1, "")):
+        done = cli("init", root, "--function", "brighten", "--shape", "n=4096", "--value", f"by={by}")
+        assert done.code == 0, done.err
+        told = re.search(r"doubtful: (\d+) % of out is the same number on n4096, so the test sees little", done.out)
+        assert re.fullmatch(percent, told[1] if told else ""), done.out
+        shutil.rmtree(root / "ridgeline_brighten")
+        (root / "ridgeline.yaml").unlink()
 
 
 def test_structs_of_numbers_get_values_and_what_a_call_never_works_on_is_doubtful(cli, make_repository):

@@ -1,6 +1,6 @@
 /* Does a build what the original does? `build/test [--seed N]`: new values in every run, PASS lines and exit code 0, or
  * MISMATCH and 1. `--survey` calls the original alone, each shape and kind of values in a process of its own, and prints
- * CRASH, DIFFERS (from itself) or OK with the microseconds of a call. */
+ * CRASH, DIFFERS (from itself) or OK with the microseconds of a call, and SAME where nearly all of a result is one number. */
 #include <signal.h>
 #include <sys/wait.h>
 
@@ -48,6 +48,25 @@ static void check_shape(const Build builds[3], const Shape *shape, uint64_t *rng
     printf("PASS label=%s\n", shape->label);
 }
 
+/* Names the results of which nine in ten elements are the same: a test that sees little else tells little apart. */
+static void survey_same(const Case *c) {
+    for (int i = 0; i < ARRAY_COUNT; i++) {
+        size_t bytes = ARRAYS[i].bytes;
+        int64_t count = ARRAYS[i].elements(c->shape->sizes), most = 0, votes = 0, same = 0;
+        for (int64_t e = 0; e < count; e++) { /* the majority's, where there is one */
+            int equal = memcmp(c->now[i].data + (size_t)most * bytes, c->now[i].data + (size_t)e * bytes, bytes) == 0;
+            most = votes ? most : e;
+            votes += votes == 0 || equal ? 1 : -1;
+        }
+        for (int64_t e = 0; e < count; e++) {
+            same += memcmp(c->now[i].data + (size_t)most * bytes, c->now[i].data + (size_t)e * bytes, bytes) == 0;
+        }
+        if (ARRAYS[i].role != INPUT && count >= 16 && same * 10 >= count * 9) {
+            printf("SAME %s ordinary %s %.0f\n", c->shape->label, ARRAYS[i].name, 100.0 * (double)same / (double)count);
+        }
+    }
+}
+
 /* In a child: 0 when two calls of the original on the same values agree, 3 when not; a crash is a signal. */
 static void survey_call(const Build *original, const Shape *shape, Mix mix, Placement placement, uint64_t *rng) {
     static const Build NO_EXACT;
@@ -66,6 +85,9 @@ static void survey_call(const Build *original, const Shape *shape, Mix mix, Plac
     for (int i = 0; i < ARRAY_COUNT; i++) {
         size_t result = strcmp(ARRAYS[i].name, "result") == 0;
         is_written |= !result && memcmp(c.now[i].data, c.before[i], c.now[i].bytes) != 0;
+    }
+    if (mix == ORDINARY && placement == CENTRE) {
+        survey_same(&c);
     }
     restore(&c);
     double began = now_us();
