@@ -348,28 +348,35 @@ class TimedPairs:
                 if broken := sessions[side].open():
                     return TimingRefused(side=side, detail=f"{broken.reason}: {broken.detail}")
             calls: list[TimedCall] = []
-            if refused := self._lock(sessions, shapes):
-                return refused
+            begun = self._lock(sessions, shapes)
+            if isinstance(begun, TimingRefused):
+                return begun
             for shape in shapes:
-                turns = self._kind()(pairs=self, sessions=sessions, shape=shape)
+                # those of a size that was called before it was locked go on, with their constant inputs
+                turns = begun.pop(shape.label, None) or self._kind()(pairs=self, sessions=sessions, shape=shape)
                 slots = turns.run(blocks)
                 if isinstance(slots, TimingRefused):
                     return slots
                 calls += slots
             return calls
 
-    def _lock(self, sessions: Mapping[str, Session], shapes: Sequence[Shape]) -> TimingRefused | None:
-        """For the judge: keep both workers from starting processes; first calls of what compiles then come before that."""
+    def _lock(self, sessions: Mapping[str, Session], shapes: Sequence[Shape]) -> "dict[str, _Turns] | TimingRefused":
+        """For the judge: keep both workers from starting processes; first calls of what compiles then come before that.
+
+        The turns of the sizes that were called.
+        """
+        begun: dict[str, _Turns] = {}
         if self.bench.options.device == "cuda" or not self.bench.options.has("isolation"):
-            return None
+            return begun
         if any(session.framework == "torch" and self.bench.task.language != "c" for session in sessions.values()):
             for shape in shapes:
-                if refused := self._kind()(pairs=self, sessions=sessions, shape=shape).settle_in():
+                begun[shape.label] = self._kind()(pairs=self, sessions=sessions, shape=shape)
+                if refused := begun[shape.label].settle_in():
                     return refused
         for side, session in sessions.items():
             if broken := session.lock():
                 return TimingRefused(side=side, detail=f"{broken.reason}: {broken.detail}")
-        return None
+        return begun
 
     def _kind(self) -> "type[_Turns]":
         if self.bench.options.device != "cuda":
