@@ -117,6 +117,10 @@ COPY_CLOSE = 1e-3
 """Of the values' size: the slack of a result that was computed in another precision."""
 FEW_VALUES = 8
 """Of fewer elements all are compared, and none may be a plain 0 or 1."""
+RANKED_VALUES = 32
+"""Of a sample that must differ for their order to mean something."""
+UNORDERED_SHARE = 0.1
+"""Of neighbours in a sample that rise, or fall, at least, where it has no order; roundings of equal values turn a few."""
 DISTINCT_VALUES = 4
 """Values of a sample that must differ for equality to mean something."""
 MEMBER_ELEMENTS = 64
@@ -229,7 +233,8 @@ def _parse_argument(kernel: str, size: int, packed: str) -> LaunchArgument | Non
 def find_copied_output(arguments: tuple[LaunchArgument, ...], right: RightOutput) -> str | None:
     """For the judge: the kernel that was given the output ready-made; None when none was seen.
 
-    The same numbers, in order or out of it, whole or a part among others. What an input holds as it is given counts
+    The same numbers, in order or out of it, whole or a part among others, or each changed in the same way, as by a factor or
+    a logarithm. What an input holds as it is given counts
     for nothing: a kernel may move that, where moving is the task.
     """
     if right.size == 0 or not right.has_numbers():
@@ -238,7 +243,7 @@ def find_copied_output(arguments: tuple[LaunchArgument, ...], right: RightOutput
         (
             argument.kernel
             for argument in arguments
-            if _is_output(argument, right) or _is_part_of_output(argument, right)
+            if _is_output(argument, right) or _is_changed_output(argument, right) or _is_part_of_output(argument, right)
         ),
         None,
     )
@@ -268,6 +273,29 @@ def _is_output(argument: LaunchArgument, right: RightOutput) -> bool:
     if not _has_same_values(argument.sorted, expected, right.dtype, tight=tight):
         return False
     return not any(_has_same_values(right.sample(name, ordered=True), expected, right.dtype) for name in fitting)
+
+
+def _is_changed_output(argument: LaunchArgument, right: RightOutput) -> bool:
+    """For the judge: whether an argument of the output's size rises, or falls, wherever the output rises: a kernel had but to undo
+    one change of all its elements. What rises with the place as well is none: the places themselves may be an argument."""
+    if argument.size != right.size or not is_float(right.dtype):
+        return False
+    expected = right.sample()
+    where = np.isfinite(expected) & np.isfinite(argument.lying)
+    values, places = np.unique(expected[where], return_index=True)
+    if len(values) < RANKED_VALUES or _is_ordered(expected[where]):
+        return False
+    lying = argument.lying[where][places]
+    if not _is_ordered(lying) or len(np.unique(lying)) < len(values) / 2:
+        return False
+    fitting = [name for name, size in right.sizes().items() if size == right.size]
+    return not any(_is_ordered(right.sample(name)[where][places]) for name in fitting)
+
+
+def _is_ordered(values: Floats) -> bool:
+    """For the judge: whether a sample rises, or falls, nearly everywhere; by chance it does both about as often."""
+    rising = float(np.mean(np.diff(values) > 0))
+    return not UNORDERED_SHARE < rising < 1 - UNORDERED_SHARE
 
 
 def _is_of_inputs(argument: LaunchArgument, right: RightOutput) -> bool:

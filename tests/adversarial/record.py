@@ -46,6 +46,7 @@ CLASSES = {
     "B12": "an input's memory under another address",
     "D19": "the worker's loop in C",
     "D20": "an older version that is slow beside the newer",
+    "H11": "work of others that a kernel undoes a change of",
     "E9": "own work where a process is called unlike timed ones",
 }
 """Attacks that were accepted once: the first row of their cases."""
