@@ -60,8 +60,8 @@ class Library:
 
     def __init__(self, spec: dict[str, Any]) -> None:
         few = len(spec["order"]) <= MOST_ARGUMENTS
-        self.loop = Loop(spec["loop"]) if spec["loop"] and few else None
-        """Answers calls of a candidate in C; none where it was not built, and Python answers them."""
+        self.loop = Loop(spec["loop"]) if spec.get("loop") and few else None
+        """Answers calls of a candidate in C; none where it was not built or nobody is judged, and Python makes them."""
         self.entry = getattr(ctypes.CDLL(spec["library"]), spec["entry"])
         self.entry.restype = None
         self._order: Sequence[str] = spec["order"]
