@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
+from ridgeline.agent import console
 from ridgeline.agent.errors import EndRequest
 from ridgeline.graph.values import Value
 from ridgeline.sandbox.isolation.confinement import death_signal_words
@@ -29,6 +30,8 @@ COMMAND_OPTIONS = (
     "instruction",
 )
 """Settings that are options of `ridgeline run`; every other is a limit by name."""
+END_S = 60.0
+"""For a command to end in order when a suite or fleet is interrupted."""
 WAITING_CODES = (3, 4)
 """Exit codes of a campaign that waits for a person, a mailbox or a device."""
 RowType = TypeVar("RowType", bound=Value)
@@ -63,8 +66,9 @@ def run_command(words: Sequence[str], timeout_s: float | None) -> Ended:
         except KeyboardInterrupt:
             if EndRequest.signal_number:  # the terminal interrupts all, `kill` but one
                 process.terminate()
+            console.note(f"interrupted: `ridgeline {words[0]}` ends in order, within {END_S:.0f} s")
             with suppress(subprocess.TimeoutExpired):
-                process.communicate(timeout=60)  # it ends in order
+                process.communicate(timeout=END_S)  # it ends in order
             raise
     return Ended(code=process.returncode, output=output, seconds=time.monotonic() - began)
 

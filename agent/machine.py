@@ -6,6 +6,8 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Literal
 
@@ -99,6 +101,7 @@ def _findings(folder: Path) -> Iterator[Finding]:
     )
     for tool in TOOLS:
         yield _tool(tool)
+    yield _torch()
     yield _counters()
     yield from _cards()
     for source in sources():
@@ -120,6 +123,21 @@ def _tool(tool: Tool) -> Finding:
     detail = headline if works else f"exits with {code}: {headline}"
     return Finding(
         name=tool.name, found=works, detail=detail[:160], cost="" if works else tool.cost, required=tool.required
+    )
+
+
+def _torch() -> Finding:
+    """`doctor`'s line of PyTorch and Triton in this Python, by what is installed: neither is imported."""
+    versions: list[str] = []
+    for name in ("torch", "triton"):
+        with suppress(PackageNotFoundError):
+            versions.append(f"{name} {version(name)}")
+    found = any(words.startswith("torch ") for words in versions)
+    return Finding(
+        name="torch",
+        found=found,
+        detail=f"{', '.join(versions) or 'not installed'} in {sys.executable}",
+        cost="" if found else "no task from PyTorch is made or judged, no Triton kernel runs: pip install 'torch>=2.6'",
     )
 
 

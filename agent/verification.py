@@ -7,7 +7,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from pathlib import Path
 
 from ridgeline.agent.contract_file import FILE_NAME, LoadedContract, load
@@ -25,7 +25,7 @@ from ridgeline.sandbox.audit.examine import audit, find_added, is_examined
 from ridgeline.sandbox.audit.rules import Hit, finding
 from ridgeline.sandbox.judge.device_process import Unfit, ask_defects, is_judged_on_card
 from ridgeline.sandbox.judge.freeze import freeze_sources
-from ridgeline.sandbox.judge.judgment import CandidateJudgment, judge, open_reference
+from ridgeline.sandbox.judge.judgment import CandidateJudgment, Step, judge, open_reference
 from ridgeline.sandbox.judge.lint import LintFinding, find_known_defects, lint_task
 from ridgeline.sandbox.judge.options import DEFENCES, Options, answer_unverified
 from ridgeline.sandbox.judge.session import framework_of
@@ -51,19 +51,28 @@ def open_task(task_file: Path) -> tuple[Task, Path]:
 
 
 def judge_candidate(
-    task_file: Path, candidate: Path | None, against: Path | None, options: Options, *, anyway: bool = False
+    task_file: Path,
+    candidate: Path | None,
+    against: Path | None,
+    options: Options,
+    *,
+    anyway: bool = False,
+    step: Step = nullcontext,
 ) -> Judgment:
     """`judge candidate`: the whole judgement. Where the task has a known hole nothing is accepted, unless `anyway`."""
-    holes = () if anyway else find_task_defects(task_file, options)
+    holes: tuple[LintFinding, ...] = ()
+    if not anyway:
+        with step("looking for holes of the task"):
+            holes = find_task_defects(task_file, options)
     with open_candidate(task_file, candidate) as new, open_candidate(task_file, against) as old:
-        return withhold_acceptance(judge(task_file, candidate=new, against=old, options=options), holes)
+        return withhold_acceptance(judge(task_file, candidate=new, against=old, options=options, step=step), holes)
 
 
-def check_candidate(task_file: Path, candidate: Path | None, options: Options) -> Judgment:
+def check_candidate(task_file: Path, candidate: Path | None, options: Options, *, step: Step = nullcontext) -> Judgment:
     """`judge test`: correctness and own work alone."""
     open_task(task_file)
     with open_candidate(task_file, candidate) as new:
-        return judge_correctness(task_file, new, options, HERE)
+        return judge_correctness(task_file, new, options, HERE, step=step)
 
 
 def replay_named(task_file: Path, candidate: Path | None, call: str, options: Options) -> tuple[str, ...]:

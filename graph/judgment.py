@@ -57,6 +57,8 @@ class Judgment(Value):
         ]
         if self.own_work_required and self.correct.answer == "yes" and self.own_work.answer != "yes":
             lines.append("refused: the task forbids libraries (`library: forbidden`), and own work was not shown")
+        if not self.own_work_required and self.correct.answer == "yes" and self.own_work.answer == "no":
+            lines.append("a result of a library is taken: the task does not forbid it (`library:` in task.yaml)")
         off = (f"switched off: {', '.join(self.defences_off)}",) if self.defences_off else ()
         return (*lines, f"{self.calls} judged calls, on the {self.path}, isolation: {self.isolation}", *off)
 

@@ -128,7 +128,7 @@ def judge(
     task's own where they are left out. `cuda` is a card of AMD too. `margin`: least gain that counts, as a share;
     `alpha`: chance of calling an equal candidate faster; `max_pairs`: process pairs after which it stays undecided.
 
-    `accepted` sums up the three answers; each is yes, no, undecided or unverified, with its evidence. Nothing is
+    `accepted` sums up the three answers; each is yes, no or unverified, with its evidence. Nothing is
     accepted in a task whose known holes let wrong kernels pass. Raises UserError for input, WorldError where the
     reference or the machine fails.
     """

@@ -6,8 +6,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Literal
 
+from ridgeline.agent.bench.request import Request
+from ridgeline.agent.bench.run import compare_versions
 from ridgeline.agent.campaign.wiring import Place, connect
-from ridgeline.agent.contract_file import load
+from ridgeline.agent.contract_file import LoadedContract, load
 from ridgeline.agent.errors import UserError
 from ridgeline.graph.contract import Scoring
 from ridgeline.graph.evidence import BenchmarkFailed
@@ -31,6 +33,8 @@ SMALL_REGRESSION = 0.05
 """A gap below this share of the good number may be noise."""
 RUNS, RUNS_WHEN_CLOSE = 3, 5
 """After one that is not counted."""
+CONFIRM_MINUTES = 10.0
+"""At most, for the comparison of the first bad commit with the last good one."""
 FAILURES_IN_A_ROW = 3
 """So many commits that do not build or run are a question for a person."""
 
@@ -119,6 +123,10 @@ class BisectionResult(Value):
     metric: str
     warning: str
     tried: tuple[CommitMeasurement, ...]
+    shown: bool = False
+    """Whether the first bad commit is slower for sure than the last good one, timed side by side."""
+    sentence: str = ""
+    """What timing the two side by side says."""
 
 
 def find_regression(contract: Path, good: str, bad: str, say: Say) -> BisectionResult:
@@ -145,9 +153,20 @@ def find_regression(contract: Path, good: str, bad: str, say: Say) -> BisectionR
             gathering.lend(version, ports.workspace.repository())
             return _measure(ports, version, _read_subject(root, commit), bounds, scoring)
 
-        return _bisect(commits, measure, scoring.primary_metric[0], higher_wins(scoring), say)
+        found = _bisect(commits, measure, scoring.primary_metric[0], higher_wins(scoring), say)
     finally:
         discard_tree(folder)
+    return _confirm(found, commits, loaded, say)
+
+
+def _confirm(found: BisectionResult, commits: tuple[str, ...], loaded: LoadedContract, say: Say) -> BisectionResult:
+    """The bisection's result, held against pairs of the last good and the first bad commit: runs at different times are no evidence."""
+    before = commits[commits.index(found.suspects[0]) - 1]
+    say(f"timing {found.first_bad[:12]} beside {before[:12]}")
+    a, b = f"commit:{before[:12]}", f"commit:{found.first_bad[:12]}"
+    asked = Request(a=a, b=b, contract=loaded.path.name, fail_on="slower", max_minutes=CONFIRM_MINUTES, quiet=True)
+    answer = compare_versions(asked, loaded.root)
+    return found.model_copy(update={"shown": answer.relation == "slower", "sentence": answer.sentence})
 
 
 def _bisect(
@@ -166,7 +185,8 @@ def _bisect(
     bounds = Bounds(good=statistics.median(ends[0].values), bad=statistics.median(ends[1].values))
     if (bounds.bad >= bounds.good) if higher else (bounds.bad <= bounds.good):
         raise UserError(
-            f"BAD: {bounds.bad:.6g} {metric} is no worse than GOOD's {bounds.good:.6g}; there is no regression between them"
+            f"BAD: {bounds.bad:.6g} {metric} is no worse than GOOD's {bounds.good:.6g} in {RUNS} runs each; where the machine is"
+            f" busy, `ridgeline bench commit:{commits[0][:12]} commit:{commits[-1][:12]} --fail-on slower` times both side by side"
         )
     inner = commits[1:]
     verdicts = Verdicts(answers=(*(None for _ in inner[:-1]), "bad"))

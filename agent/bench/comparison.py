@@ -68,8 +68,10 @@ class Watch(Protocol):
 
 
 def verdict_of(estimate: Estimate) -> Verdict:
-    """A or B is faster, or neither: only the bounds decide, and they hold at every look. One pair alone makes nobody faster."""
-    if estimate.lower > estimate.required and estimate.pairs >= LEAST_PAIRS:
+    """A or B is faster, or neither: only the bounds decide, and they hold at every look. One pair alone decides nothing."""
+    if estimate.pairs < LEAST_PAIRS:
+        return "undecided"
+    if estimate.lower > estimate.required:
         return "faster"
     return "not_faster" if estimate.upper < estimate.required else "undecided"
 

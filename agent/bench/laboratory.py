@@ -18,7 +18,6 @@ from ridgeline.agent.campaign.wiring import Place, connect, unusable
 from ridgeline.agent.console import note
 from ridgeline.agent.contract_file import FILE_NAME, LoadedContract, load
 from ridgeline.agent.errors import UserError
-from ridgeline.graph.contract import Contract
 from ridgeline.graph.evidence import Benchmark, BenchmarkFailed, BuildResult, Comparison
 from ridgeline.graph.ports import Ports
 from ridgeline.graph.values import Artifact, Engine
@@ -112,7 +111,9 @@ class Pairing:
 
 
 @contextmanager
-def gather_sides(sides: tuple[Side, Side], here: Path) -> Iterator[tuple[Pairing, GatheringRepository, Path]]:
+def gather_sides(
+    sides: tuple[Side, Side], here: Path, contract: str = FILE_NAME
+) -> Iterator[tuple[Pairing, GatheringRepository, Path]]:
     """Both sides of `bench`, checked out in a folder that is gone afterwards. Raises UserError and the errors of git, one line each."""
     folder = Path(tempfile.mkdtemp(prefix="ridgeline-bench-"))
     try:
@@ -123,8 +124,8 @@ def gather_sides(sides: tuple[Side, Side], here: Path) -> Iterator[tuple[Pairing
                 f"A is the folder {a.folder} of its repository and B is {b.folder}; give the same folder of two"
                 " checkouts or commits, or compare two commands"
             )
-        loaded = _contract(gathering, a, b)
-        yield Pairing(versions=(a, b), loaded=loaded, notes=_notes(gathering, a, b, loaded.contract)), gathering, folder
+        loaded = _contract(gathering, a, b, contract)
+        yield Pairing(versions=(a, b), loaded=loaded, notes=_notes(gathering, a, b, loaded)), gathering, folder
     finally:
         discard_tree(folder)
 
@@ -232,12 +233,12 @@ def _version(side: Side, gathering: GatheringRepository, here: Path) -> Version:
     return gathering.commit(side.text, here) if side.kind == "commit" else gathering.working(here / side.text)
 
 
-def _contract(gathering: GatheringRepository, a: Version, b: Version) -> LoadedContract:
+def _contract(gathering: GatheringRepository, a: Version, b: Version, file: str) -> LoadedContract:
     """The contract that `bench` compares two versions by: A's; B's where A has none. Both must agree on what changes a number."""
-    by_side = {name: load_side_contract(gathering, name, version) for name, version in (("B", b), ("A", a))}
+    by_side = {name: load_side_contract(gathering, name, version, file) for name, version in (("B", b), ("A", a))}
     theirs, ours = by_side["B"], by_side["A"]
     if ours is None and theirs is None:
-        raise UserError(f"neither A nor B has a {FILE_NAME} in its folder {a.folder}; commit one, or compare commands")
+        raise UserError(f"neither A nor B has a {file} in its folder {a.folder}; commit one, or compare commands")
     if ours is None or theirs is None:
         both = ours or theirs
         assert both is not None
@@ -245,35 +246,36 @@ def _contract(gathering: GatheringRepository, a: Version, b: Version) -> LoadedC
     engines = ours.contract.scoring.engine, theirs.contract.scoring.engine
     if engines[0] != engines[1]:
         raise UserError(
-            f"{FILE_NAME}: scoring.engine: A is timed by {engines[0]} and B by {engines[1]};"
+            f"{file}: scoring.engine: A is timed by {engines[0]} and B by {engines[1]};"
             " numbers of two engines are never compared"
         )
     if unlike := [name for name in DECIDING if getattr(ours.contract, name) != getattr(theirs.contract, name)]:
         raise UserError(
-            f"{FILE_NAME}: A and B differ in {', '.join(unlike)}, so their numbers mean different things;"
+            f"{file}: A and B differ in {', '.join(unlike)}, so their numbers mean different things;"
             " make them the same, or compare two commands"
         )
     return ours
 
 
-def load_side_contract(gathering: GatheringRepository, name: str, version: Version) -> LoadedContract | None:
+def load_side_contract(gathering: GatheringRepository, name: str, version: Version, file: str) -> LoadedContract | None:
     folder = gathering.check_out(version)
-    if not (folder / FILE_NAME).is_file():
+    if not (folder / file).is_file():
         return None
     try:
-        return load(folder)
+        return load(folder / file)
     except UserError as error:
         raise UserError(f"{name}: {str(error).splitlines()[0]}") from None
 
 
-def _notes(gathering: GatheringRepository, a: Version, b: Version, contract: Contract) -> tuple[str, ...]:
+def _notes(gathering: GatheringRepository, a: Version, b: Version, loaded: LoadedContract) -> tuple[str, ...]:
+    contract = loaded.contract
     notes = ["the test_command was not run: this is about speed only"]
     if gathering.same(a, b):
         return (*notes, "A and B have the same content")
     changed = gathering.list_changed(a, b)
     if not changed:
         notes.append("A and B differ only outside the contract's folder")
-    judged = [path for path in changed if not matches(path, contract.editable_globs) and path != FILE_NAME]
+    judged = [path for path in changed if not matches(path, contract.editable_globs) and path != loaded.path.name]
     if judged:
         whose = "A's benchmark times both" if contract.paired_command else "each is timed by its own benchmark"
         more = f" and {len(judged) - SHOWN} more" if len(judged) > SHOWN else ""

@@ -55,7 +55,7 @@ def limits_of(layers: tuple[settings.Layer, ...], *, max_pairs: int) -> Limits:
 
     Raises UserError naming the option, variable or contract field of a value that cannot be.
     """
-    limits = settings.resolve(layers).limits
+    limits = settings.resolve(layers, model=None).limits
     return limits.model_copy(update={"looks": tuple(range(1, max_pairs + 1)), "screen_pairs": max_pairs + 1})
 
 
@@ -170,6 +170,7 @@ class Request(Value):
     update: bool = False
     junit: Path | None = None
     annotate: str | None = None
+    contract: str = FILE_NAME
     quiet: bool = False
     as_json: bool = False
 
@@ -207,11 +208,12 @@ class Side(Value):
         return words
 
 
-def read_sides(a: str, b: str, here: Path) -> tuple[Side, Side]:
+def read_sides(a: str, b: str, here: Path, contract: str = FILE_NAME) -> tuple[Side, Side]:
     """Sides A and B of `bench` from their words. Raises UserError, one line, for one that is nothing or several things, and for a
     mixture.
     """
-    side_a, side_b = _parse_side("A", a, here), _parse_side("B", b, here)
+    side_a = _parse_side("A", a, here, contract, beside=_list_kinds(b, here, contract))
+    side_b = _parse_side("B", b, here, contract, beside=_list_kinds(a, here, contract))
     if (side_a.kind == "command") != (side_b.kind == "command"):
         raise UserError(
             f"A is a {side_a.kind} and B is a {side_b.kind}: they would be timed in two ways, and are never compared;"
@@ -220,17 +222,30 @@ def read_sides(a: str, b: str, here: Path) -> tuple[Side, Side]:
     return side_a, side_b
 
 
-def _parse_side(name: Literal["A", "B"], word: str, here: Path) -> Side:
-    """Side A or B of `bench` from one word. Raises UserError for one that is nothing, or several things."""
+def _list_kinds(word: str, here: Path, contract: str) -> list[Kind]:
+    """What a side of `bench` may be: a program, a commit where a contract says how it is timed, a folder."""
+    prefix, colon, _ = word.partition(":")
+    if colon and prefix in PREFIXES:
+        return [PREFIXES[prefix]]
+    return [kind for kind in WRITTEN if _READINGS[kind](word, here) and not _out_of_place(kind, here / contract)]
+
+
+def _parse_side(name: Literal["A", "B"], word: str, here: Path, contract: str, *, beside: list[Kind]) -> Side:
+    """Side A or B of `bench` from one word. Beside what can only be a commit it is no program: the two are never compared.
+
+    Raises UserError for one that is nothing, or still several things.
+    """
     prefix, colon, rest = word.partition(":")
     if colon and prefix in PREFIXES:
         side = Side(name=name, kind=PREFIXES[prefix], text=rest.strip())
         if not _READINGS[side.kind](side.text, here):
             raise UserError(f"{name}: {_no_such(side, here)}")
         return side
-    kinds = [kind for kind in WRITTEN if _READINGS[kind](word, here) and not _out_of_place(kind, here)]
+    kinds = _list_kinds(word, here, contract)
+    if len(kinds) > 1 and beside == ["commit"]:
+        kinds = [kind for kind in kinds if kind != "command"]
     if not kinds:
-        raise UserError(f"{name}: {_nothing(name, word, here)}")
+        raise UserError(f"{name}: {_nothing(name, word, here / contract)}")
     if len(kinds) > 1:
         meanings = " and ".join(f"a {kind}" for kind in kinds)
         ways = " or ".join(f"{WRITTEN[kind]}{word}" for kind in kinds)
@@ -268,9 +283,9 @@ _READINGS: dict[Kind, Callable[[str, Path], bool]] = {
 }
 
 
-def _out_of_place(kind: Kind, here: Path) -> bool:
+def _out_of_place(kind: Kind, contract: Path) -> bool:
     """Whether a side of `bench` names a commit where no contract says how commits are built and timed."""
-    return kind == "commit" and not (here / FILE_NAME).is_file()
+    return kind == "commit" and not contract.is_file()
 
 
 def _no_such(side: Side, here: Path) -> str:
@@ -283,8 +298,8 @@ def _no_such(side: Side, here: Path) -> str:
             return f"{side.text!r} is no folder; give a git checkout with a {FILE_NAME}"
 
 
-def _nothing(name: str, word: str, here: Path) -> str:
+def _nothing(name: str, word: str, contract: Path) -> str:
     if word.strip() != word or " " in word:
         return f"program {first_line(word)!r} not found; install it, or correct the command"
-    commit = "no commit that git knows here" if (here / FILE_NAME).is_file() else f"no commit ({here} has no contract)"
+    commit = "no commit that git knows here" if contract.is_file() else f"no commit ({contract.parent} has no contract)"
     return f"{word!r} is no folder, {commit} and no program; correct it, or say which with cmd:, commit: or dir:"

@@ -43,7 +43,7 @@ COMMAND_BLOCKS = 1
 def compare_versions(request: Request, here: Path) -> Answer:
     """The whole of `ridgeline bench`. Raises UserError and the errors of the adapters, each one line with its mend."""
     check_request(request)
-    sides = read_sides(request.a, request.b, here)
+    sides = read_sides(request.a, request.b, here, request.contract)
     plot_path = find_picture_path(request)
     watch = watcher(quiet=request.quiet)
     try:
@@ -141,7 +141,7 @@ def _lab(request: Request, sides: tuple[Side, Side], here: Path) -> Iterator[tup
         )
     if unfit := [option for option, value in options.items() if value is not None]:
         raise UserError(f"{unfit[0]}: is for commands; of commits and folders, the contract says it")
-    with gather_sides(sides, here) as (pairing, gathering, folder):
+    with gather_sides(sides, here, request.contract) as (pairing, gathering, folder):
         contract = settings.from_contract(pairing.loaded.contract, pairing.loaded.path.name)
         bench_settings = make_bench_settings(request, (contract,), blocks=request.blocks)
         yield VersionLab(pairing, gathering, folder, blocks=bench_settings.blocks), bench_settings

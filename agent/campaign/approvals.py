@@ -14,6 +14,7 @@ from pydantic import ValidationError
 
 from ridgeline.agent.campaign import folders
 from ridgeline.agent.errors import UserError
+from ridgeline.agent.providers.base import plain
 from ridgeline.agent.providers.mailbox import open_request
 from ridgeline.graph.approval import POLICY, ApprovalRequest, Decision, Option
 from ridgeline.graph.ports import Artifacts
@@ -272,4 +273,16 @@ def describe_wait(campaign: str, page: str) -> str:
     """One sentence: whom a campaign waits for, what to read, and the command that answers; `page` as `wanted` gives it."""
     if Path(page).parent.name == FOLDER:
         return f"waits for a person: read {page}, then `ridgeline approve {campaign} --resume`"
-    return f"waits for an answer: read {page}, then `ridgeline answer {campaign} FILE --resume`"
+    return (
+        f"waits for an answer{_read_title(Path(page))}: read {page}, then `ridgeline answer {campaign} FILE --resume`"
+    )
+
+
+def _read_title(page: Path) -> str:
+    """What a page of the mailbox asks, as its heading says it: ` (Round 3, repair 1 of 3: its results are wrong)`; empty where none is."""
+    try:
+        lines = page.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError):
+        return ""
+    title = next((line.removeprefix("# ") for line in lines if line.startswith("# Round ")), "")
+    return f" ({plain(title, limit=120)})" if title else ""

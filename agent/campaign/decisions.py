@@ -67,6 +67,14 @@ def open_questions(folders: Sequence[Path]) -> list[tuple[Path, Waits]]:
     return sorted(questions, key=lambda pair: pair[1].request.asked_at)
 
 
+def open_mailboxes(folders: Sequence[Path]) -> list[tuple[Path, MailboxRequest]]:
+    """Campaigns in these folders, or of this repository, whose planner waits for an answer in its mailbox, and what it asks."""
+    waiting = {campaign.resolve() for campaign in _campaigns(folders)}
+    asked = [(campaign, Mailbox(campaign).open_request()) for campaign in sorted(waiting)]
+    ended = {campaign for campaign in waiting if campaigns.read_status(campaign).get("status") == "concluded"}
+    return [(campaign, request) for campaign, request in asked if request is not None and campaign not in ended]
+
+
 def decided_questions(folders: Sequence[Path]) -> list[tuple[Path, OpenDecision]]:
     """Approvals of all campaigns in these folders that were decided and not gone on with, oldest first."""
     where = sorted({campaign.resolve() for campaign in _campaigns(folders)})
@@ -149,7 +157,7 @@ def adjust_target(campaign: Path, answer: Answer, decision: Decision) -> Decisio
     from ridgeline.graph.loop.setup import adjust_request, resolve_request
 
     manifest = read_manifest(campaign)
-    limits = adjust_limits(manifest.request.limits, answer.limits)
+    limits = adjust_limits(manifest.request.limits, answer.limits, model=manifest.model is not None)
     decision = decision.model_copy(update={"target": tuple(sorted(answer.target.items())), "limits": limits})
     adjusted = adjust_request(manifest.request, decision)
     try:
@@ -333,6 +341,11 @@ def open_question(campaign: Path, *, replace: bool = False) -> MailboxRequest:
     if not requests:
         raise UserError(f"{campaign.name}: has asked nothing; only `--model mailbox` campaigns ask for answers")
     newest = requests[-1]
+    history = fold_ledger(JsonlLedger(campaign / campaigns.LEDGER).lines())
+    if history is not None and history.concluded is not None:
+        raise UserError(
+            f"{campaign.name}: has concluded and asks nothing more; read it with `ridgeline report {campaign.name}`"
+        )
     if ModelTape(campaign / FILE, repaired=False).find_answer(newest.ask) is not None:
         raise UserError(
             f"{campaign.name}: has no open request ({newest.number:03d} is answered and read); `ridgeline resume` it"

@@ -21,6 +21,9 @@ DEMO = Path("ridgeline-demo")
 LEDGER = "ledger.jsonl"
 STATUS = "status.json"
 REQUEST = "request.json"
+BOOT = Path("/proc/sys/kernel/random/boot_id")
+BEGAN = 19
+"""Place of a process' start in /proc/PID/stat, counted behind its name: ticks since the boot."""
 LATEST_S = 32503680000.0
 """The year 3000, in seconds since 1970: no status is written later."""
 SKIPPED = frozenset({"node_modules", "__pycache__", "site-packages"})
@@ -79,12 +82,27 @@ def _is_plausible(name: str, value: object) -> bool:
 
 def is_alive(status: dict[str, Any]) -> bool:
     """Whether the process that wrote a campaign's status still runs on this machine."""
-    pid = status.get("pid")
+    pid, written_by = status.get("pid"), status.get("process")
     if not isinstance(pid, int) or pid <= 0:
         return False
+    if written_by:
+        return name_process(pid) == str(written_by)
     import psutil
 
     return bool(psutil.pid_exists(pid))
+
+
+def name_process(pid: int) -> str:
+    """What tells a campaign's process from every other that has its number, later or elsewhere: the machine's boot and when it began.
+
+    Empty where there is no such process, or where the system does not say it.
+    """
+    try:
+        boot = BOOT.read_text(encoding="ascii").strip()
+        fields = Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace").rpartition(")")[2].split()
+    except OSError:
+        return ""
+    return f"{boot} {fields[BEGAN]}"
 
 
 def is_at_work(status: dict[str, Any]) -> bool:
@@ -222,7 +240,8 @@ def announce_server(url: str, folders: Sequence[Path]) -> Iterator[None]:
     with contextlib.suppress(OSError):  # a link less
         if place is not None:
             place.parent.mkdir(parents=True, exist_ok=True)
-            overwrite(place, json.dumps({"url": url, "folders": roots}).encode())
+            announcement = {"url": url, "folders": roots, "process": name_process(os.getpid())}
+            overwrite(place, json.dumps(announcement).encode())
     try:
         yield
     finally:
@@ -247,7 +266,7 @@ def _server(campaign: Path) -> str | None:
     for place in sorted(folder.glob("*.json")) if folder else ():
         with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
             announcement = json.loads(place.read_bytes())
-            alive = is_alive({"pid": int(place.stem)})
+            alive = is_alive({"pid": int(place.stem), "process": announcement.get("process")})
             if alive and any(campaign.is_relative_to(root) for root in announcement["folders"]):
                 return str(announcement["url"])
     return None

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol
 from pydantic import Field
 
 from ridgeline.agent.campaign.approvals import find_open_page, question_of
-from ridgeline.agent.campaign.folders import link, read_status
+from ridgeline.agent.campaign.folders import LEDGER, is_at_work, link, name_process, read_status
 from ridgeline.agent.campaign.notify import find_hook
 from ridgeline.agent.console import defuse, note
 from ridgeline.graph.errors import DiskFull
@@ -42,6 +42,7 @@ from ridgeline.graph.trial import Drafted, Judged, find, find_proposal
 from ridgeline.graph.values import Cost, Value, is_empty
 from ridgeline.sandbox.store.campaign_folder import WorkClock
 from ridgeline.sandbox.store.durable import overwrite
+from ridgeline.sandbox.store.ledger import JsonlLedger, verify
 
 Status = Literal["running", "stopped", "concluded", "waiting", "decided", "interrupted", "no_device"]
 """decided: a person answered what it waited for, and nobody has resumed it."""
@@ -162,6 +163,7 @@ class StatusView:
         self._ports = ports
         self._progress = progress
         self._hook = find_hook(campaign_dir)
+        self._process = name_process(os.getpid())
         self._line_count = 0
         self.measured = ""
         """The verdict of the open round, once it has one; its line in the ledger is yet to come."""
@@ -230,6 +232,8 @@ class StatusView:
     def _write(self, status: Status, *, problem: str = "") -> None:
         """Overwrite the campaign's `status.json` with what is known now."""
         view = {"status": status, **self._now, "pid": os.getpid(), "updated": time.time(), "problem": problem}
+        if self._process:
+            view["process"] = self._process
         if self.measured:
             view["measured"] = self.measured
         overwrite(self._folder / "status.json", json.dumps(view).encode())
@@ -314,7 +318,7 @@ class Course:
             case Restarted():
                 return f"partial restart after round {body.after_round}: {len(body.masked)} memories masked"
             case Concluded():
-                return f"concluded: {body.stop_reason}"
+                return f"concluded: {body.stop_reason} [{self.best}]"
 
     def pass_over(self, body: Body) -> None:
         """Fold one body of the ledger into a campaign's progress that nobody is shown a line of."""
@@ -327,7 +331,7 @@ class Course:
 
     @property
     def elapsed(self) -> str:
-        """Minutes and seconds since the campaign or, where it is resumed, the command began."""
+        """Minutes and seconds that the campaign has been worked on."""
         return _minutes(self._clock() - self._began)
 
     @property
@@ -438,6 +442,21 @@ def worked_s(history: History) -> float:
         return 0.0
     end = history.concluded.closed_at if history.concluded else datetime.now(UTC).isoformat()
     return 60 * elapsed_minutes(history.baseline.opened_at, end, history.rounds)
+
+
+def read_worked_s(campaign: Path) -> float:
+    """Seconds that count towards a campaign's `max_minutes`, for whoever looks on or goes on: those that processes worked on it.
+
+    A damaged ledger counts as none.
+    """
+    ledger = campaign / LEDGER
+    history = fold_ledger(JsonlLedger(ledger).lines()) if verify(ledger).ok else None
+    ended = history is not None and history.concluded is not None
+    if history is not None and (ended or not history.opened.counts_work):
+        return worked_s(history)
+    clock = WorkClock(campaign)
+    seconds = clock.worked_s("now") if is_at_work(read_status(campaign)) else clock.seen_s()
+    return seconds or (worked_s(history) if history else 0.0)
 
 
 def _live(render: Callable[[], Any]) -> "Live":

@@ -67,6 +67,7 @@ from ridgeline.sandbox.devices.lease import lease, telling
 from ridgeline.sandbox.isolation.directory_pool import discard_tree
 from ridgeline.sandbox.isolation.leftovers import remove_abandoned_folders, remove_campaign_leftovers
 from ridgeline.sandbox.isolation.stopping import StepEnded, Stopping, listening
+from ridgeline.sandbox.profiles.profilers.cpu import is_profiled
 from ridgeline.sandbox.store.campaign_folder import ArtifactStore, StopFile, WorkClock, make_folders
 from ridgeline.sandbox.store.durable import UNWRITABLE, make_folder, name_full_disk, write_whole
 from ridgeline.sandbox.store.json_file import read_model
@@ -884,6 +885,6 @@ def _connect_without_device(origin: Origin, device: LedgerDevice) -> Ports:
     model = elsewhere(origin.model, os.environ) if origin.model else None
     ports = connect(origin.place, origin.request.contract, origin.request.planner, origin.request.limits, model=model)
     tape = Tape(origin.place.campaign_dir / "tape.jsonl")
-    profiled = origin.request.contract.profile is not None  # else there is nothing that a profiler would have to run
+    profiled = is_profiled(origin.request.contract)  # else there is nothing that a profiler would have to look at
     away = {name: tape_port(name, Away(), tape) for name in MEASURING if profiled or name != "profiler"}
     return replace(ports, device=device, **away)

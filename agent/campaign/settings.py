@@ -27,13 +27,18 @@ OTHER_VARIABLES = frozenset(
         "RIDGELINE_PLANNER",
         "RIDGELINE_RUN",
         "RIDGELINE_CACHE",
+        "RIDGELINE_CHECKPOINTS",
+        "RIDGELINE_COMPILED",
+        "RIDGELINE_DEVICE_HOST",
         "RIDGELINE_MODEL",
         "RIDGELINE_BASE_URL",
         "RIDGELINE_MODEL_PRICE",
         "RIDGELINE_GATE",
         "RIDGELINE_NOTIFY",
+        "RIDGELINE_SEARCH",
         "RIDGELINE_SMTP",
         "RIDGELINE_TOKEN",
+        "RIDGELINE_TORCH_TRACE",
         "RIDGELINE_URL",
         "RIDGELINE_QUIET_S",
         "RIDGELINE_DEEP_DESK",
@@ -125,10 +130,11 @@ def from_assignments(assignments: Iterable[str]) -> Layer:
     return Layer(settings=tuple(settings))
 
 
-def resolve(layers: Iterable[Layer], *, model: bool = False) -> Settings:
+def resolve(layers: Iterable[Layer], *, model: bool | None = False) -> Settings:
     """Merge, weakest layer first. Raises `UserError` naming the origin of a value that cannot be.
 
-    `model`: whether a language model thinks. It is asked for several directions at once where nobody says how many.
+    `model`: whether a language model thinks; None where nobody does, of a command that has no rounds. A model is asked for
+    several directions at once where nobody says how many.
     """
     by_key = {setting.key: setting for layer in layers for setting in layer.settings}
     values: dict[str, Raw] = {key: _parse_value(setting) for key, setting in by_key.items()}
@@ -146,14 +152,17 @@ def resolve(layers: Iterable[Layer], *, model: bool = False) -> Settings:
         key = str(problem["loc"][0])
         message = str(problem["msg"])
         raise UserError(f"{by_key[key].origin}: {message[:1].lower()}{message[1:]}; correct the value") from None
-    if limits.deep != "asked" and not model:
+    if limits.deep != "asked" and model is False:
         raise UserError(f"{by_key['deep'].origin}: a deep round needs a model; give --model, or leave it out")
     _check_looks(limits, by_key)
     return Settings(limits=limits, origins=tuple((key, setting.origin) for key, setting in by_key.items()))
 
 
-def adjust_limits(limits: Limits, assignments: Sequence[str]) -> tuple[tuple[str, Raw], ...]:
-    """What `--set key=value` changes of a campaign's limits, converted. Raises `UserError` for what cannot be."""
+def adjust_limits(limits: Limits, assignments: Sequence[str], *, model: bool) -> tuple[tuple[str, Raw], ...]:
+    """What `--set key=value` changes of a campaign's limits, converted. Raises `UserError` for what cannot be.
+
+    `model`: whether a language model thinks in it.
+    """
     changes = from_assignments(assignments)
     names = {setting.key for setting in changes.settings}
     if fixed := sorted(names & {"preset", "approve"}):
@@ -163,7 +172,7 @@ def adjust_limits(limits: Limits, assignments: Sequence[str]) -> tuple[tuple[str
         for name, value in limits.model_dump().items()
         if name != "approve"
     ]
-    adjusted = resolve((Layer(settings=tuple(base)), changes)).limits
+    adjusted = resolve((Layer(settings=tuple(base)), changes), model=model).limits
     return tuple((name, getattr(adjusted, name)) for name in sorted(names))
 
 
@@ -179,11 +188,11 @@ def _setting(key: str, value: Raw, origin: str) -> Setting:
 def _parse_value(setting: Setting) -> Raw:
     """Text as the command line and the environment have it: `none` for no limit, `1,2,4,8` for a list."""
     value = setting.value
-    if not isinstance(value, str):
+    if not isinstance(value, str) or setting.key == "deep_plan":
         return value
     if value.lower() in ("none", "null", ""):
-        return None
-    if setting.key != "looks":
+        return () if setting.key == "calibration_looks" else None
+    if setting.key not in ("looks", "calibration_looks"):
         return value
     try:
         return tuple(int(part) for part in value.split(","))

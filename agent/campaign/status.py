@@ -9,8 +9,9 @@ from ridgeline.agent.campaign.state_files import describe_gap, find_lost_lines, 
 from ridgeline.agent.deep.desk import folder_of, read_steps
 from ridgeline.graph.errors import LedgerCorrupt
 from ridgeline.graph.reports.archive import summarize_archive
+from ridgeline.graph.reports.result import PRODUCT
 from ridgeline.graph.rules.history import fold_ledger
-from ridgeline.graph.rules.result import claim_speedup, compute_result
+from ridgeline.graph.rules.result import Claim, Result, claim_speedup, compute_result
 from ridgeline.graph.values import Value
 from ridgeline.sandbox.store.ledger import JsonlLedger, Verification, verify
 
@@ -42,6 +43,8 @@ class CampaignStatus(Value):
     """Confidence of that bound as a share, for example 0.99."""
     speedup_final: bool
     """Whether the final test gave it."""
+    speedup_basis: str
+    """What it rests on, in words: `final test`, or `product of kept rounds, not tested yet`; empty where nothing is kept."""
     stop_reason: str
     """Why the campaign ended; empty while it has not."""
     search: str
@@ -75,7 +78,8 @@ def status_of(campaign: Path) -> CampaignStatus:
     except LedgerCorrupt as error:
         checked = Verification(ok=False, lines=error.line - 1, problem=str(error))
     rounds = history.rounds if history else ()
-    claim = claim_speedup(compute_result(history)) if history else None
+    result = compute_result(history) if history else None
+    claim = claim_speedup(result) if result else None
     begun = not checked.ok and not ledger.exists()
     state = state_of(written, concluded=history is not None and history.concluded is not None)
     answered = find_unused_decision(campaign) if state not in ("running", "concluded") else None
@@ -96,6 +100,7 @@ def status_of(campaign: Path) -> CampaignStatus:
         speedup_lower=claim.lower if claim else None,
         speedup_level=claim.level if claim else None,
         speedup_final=bool(claim and claim.from_final),
+        speedup_basis=_describe_basis(claim, result),
         stop_reason=history.concluded.stop_reason if history and history.concluded else "",
         search=summarize_archive(history) if history else "",
         ledger_lines=checked.lines,
@@ -106,6 +111,13 @@ def status_of(campaign: Path) -> CampaignStatus:
         decision=f"{answered.request.gate}: {describe_decision(answered.decision)}" if answered else "",
         updated=_moment(written.get("updated")),
     )
+
+
+def _describe_basis(claim: Claim | None, result: Result | None) -> str:
+    """What a campaign's speedup rests on, in words; empty where it has none to tell."""
+    if claim is None or result is None or not (claim.from_final or result.kept):
+        return ""
+    return "final test" if claim.from_final else PRODUCT
 
 
 def _describe_deep_step(campaign: Path, written: dict[str, object]) -> str:

@@ -152,27 +152,39 @@ REASON = typer.Option("", help="Why, for the record.")
 
 
 def queue(folders: Folders = None, as_json: ApprovalJson = False) -> None:
-    """What campaigns wait for a person to decide, oldest first, and what was decided and not resumed."""
+    """What campaigns wait for: a person's decision, oldest first, or a mailbox's answer; and what was decided and not resumed."""
     from ridgeline.agent.campaign.approvals import describe_unused
-    from ridgeline.agent.campaign.decisions import decided_questions, open_questions
+    from ridgeline.agent.campaign.decisions import decided_questions, open_mailboxes, open_questions
     from ridgeline.agent.providers.base import plain
+    from ridgeline.agent.providers.mailbox import Mailbox, describe_request
 
     questions, decided = open_questions(folders or []), decided_questions(folders or [])
+    mailboxes = open_mailboxes(folders or [])
     if as_json:
         waiting = [{"dir": str(folder), **question.model_dump(mode="json")} for folder, question in questions]
         console.emit(
             {
                 "waiting": waiting,
                 "decided": [{"dir": str(folder), **question.model_dump(mode="json")} for folder, question in decided],
+                "mailbox": [
+                    {
+                        "dir": str(folder),
+                        "purpose": request.ask.purpose,
+                        "page": str(Mailbox(folder).path(request.number, "request.md")),
+                    }
+                    for folder, request in mailboxes
+                ],
             }
         )
         return
-    if not questions:
+    if not questions and not mailboxes:
         console.say("nothing waits for a person")
-    else:
+    elif questions:
         console.table(HEADER, [_row(question) for _, question in questions])
         folder, oldest = questions[0]
         console.say(f"read {oldest.page}, then `ridgeline approve {folder}`")
+    for folder, request in mailboxes:
+        console.say(plain(describe_request(folder, request), limit=LONGEST))
     for folder, decision in decided:
         console.say(plain(f"{decision.request.campaign}: {describe_unused(str(folder), decision)}", limit=LONGEST))
 
@@ -223,11 +235,11 @@ def approve(
         console.note(f"{directory.name}: the edit is built and tested before it is taken")
     stored = store_decision(directory, question, answer, goes_on=go_on)
     if go_on and stored != "defer":
-        from ridgeline.agent.campaign.progress import progress
+        from ridgeline.agent.campaign.progress import progress, read_worked_s
         from ridgeline.agent.campaign.runner import resume
         from ridgeline.agent.cli.campaign import print_outcome
 
-        print_outcome(resume(directory, progress()), as_json=as_json)
+        print_outcome(resume(directory, progress(before_s=read_worked_s(directory))), as_json=as_json)
         return
     if as_json:
         console.emit({"campaign": directory.name, "dir": str(directory), "key": question.request.key, "choice": stored})

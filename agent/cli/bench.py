@@ -9,7 +9,11 @@ from ridgeline.agent import console
 from ridgeline.agent.errors import UserError
 
 if TYPE_CHECKING:
+    from ridgeline.agent.bench.bisect import BisectionResult
     from ridgeline.agent.bench.comparison import Answer, ShapeAnswer
+
+NOT_SHOWN = 6
+"""As `bench --fail-on` ends where nothing is settled."""
 
 Word = "A command in quotes, a commit, or a folder; cmd:, commit: and dir: say which."
 A = Annotated[str, typer.Argument(metavar="A", help=Word, show_default=False)]
@@ -57,6 +61,10 @@ Annotate = Annotated[
     str | None,
     typer.Option(metavar="github[:FILE]", help="Print it as GitHub shows it beside a pull request, at FILE."),
 ]
+ContractName = Annotated[
+    str,
+    typer.Option("--contract", metavar="NAME", help="Of commits and folders: the file that says how both are timed."),
+]
 Quiet = Annotated[bool, typer.Option("--quiet", help="Only the answer.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output, logs on standard error.")]
 
@@ -73,7 +81,9 @@ Bad = Annotated[str, typer.Argument(metavar="BAD", help="A later one that is slo
 
 
 def bisect(contract: Contract, good: Good, bad: Bad = "HEAD", as_json: Json = False) -> None:
-    """Which commit made the kernel slower? By the contract's quick benchmark, three runs of each commit that is tried."""
+    """Which commit made the kernel slower? By the contract's quick benchmark, three runs of each commit that is tried; the one
+    found is then timed beside the commit before it. Exit code 6 where that does not show it slower.
+    """
     from ridgeline.agent.bench.bisect import find_regression
 
     result = find_regression(contract, good, bad, console.note)
@@ -81,8 +91,15 @@ def bisect(contract: Contract, good: Good, bad: Bad = "HEAD", as_json: Json = Fa
         console.note(f"warning: {result.warning}")
     if as_json:
         console.emit(result)
-        return
-    console.say(f"{result.first_bad}: {result.subject}")
+    else:
+        _print_bisection(result)
+    if not result.shown:
+        raise typer.Exit(NOT_SHOWN)
+
+
+def _print_bisection(result: "BisectionResult") -> None:
+    """Prints the bisection's commit, its numbers, and what timing it beside the one before says."""
+    console.say(f"{'' if result.shown else 'not shown: '}{result.first_bad}: {result.subject}")
     console.say(
         f"{result.metric}: {result.good:.6g} before, {result.bad:.6g} at BAD; the threshold was {result.threshold:.6g}"
     )
@@ -90,6 +107,7 @@ def bisect(contract: Contract, good: Good, bad: Bad = "HEAD", as_json: Json = Fa
         console.say(
             f"or one of {', '.join(commit[:12] for commit in result.suspects[:-1])}, which could not be measured"
         )
+    console.say(f"side by side with the commit before (A) it (B): {result.sentence}")
 
 
 def bench(
@@ -118,6 +136,7 @@ def bench(
     update: Update = False,
     junit: Junit = None,
     annotate: Annotate = None,
+    contract: ContractName = "ridgeline.yaml",
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:

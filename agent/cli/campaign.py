@@ -206,10 +206,10 @@ def resume(campaign: Campaign = None, as_json: Json = False) -> None:
         console.note(
             f"{directory.name}: has concluded; nothing to resume. Read it with `ridgeline report {directory.name}`"
         )
-    from ridgeline.agent.campaign.progress import progress
+    from ridgeline.agent.campaign.progress import progress, read_worked_s
     from ridgeline.agent.campaign.runner import resume as go_on
 
-    print_outcome(go_on(directory, progress()), as_json=as_json)
+    print_outcome(go_on(directory, progress(before_s=read_worked_s(directory))), as_json=as_json)
 
 
 def fsck(campaign: Campaign = None, repair: Repair = False, as_json: Json = False) -> None:
@@ -421,7 +421,10 @@ def _summary(outcome: "Outcome") -> None:
             console.say(f"  {line}")
     if outcome.best_commit:
         console.say(f"best       {outcome.best_commit[:12]} on {outcome.branch}")
-    console.say(f"report     {outcome.report}")
+    written = outcome.status == "concluded"
+    console.say(
+        f"report     {outcome.report if written else f'ridgeline report {outcome.campaign}, also before the end'}"
+    )
     if outcome.unsourced:
         console.say(f"invalid    {len(outcome.unsourced)} hardware numbers without a source (design document 002):")
         for place in outcome.unsourced[:MOST_UNSOURCED]:

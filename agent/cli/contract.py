@@ -254,7 +254,7 @@ def check(contract: Contract, static: Static = False, as_json: Json = False) -> 
 
     loaded = load(contract)
     layers = (settings.from_contract(loaded.contract, loaded.path.name), settings.from_environment(os.environ))
-    resolved = settings.resolve(layers)
+    resolved = settings.resolve(layers, model=None)
     if static:
         if as_json:
             console.emit({"contract": str(loaded.path), "ok": True, "warnings": list(loaded.warnings)})

@@ -47,6 +47,9 @@ def export(
 
     loaded, folder = open_task(task)
     origin = read_origin(folder)
+    if candidate is not None and not candidate.is_dir():
+        what = "is a file" if candidate.exists() else "no such folder"
+        raise UserError(f"--candidate: {candidate}: {what}; give the folder that holds {loaded.source[0]}")
     source = read_source_text(loaded, candidate or folder)
     if judgement is not None and origin.format != "flashinfer":
         raise UserError(f"--judgement: {origin.format} has no traces; leave it out")

@@ -72,11 +72,12 @@ def candidate(
     require_device(device)
     open_task(task)
     options = _options(without, pairs=pairs, margin=margin, device=device)
-    judgment = judge_candidate(task, candidate, against, options, anyway=anyway)
+    step = console.Progress(console.note)
+    judgment = judge_candidate(task, candidate, against, options, anyway=anyway, step=step)
     if as_json:
         console.emit(judgment)
     else:
-        _print_judgment(judgment)
+        _print_judgment(judgment, task, candidate)
         console.say("accepted" if judgment.accepted else "not accepted")
     if not judgment.accepted:
         raise typer.Exit(WRONG)
@@ -86,11 +87,11 @@ def check(task: TaskFile, candidate: Candidate = None, without: Without = None, 
     """Correct? Every call on fresh values, on public sizes and on drawn ones. Exit code 1 for MISMATCH."""
     from ridgeline.agent.verification import WRONG, check_candidate
 
-    judgment = check_candidate(task, candidate, _options(without))
+    judgment = check_candidate(task, candidate, _options(without), step=console.Progress(console.note))
     if as_json:
         console.emit(judgment)
     else:
-        _print_judgment(judgment)
+        _print_judgment(judgment, task, candidate)
     if not judgment.passed:
         if not as_json:
             own_only = ": the result is not the candidate's own work" if judgment.correct.answer == "yes" else ""
@@ -104,7 +105,8 @@ def bench(task: TaskFile, csv: Csv, shapes: Shapes = "") -> None:
     from ridgeline.graph.judgment import JudgeFailed
     from ridgeline.sandbox.judge.task_judge import HERE, time_version
 
-    timings = time_version(task, None, shapes=_parse_labels(shapes), options=_options(None), surroundings=HERE)
+    with console.Progress(console.note)("timing in fresh processes"):
+        timings = time_version(task, None, shapes=_parse_labels(shapes), options=_options(None), surroundings=HERE)
     if isinstance(timings, JudgeFailed):
         _refuse(timings)
     write_bench(csv, timings)
@@ -125,7 +127,8 @@ def pair(
     from ridgeline.sandbox.judge.task_judge import HERE, time_pair
 
     options = _options(None)
-    timings = time_pair(task, a, b, shapes=_parse_labels(shapes), blocks=blocks, options=options, surroundings=HERE)
+    with console.Progress(console.note)("timing one process pair"):
+        timings = time_pair(task, a, b, shapes=_parse_labels(shapes), blocks=blocks, options=options, surroundings=HERE)
     if isinstance(timings, JudgeFailed):
         _refuse(timings)
     write_pairs(csv, timings)
@@ -239,7 +242,8 @@ def replay(
     from ridgeline.agent.verification import WRONG, replay_named, require_device
 
     require_device(device)
-    lines = replay_named(task, candidate, call, _options(None, device=device))
+    with console.Progress(console.note)("making the call again"):
+        lines = replay_named(task, candidate, call, _options(None, device=device))
     if as_json:
         console.emit({"call": call, "right": not lines, "lines": lines})
     else:
@@ -253,13 +257,15 @@ def lint(task: TaskFile, as_json: Json = False) -> None:
     """What is wrong with the task itself: a constant answer, an input that nothing depends on, a broken start."""
     from ridgeline.agent.verification import WRONG, lint_task_file
 
-    findings = lint_task_file(task)
+    with console.Progress(console.note)("asking the reference about every kind of values"):
+        findings = lint_task_file(task)
     if as_json:
         console.emit({"findings": [finding.model_dump(mode="json") for finding in findings]})
     else:
         for finding in findings:
             console.say(f"{'wrong' if finding.wrong else 'weak'}: {finding.rule}: {finding.text}")
-        console.say("the task is sound" if not findings else f"{len(findings)} findings")
+        count = "1 finding" if len(findings) == 1 else f"{len(findings)} findings"
+        console.say(count if findings else "the task is sound")
     if any(finding.wrong for finding in findings):
         raise typer.Exit(WRONG)
 
@@ -283,14 +289,17 @@ def _refuse(failure: "JudgeFailed") -> NoReturn:
     raise typer.Exit(1)
 
 
-def _print_judgment(judgment: "Judgment") -> None:
+def _print_judgment(judgment: "Judgment", task: Path, candidate: Path | None) -> None:
     """Prints the judgment's own lines, and how to repeat the calls that they name."""
+    import shlex
+
     from ridgeline.sandbox.judge.call_names import list_mentions
 
     for line in judgment.lines:
         console.say(line)
     for call in list_mentions("\n".join(judgment.lines)):
-        console.say(f"to make that call again: ridgeline judge replay TASK --candidate DIR --call {call}")
+        words = [str(task), *(["--candidate", str(candidate)] if candidate is not None else []), "--call", call]
+        console.say(f"to make that call again: ridgeline judge replay {shlex.join(words)}")
 
 
 # `audit`: read a candidate's source, never run it, and name what could fool a benchmark.
@@ -340,4 +349,5 @@ def _print_findings(report: "AuditReport") -> None:
         console.say(f"{rule}: {meaning}")
     for cache in report.caches:
         console.say(f"{cache.path}:{cache.line} {cache.rule}: {cache.answer}, {cache.why} ({cache.method})")
-    console.say(f"{MEANINGS[report.verdict]} ({len(report.examined)} files read)")
+    count = len(report.examined)
+    console.say(f"{MEANINGS[report.verdict]} ({count} {'file' if count == 1 else 'files'} read)")

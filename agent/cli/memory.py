@@ -266,12 +266,19 @@ def assign(record: dict[str, Any], key: str, text: str) -> None:
 
 
 def parse_value(text: str, *, name: str, present: object) -> Any:
-    """The value of `memory update KEY=TEXT`: text where text stands already, otherwise JSON when it is JSON."""
+    """The value of `memory update KEY=TEXT`: text where text stands already, otherwise JSON when it is JSON that can be read again.
+
+    Raises UserError for what no file can hold.
+    """
+    try:
+        data = text.encode()
+    except UnicodeEncodeError:
+        raise UserError(f"--set: {name}: is not UTF-8 text; write it as UTF-8") from None
     if name in TEXT_FIELDS or (isinstance(present, str) and not text.startswith(("[", "{"))):
         return text
     try:
-        return json.loads(text)
-    except json.JSONDecodeError:
+        return parse_json(data)
+    except NotJson:
         return text
 
 

@@ -142,7 +142,7 @@ def _measure_contract(path: Path, *, as_json: bool) -> "Picture":
 
     loaded = load(path)
     layers = (settings.from_contract(loaded.contract, loaded.path.name), settings.from_environment(os.environ))
-    report, picture = measure(loaded, settings.resolve(layers).limits, console.note)
+    report, picture = measure(loaded, settings.resolve(layers, model=None).limits, console.note)
     if as_json:
         console.emit(report)
         return picture

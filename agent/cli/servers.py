@@ -32,7 +32,7 @@ Resume = Annotated[
     bool,
     typer.Option(
         "--resume",
-        help="Go on with a campaign once its question is decided on the page or by its time-out: starts `ridgeline"
+        help="Go on with a campaign once its question is decided, on the page, by its time-out or elsewhere: starts `ridgeline"
         " resume` on this machine with what this server may do; the page shows what it says. Default: store only.",
     ),
 ]

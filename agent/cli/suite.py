@@ -83,7 +83,7 @@ def run(
         max_rounds=max_rounds,
     )
     suite = Suite(folder=out, settings=settings, progress=console.Progress(console.note), only=only)
-    _print_table(suite.run(max_minutes), as_json=as_json)
+    _print_table(suite.run(max_minutes), out, as_json=as_json)
 
 
 def table(out: Annotated[Path, typer.Argument(help="Folder of a suite.")], as_json: Json = False) -> None:
@@ -93,7 +93,8 @@ def table(out: Annotated[Path, typer.Argument(help="Folder of a suite.")], as_js
 
     if not (out / SETTINGS_FILE).is_file():
         raise UserError(f"{out}: is no folder of a suite; give the --out of `ridgeline suite run`")
-    _print_table(Suite(folder=out, settings=read_model(out / SETTINGS_FILE, SuiteSettings)).table(), as_json=as_json)
+    suite = Suite(folder=out, settings=read_model(out / SETTINGS_FILE, SuiteSettings))
+    _print_table(suite.table(), out, as_json=as_json)
 
 
 def list_problems(problems: SourceArgument, as_json: Json = False) -> None:
@@ -133,7 +134,7 @@ def _parse_arm(text: str) -> "Arm":
     return Arm(name=name, settings=settings)
 
 
-def _print_table(table: "Table", *, as_json: bool) -> None:
+def _print_table(table: "Table", out: Path, *, as_json: bool) -> None:
     from ridgeline.agent.suite.table import HEADER, render_contests, render_table
 
     if as_json:
@@ -145,5 +146,7 @@ def _print_table(table: "Table", *, as_json: bool) -> None:
     if table.untried:
         console.say(f"{table.untried} attempts are not begun")
     for row in table.rows:
-        if row.result in ("refused", "failed", "wrong"):
+        if row.page:
+            console.say(f"{row.result}: {row.problem}, {row.arm}: {out / row.page}")
+        elif row.result in ("refused", "failed", "wrong", "missing", "waiting"):
             console.say(f"{row.result}: {row.problem}, {row.arm}: {row.detail}")

@@ -63,13 +63,13 @@ def status(campaign: Campaign = None, as_json: Json = False) -> None:
 
 def watch(campaign: Campaign = None, every: Every = 1.0, stay: Stay = False) -> None:
     """Follow a campaign until it stops. Shows its phase, and each round as it closes. Ctrl-C ends the watching only."""
-    from ridgeline.agent.campaign.progress import progress
+    from ridgeline.agent.campaign.progress import progress, read_worked_s
     from ridgeline.agent.campaign.state_files import require_complete
     from ridgeline.agent.campaign.status import status_of
     from ridgeline.sandbox.store.ledger import JsonlLedger
 
     directory = folders.find(campaign)
-    view = progress(before_s=_worked_s(directory))
+    view = progress(before_s=read_worked_s(directory))
     line_count, message = 0, ""
     while True:
         now = status_of(directory)
@@ -140,17 +140,6 @@ def _print_status(campaign: Path, *, as_json: bool) -> None:
     else:
         console.say(text)
     require_complete(campaign)  # what is known is printed all the same
-
-
-def _worked_s(campaign: Path) -> float:
-    """Seconds that the watched campaign has worked; 0 where its ledger is damaged, which the first look tells."""
-    from ridgeline.agent.campaign.progress import worked_s
-    from ridgeline.graph.rules.history import fold_ledger
-    from ridgeline.sandbox.store.ledger import JsonlLedger, verify
-
-    ledger = campaign / folders.LEDGER
-    history = fold_ledger(JsonlLedger(ledger).lines()) if verify(ledger).ok else None
-    return worked_s(history) if history else 0.0
 
 
 def _describe_stop(now: "CampaignStatus") -> str:

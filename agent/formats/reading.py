@@ -96,6 +96,17 @@ def _walk(folder: Path, root: Path) -> Iterator[Source]:
             yield from _walk(path, root)
         elif path.suffix == ".py" and INPUTS.search(path.read_text(encoding="utf-8", errors="replace")):
             yield Source(name=name(path.with_suffix("")), path=path, format=detect(path))
+        elif path.suffix == ".json" and _is_definition(path):
+            yield Source(name=name(path.with_suffix("")), path=path, format="flashinfer")
+
+
+def _is_definition(path: Path) -> bool:
+    """Whether a JSON file of a folder of foreign problems is a definition of FlashInfer Trace."""
+    try:
+        fields = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return False
+    return isinstance(fields, dict) and {"axes", "inputs", "outputs", "reference"} <= set(fields)
 
 
 def _natural(word: str) -> list[tuple[int, str]]:

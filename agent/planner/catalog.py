@@ -9,7 +9,7 @@ from functools import lru_cache
 from itertools import islice
 from typing import get_args
 
-from ridgeline.agent.planner.scope import Files, Scope, find_scope
+from ridgeline.agent.planner.scope import Files, Scope, find_scope, read_task
 from ridgeline.graph.briefing import Briefing, Draft, Proposal, Review
 from ridgeline.graph.contract import Contract
 from ridgeline.graph.record import PredictionCheck, Reflection, RoundClosed
@@ -24,6 +24,7 @@ from ridgeline.knowledge.source import line_of
 from ridgeline.knowledge.steps import Constant, Edit, Flags, Insert
 from ridgeline.knowledge.sweeps import neighbours, settings
 from ridgeline.sandbox.audit.relaxed_math import list_options
+from ridgeline.sandbox.judge.worker import FLAGS
 
 # Which levers can be pulled now: every card and variant that applies to the best version's sources.
 
@@ -96,11 +97,16 @@ def narrow(sources: Mapping[str, str], scope: Scope | None) -> Mapping[str, str]
     }
 
 
-def candidates(card: Card, briefing: Briefing, scope: Scope | None = None) -> Iterator[Candidate | Drop]:
-    """Every variant of a catalog card that may be tried now; a drop where a requirement fails. `scope`: what may be changed."""
+def candidates(
+    card: Card, briefing: Briefing, scope: Scope | None = None, build: str = ""
+) -> Iterator[Candidate | Drop]:
+    """Every variant of a catalog card that may be tried now; a drop where a requirement fails. `scope`: what may be changed.
+
+    `build`: compiler options that no source names.
+    """
     sources = narrow(texts(briefing), scope)
-    why = find_unmet_requirement(card.requires, briefing, sources=sources) or find_exclusion(
-        card.excludes, briefing, sources=sources
+    why = find_unmet_requirement(card.requires, briefing, sources=sources, build=build) or find_exclusion(
+        card.excludes, briefing, sources=sources, build=build
     )
     if why:
         yield Drop(lever=card.id, why=why)
@@ -110,7 +116,7 @@ def candidates(card: Card, briefing: Briefing, scope: Scope | None = None) -> It
         return
     for variant in card.variants or (None,):
         name = card.id if variant is None else f"{card.id}:{variant.id}"
-        why = find_unmet_requirement(variant.requires, briefing, sources=sources) if variant else ""
+        why = find_unmet_requirement(variant.requires, briefing, sources=sources, build=build) if variant else ""
         if why:
             yield Drop(lever=name, why=why)
             continue
@@ -213,7 +219,7 @@ def _list_near(ladder: tuple[int, ...], value: int) -> set[int]:
     return {value, *below[-2:], *above[:2]}
 
 
-def find_unmet_requirement(needs: Needs, briefing: Briefing, *, sources: Mapping[str, str]) -> str:
+def find_unmet_requirement(needs: Needs, briefing: Briefing, *, sources: Mapping[str, str], build: str = "") -> str:
     """Which requirement of a card this machine or kernel fails, so that the catalog planner drops it, or nothing."""
     machine = briefing.machine
     if missing := sorted(set(needs.cpu_all) - set(machine.features)):
@@ -226,7 +232,7 @@ def find_unmet_requirement(needs: Needs, briefing: Briefing, *, sources: Mapping
         return f"needs more than {needs.threads_over} thread(s), the contract grants {briefing.contract.threads}"
     if needs.flags_file is not None and needs.flags_file != _has_flags(briefing, sources):
         return "needs a flags file" if needs.flags_file else "is for builds without a flags file"
-    if needs.flags and not re.search(needs.flags, _flags(briefing, sources)):
+    if needs.flags and not re.search(needs.flags, _flags(briefing, sources, build)):
         return f"needs compiler flags like {needs.flags}"
     if needs.pattern and not _in_code(needs.pattern, sources):
         return "the sources have nothing it could work on"
@@ -238,9 +244,13 @@ _BUILD_FLAGS = re.compile(r"^FLAGS[ \t]*=(.*)", re.MULTILINE)
 
 
 def read_build_flags(briefing: Briefing, files: Files | None) -> str:
-    """For the catalog planner: compiler options in the read-only `flags.mk` of a harness that Ridgeline wrote; empty without one."""
+    """For the catalog planner: compiler options in the read-only `flags.mk` of a harness that Ridgeline wrote, or of a task; else empty."""
     if files is None:
         return ""
+    if (task := read_task(briefing, files)) is not None:
+        options = (*FLAGS.get(task.language, ()), *task.build.flags)
+        levels = [word for word in options if word.startswith("-O")]
+        return " ".join((*(word for word in options if word not in levels), *levels[-1:]))  # of levels the last holds
     paths = (path for path in files.paths(briefing.base_commit) if path.rpartition("/")[2] == "flags.mk")
     texts_of_paths = (files.text(briefing.base_commit, path) or "" for path in paths if _is_protected(path, briefing))
     return "\n".join(match[1] for text in texts_of_paths for match in _BUILD_FLAGS.finditer(text))
@@ -251,9 +261,9 @@ def _is_protected(path: str, briefing: Briefing) -> bool:
     return any(fnmatch(path, glob) for glob in briefing.contract.protected)
 
 
-def find_exclusion(excludes: Needs, briefing: Briefing, *, sources: Mapping[str, str]) -> str:
+def find_exclusion(excludes: Needs, briefing: Briefing, *, sources: Mapping[str, str], build: str = "") -> str:
     """Why a catalog lever is pointless on this kernel and machine, or nothing."""
-    if excludes.flags and re.search(excludes.flags, _flags(briefing, sources)):
+    if excludes.flags and re.search(excludes.flags, _flags(briefing, sources, build)):
         return BUILT_IN
     if excludes.pattern and _in_code(excludes.pattern, sources):
         return "the sources have it already"
@@ -319,10 +329,10 @@ def _has_flags(briefing: Briefing, sources: Mapping[str, str]) -> bool:
     return briefing.contract.flags_file in sources
 
 
-def _flags(briefing: Briefing, sources: Mapping[str, str]) -> str:
-    """For the catalog planner: the flags file and what pragmas say, for the requirements of cards."""
+def _flags(briefing: Briefing, sources: Mapping[str, str], build: str) -> str:
+    """For the catalog planner: options of the build, the flags file and what pragmas say, for the requirements of cards."""
     pragmas = [line for text in sources.values() for line in text.splitlines() if line.startswith("#pragma GCC")]
-    return "\n".join([sources.get(briefing.contract.flags_file or "", ""), *pragmas])
+    return "\n".join([build, sources.get(briefing.contract.flags_file or "", ""), *pragmas])
 
 
 def _in_code(pattern: str, sources: Mapping[str, str]) -> bool:
@@ -421,10 +431,7 @@ class CatalogPlanner:
         scope, tried = find_scope(briefing, self._files), list_tried(briefing)
         build = read_build_flags(briefing, self._files)
         for card in of_language(self._cards, briefing):
-            if card.excludes.flags and re.search(card.excludes.flags, build):
-                drops.append(Drop(lever=card.id, why=BUILT_IN))
-                continue
-            for item in candidates(card, briefing, scope):
+            for item in candidates(card, briefing, scope, build):
                 if isinstance(item, Drop):
                     drops.append(item)
                 elif (
@@ -442,8 +449,8 @@ class CatalogPlanner:
 
     def _find(self, briefing: Briefing, hypothesis: Hypothesis) -> Candidate | None:
         """The catalog's candidate that a hypothesis was made of, if its card still changes the sources."""
-        card = self._card(hypothesis.lever)
-        items = candidates(card, briefing, find_scope(briefing, self._files)) if card else ()
+        card, build = self._card(hypothesis.lever), read_build_flags(briefing, self._files)
+        items = candidates(card, briefing, find_scope(briefing, self._files), build) if card else ()
         same = (item for item in items if isinstance(item, Candidate) and item.id == hypothesis.id)
         return next((item for item in same if item.texts), None)
 

@@ -5,12 +5,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatch
 from functools import cached_property
 from itertools import takewhile
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from typing import Literal
 
-import yaml
-
 from ridgeline.agent.planner import history as past
+from ridgeline.agent.planner.catalog import read_build_flags
 from ridgeline.agent.planner.conversation import (
     Count,
     Part,
@@ -23,7 +22,7 @@ from ridgeline.agent.planner.conversation import (
     number_lines,
 )
 from ridgeline.agent.planner.measurements import by_shape, counted_work, describe_score, of_score, profile_of, timed_by
-from ridgeline.agent.planner.scope import NamedLines, Scope, find_scope, line_spans, list_read_only
+from ridgeline.agent.planner.scope import NamedLines, Scope, find_scope, line_spans, list_read_only, read_task
 from ridgeline.agent.planner.tools import (
     Books,
     Reader,
@@ -42,9 +41,11 @@ from ridgeline.agent.planner.tools import (
 from ridgeline.graph.briefing import Briefing
 from ridgeline.graph.record import Spec
 from ridgeline.graph.rules.audit import list_refused_rules
-from ridgeline.graph.task import Input, Task
+from ridgeline.graph.task import Input
 from ridgeline.graph.values import Bucket, Hypothesis
+from ridgeline.knowledge.cards import Card
 from ridgeline.sandbox.audit.rules import describe_rules
+from ridgeline.sandbox.judge.worker import COMPILERS, compile_command
 
 FAILED_MOST = 450
 """Tokens of the list of failed directions, however large the budget: the prompt of round 100 is not that of a book."""
@@ -179,7 +180,9 @@ class Context:
 
     def _describe(self, hypothesis: Hypothesis) -> str:
         """Section of the prompt: the hypothesis in lines, with what it would make of the score."""
-        return describe_hypothesis(hypothesis, of_score(hypothesis, self._briefing.shapes))
+        return describe_hypothesis(
+            hypothesis, of_score(hypothesis, self._briefing.shapes, self._briefing.contract.scoring)
+        )
 
     def _describe_task(self, hypothesis: Hypothesis) -> str:
         """Section of the prompt: the hypothesis as it is to be carried out, with the lines that it cites."""
@@ -260,6 +263,7 @@ class Context:
             "features": " ".join(machine.features),
             "caches": _caches(machine.l1d_bytes, machine.l2_bytes, machine.l3_bytes),
             "compiler" if machine.kind == "cpu" else "software": machine.compiler,
+            "built by": describe_build(self._briefing, self._reader),
             "arithmetic": ARITHMETIC[contract.relaxed_math] if target.target_lang in COMPILED else "",
         }
         return _lines(facts)
@@ -362,11 +366,7 @@ class Context:
         """Section of the prompt: the best cards whole, each reason once, the next ones by name; a section of a document where one fits."""
         briefing = self._briefing
         cards -= briefing.machine.kind != "cpu"  # a section of a document takes its place
-        choices = [
-            (card, forms)
-            for card, forms in distinct(self._books.levers(briefing, self._scope))
-            if not alien(spoken(card), briefing)
-        ]
+        choices = [(card, forms) for card, forms in distinct(self._list_cards()) if not alien(spoken(card), briefing)]
         op = briefing.target.target_op
         covered = not choices or is_covered([card for card, _ in choices], briefing)
         parts: list[str] = (
@@ -385,13 +385,15 @@ class Context:
         parts += self._sections(self._question(), 1, left_over, phase="propose")
         return self._fit("\n\n".join(parts), tokens)
 
+    def _list_cards(self) -> tuple[Card, ...]:
+        """Cards for the prompt, without those for what the build's options do already."""
+        build = read_build_flags(self._briefing, self._reader)
+        cards = self._books.levers(self._briefing, self._scope)
+        return tuple(card for card in cards if not (card.excludes.flags and re.search(card.excludes.flags, build)))
+
     def _about(self, hypothesis: Hypothesis, tokens: int) -> str:
         """The card that the hypothesis is about or cites, then sections."""
-        cited = [
-            card
-            for card in self._books.levers(self._briefing, self._scope)
-            if _rests_on(hypothesis, card.id, card.path)
-        ]
+        cited = [card for card in self._list_cards() if _rests_on(hypothesis, card.id, card.path)]
         parts = [describe_card(card, how=True) for card in cited[:MOST_CITED]]
         left = tokens - self._count("\n\n".join(parts))
         parts += self._sections(f"{hypothesis.change} {hypothesis.lever}", MOST_CITED, left, phase="draft")
@@ -589,13 +591,13 @@ def benchmark_says(briefing: Briefing, reader: Reader) -> str:
 
 def describe_values(briefing: Briefing, reader: Reader) -> str:
     """For the prompt: how the inputs of timed calls are drawn, as a task of the judge declares them; empty for a benchmark's own."""
-    task = _read_task(briefing, reader)
+    task = read_task(briefing, reader)
     return "; ".join(f"{entry.name} {_describe_spread(entry)}" for entry in task.inputs) if task else ""
 
 
 def describe_untimed_sizes(briefing: Briefing, reader: Reader) -> str:
     """For the prompt: at which sizes beside the timed ones the judge tests; empty for tests of a project's own."""
-    task = _read_task(briefing, reader)
+    task = read_task(briefing, reader)
     if task is None:
         return ""
     untimed = [shape.label for shape in task.shapes if not shape.timed]
@@ -614,7 +616,7 @@ PRECISIONS = {
 
 def describe_exactness(briefing: Briefing, reader: Reader) -> str:
     """For the prompt: how near outputs must come to float64, as a task of the judge says it; empty for tests of a project's own."""
-    task = _read_task(briefing, reader)
+    task = read_task(briefing, reader)
     if task is None:
         return ""
     kinds = {output.dtype for output in task.outputs}
@@ -635,21 +637,21 @@ LIBRARIES = {
 }
 
 
+def describe_build(briefing: Briefing, reader: Reader) -> str:
+    """For the prompt: the words that compile the kernel: a task's with its flags, else the contract's command; empty without any."""
+    task = read_task(briefing, reader)
+    if task is None:
+        return " ".join(briefing.contract.rebuild.command or ())
+    if task.language not in COMPILERS:
+        return ""
+    words = " ".join(compile_command(task, Path(), Path("LIBRARY")))
+    return f"{words}; of options that contradict each other the last holds"
+
+
 def describe_own_work(briefing: Briefing, reader: Reader) -> str:
     """For the prompt: whether a library may compute the result, as a task of the judge says it."""
-    task = _read_task(briefing, reader)
+    task = read_task(briefing, reader)
     return LIBRARIES[task.library] if task else ""
-
-
-def _read_task(briefing: Briefing, reader: Reader) -> Task | None:
-    """The task that the prompt describes; None for a contract that the judge does not answer, and where the file cannot be read."""
-    path = briefing.contract.task_file
-    if path is None:
-        return None
-    try:
-        return Task.model_validate(yaml.safe_load(reader.text(briefing.base_commit, path) or ""))
-    except (yaml.YAMLError, ValueError, RecursionError):
-        return None
 
 
 def _describe_spread(tensor: Input) -> str:

@@ -20,7 +20,7 @@ NEAREST = 3
 _HEADER = re.compile(r"^[\s#*>-]*(EDIT|FILE)\b[\s:*`]+([^\s`*:]+)[\s`*:]*$")
 _CANDIDATE = re.compile(r"^[#*\s]*CANDIDATE\s+(\d{1,2})\b[^\n]*$", re.M)
 _FENCE = re.compile(r"^[ \t]*(`{3,}|~{3,})(.*)$")
-_SEARCH = re.compile(r"^<{5,9} ?SEARCH\s*$")
+_SEARCH = re.compile(r"^(<{5,9}) ?SEARCH\s*$")
 _MIDDLE = re.compile(r"^={5,9}\s*$")
 _REPLACE = re.compile(r"^>{5,9} ?REPLACE\s*$")
 
@@ -124,30 +124,30 @@ class _Reader:
     def __init__(self, only: str) -> None:
         self._path = only
         self._is_whole_file = False
-        self._search: list[str] | None = None
-        self._replace: list[str] | None = None
+        self._block: list[str] | None = None
+        """Lines behind SEARCH."""
+        self._width = 0
+        """Signs of its mark."""
         self._body: list[str] | None = None
         self._fence = ""
         self._blocks: list[Block] = []
 
     def take(self, line: str) -> None:
         """Read one line of a model's answer in the state that the lines before it left."""
-        if self._replace is not None:
-            self._in_replace(line)
-        elif self._search is not None:
-            self._in_search(line)
+        if self._block is not None:
+            self._in_block(line)
         elif self._body is not None:
             self._in_file(line)
         elif header := _HEADER.match(line):
             self._path, self._is_whole_file = _clean(header[2]), header[1] == "FILE"
-        elif _SEARCH.match(line):
-            self._search, self._is_whole_file = [], False
+        elif mark := _SEARCH.match(line):
+            self._block, self._width, self._is_whole_file = [], len(mark[1]), False
         elif self._is_whole_file and (fence := _FENCE.match(line)):
             self._body, self._fence = [], fence[1]
 
     def finish(self) -> tuple[Block, ...] | Wrong:
         """All edit blocks of a model's answer, or what is wrong: an open block, no block, or too many."""
-        if self._search is not None or self._replace is not None or self._body is not None:
+        if self._block is not None or self._body is not None:
             return Wrong(why=f"the last edit, of {self._path or 'no file'}, is not closed: the answer ends inside")
         if not self._blocks:
             return Wrong(why="no edit was found; write EDIT or FILE blocks exactly as they were described")
@@ -155,22 +155,18 @@ class _Reader:
             return Wrong(why=f"{len(self._blocks)} blocks are more than one change; at most {BLOCKS} are taken")
         return tuple(self._blocks)
 
-    def _in_search(self, line: str) -> None:
-        """A line of an edit block between SEARCH and the middle mark."""
-        assert self._search is not None
-        if _MIDDLE.match(line):
-            self._replace = []
-        else:
-            self._search.append(line)
-
-    def _in_replace(self, line: str) -> None:
-        """A line of an edit block between the middle mark and REPLACE, which closes the block."""
-        assert self._replace is not None
-        if not _REPLACE.match(line):
-            self._replace.append(line)
+    def _in_block(self, line: str) -> None:
+        """A line of an edit block behind SEARCH. REPLACE closes it where a middle mark came before: one as wide as that of SEARCH,
+        since code may have such lines of its own, as below a title in a comment; else the first one."""
+        assert self._block is not None
+        middles = [at for at, each in enumerate(self._block) if _MIDDLE.match(each)] if _REPLACE.match(line) else []
+        if not middles:
+            self._block.append(line)
             return
-        self._blocks.append(Block(path=self._path, search=tuple(self._search or ()), replace=tuple(self._replace)))
-        self._search = self._replace = None
+        middle = next((at for at in middles if len(self._block[at].rstrip()) == self._width), middles[0])
+        search, replace = tuple(self._block[:middle]), tuple(self._block[middle + 1 :])
+        self._blocks.append(Block(path=self._path, search=search, replace=replace))
+        self._block = None
 
     def _in_file(self, line: str) -> None:
         """A line of a whole file in a model's answer; the fence that opened it closes it."""

@@ -59,7 +59,11 @@ def split_chains(evidence: str) -> list[str]:
 OUTSIDE_BRACKETS = re.compile(r"; (?![^\[\]]*\])(?![^()]*\))")
 ARROW, STEPS = " -> ", 2
 """Between the three parts of a chain, and how many there are."""
-MEANINGS = {"mem_throughput": "the busiest part of the memory system, caches too", "dram_pct": "device memory alone"}
+MEANINGS = {
+    "mem_throughput": "the busiest part of the memory system, caches too",
+    "dram_pct": "device memory alone",
+    "explicit_vectors": "lines of source that are written in vectors: no report of the compiler counts them",
+}
 """Said beside counters whose names are easily mixed up."""
 ON_PROCESSOR = frozenset({"perf", "cachegrind", "compiler_report", "timing_only"})
 FEW_CALLS = ", of a few first calls in a process of their own: no measurement, the shapes' times are"
@@ -285,7 +289,15 @@ def describe_score(briefing: Briefing) -> str:
         if briefing.aggregate is None
         else f"the best version had {briefing.aggregate:.4g} by the quick command in round {briefing.best_round}"
     )
-    return f"geometric mean over {shapes} of {_metric(scoring)}, {better} is better; {now}"
+    return f"geometric mean over {shapes}{_describe_weights(scoring)} of {_metric(scoring)}, {better} is better; {now}"
+
+
+def _describe_weights(scoring: Scoring) -> str:
+    """For the prompt: shapes that count for more or less in the score, and those that may lose nothing; empty where all are alike."""
+    weights = ", ".join(f"{label} {weight:g}" for label, weight in scoring.shape_weights.items() if weight != 1)
+    weighed = f", weighted ({weights}; every other 1)" if weights else ""
+    protected = ", ".join(scoring.protected_shapes)
+    return f"{weighed}, of which {protected} may lose nothing," if protected else weighed
 
 
 def counted_work(contract: Contract) -> str:
@@ -300,7 +312,7 @@ def timed_by(briefing: Briefing) -> str:
     return "" if briefing.machine.kind == "cpu" else ENGINE_PHRASES[briefing.contract.scoring.engine]
 
 
-def of_score(hypothesis: Hypothesis, shapes: Sequence[ShapeNow]) -> str:
+def of_score(hypothesis: Hypothesis, shapes: Sequence[ShapeNow], scoring: Scoring) -> str:
     """For the prompt: what the predicted speedup makes of the score; empty without one, or where its shapes are not known."""
     speedup = hypothesis.prediction.speedup
     if not speedup or not shapes:
@@ -310,8 +322,9 @@ def of_score(hypothesis: Hypothesis, shapes: Sequence[ShapeNow]) -> str:
     mine = [shape.label for shape in shapes if aimed_at(hypothesis.target_class, shape.label, shape.config_class)]
     if not mine:
         return ""
-    score_speedup = speedup ** (len(mine) / len(shapes))
-    return f"of {', '.join(mine)}; so the score {_times(score_speedup)} (computed: {len(mine)} of {len(shapes)} shapes)"
+    share = sum(map(scoring.weight, mine)) / sum(scoring.weight(shape.label) for shape in shapes)
+    counted = f"{len(mine)} of {len(shapes)} shapes{', by their weights' if scoring.shape_weights else ''}"
+    return f"of {', '.join(mine)}; so the score {_times(speedup**share)} (computed: {counted})"
 
 
 def _metric(scoring: Scoring) -> str:
@@ -379,9 +392,9 @@ def describe_parent(briefing: Briefing) -> str:
     ]
     if not is_best:
         lines.append(
-            f"The best version is of round {briefing.best_round} (score {parent.best_score:.3f}, proven). Each change is"
-            " measured against it, and kept only where it is proven faster: times, profile and counters on this page are"
-            " of the best version."
+            f"The best version is of round {briefing.best_round} (score {parent.best_score:.3f}: kept gains multiplied, not"
+            " tested yet). Each change is measured against it, and kept only where it is proven faster: times, profile and"
+            " counters on this page are of the best version."
         )
     if parent.elites:
         lines.append(

@@ -9,7 +9,10 @@ from itertools import accumulate
 from pathlib import PurePosixPath
 from typing import Protocol
 
+import yaml
+
 from ridgeline.graph.briefing import Briefing
+from ridgeline.graph.task import Task
 from ridgeline.graph.values import Artifact
 from ridgeline.knowledge.definitions import Definition, Place, list_functions, reach, read_definitions
 from ridgeline.knowledge.rewrite import code
@@ -132,6 +135,17 @@ def _costliest(report: str, defined: frozenset[str]) -> tuple[str, ...]:
 
 WRITTEN = ("call.h", "problem.h")
 """Of a harness that `ridgeline init` wrote: how the function is called, and its sizes, arrays and values."""
+
+
+def read_task(briefing: Briefing, files: Files) -> Task | None:
+    """The scope's task of the judge; None for a contract that the judge does not answer, and where the file cannot be read."""
+    path = briefing.contract.task_file
+    if path is None:
+        return None
+    try:
+        return Task.model_validate(yaml.safe_load(files.text(briefing.base_commit, path) or ""))
+    except (yaml.YAMLError, ValueError, RecursionError):
+        return None
 
 
 def read_written(briefing: Briefing, files: Files) -> dict[str, str]:

@@ -138,7 +138,7 @@ class MailboxModel:
         request = self._box.post(ask)
         answer = self._box.answer_to(request)
         if answer is None:
-            raise Waiting(waiting(self._campaign, request))
+            raise Waiting(describe_request(self._campaign, request))
         return Reply(
             text=without_secrets(answer.text),  # a file that was written here by hand has not been checked
             model=without_secrets(f"mailbox ({answer.author})") if answer.author else "mailbox",
@@ -146,7 +146,7 @@ class MailboxModel:
         )
 
 
-def waiting(campaign: Path, request: MailboxRequest) -> str:
+def describe_request(campaign: Path, request: MailboxRequest) -> str:
     """Which file of the mailbox asks what, and how to answer."""
     page_path = Mailbox(campaign).path(request.number, "request.md")
     return (
@@ -329,21 +329,27 @@ def _of_type(schema: dict[str, Any], root: dict[str, Any], depth: int) -> Any:
 
 DEEPEST = 40
 """Nested deeper, an answer is no answer but an attempt to exhaust us."""
+MOST_PROBLEMS = 6
+"""Of one answer that are told at once."""
 LONGEST_VALUE = 80
 """Characters of an answer's own value that a message repeats."""
 
 
 def problem(value: Any, schema: dict[str, Any]) -> str:
-    """What is wrong with a mailbox answer by its JSON Schema, as `place: what`; empty when it fits."""
+    """What is wrong with a mailbox answer by its JSON Schema, as `place: what`, the worst first; empty when it fits."""
     from jsonschema import Draft202012Validator
     from jsonschema.exceptions import best_match
 
     if _depth(value) > DEEPEST:
         return f"$: is nested deeper than {DEEPEST} levels"
-    error = best_match(Draft202012Validator(schema).iter_errors(value))
-    if error is None:
+    errors = [*Draft202012Validator(schema).iter_errors(value)]
+    worst = best_match(errors)
+    if worst is None:
         return ""
-    return f"{error.json_path}: {plain(_describe_error(error), limit=400)}"
+    ordered = [worst, *(best_match([error]) or error for error in errors)]
+    told = [*dict.fromkeys(f"{error.json_path}: {plain(_describe_error(error), limit=400)}" for error in ordered)]
+    more = f"; and {len(told) - MOST_PROBLEMS} more" if len(told) > MOST_PROBLEMS else ""
+    return "; ".join(told[:MOST_PROBLEMS]) + more
 
 
 def _describe_error(error: "ValidationError") -> str:

@@ -5,6 +5,7 @@ import os
 import re
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from difflib import get_close_matches
 from pathlib import Path
 from types import MappingProxyType
 
@@ -138,6 +139,13 @@ def _source_files(root: Path) -> Iterator[Path]:
             yield path
 
 
+def _name_like(path: Path, name: str) -> str:
+    """How a name of a function that no file defines is mended: the nearest one that is defined."""
+    known = list_functions({str(file): _text(file) for file in _source_files(path)})
+    close = get_close_matches(name, sorted(known), n=1)
+    return f"did you mean {close[0]!r}?" if close else "correct the name"
+
+
 def _find_definition(path: Path, name: str) -> Path:
     """The file that defines the function to scaffold. Raises `UserError` where none or several do."""
     if path.is_file():
@@ -155,7 +163,7 @@ def _find_definition(path: Path, name: str) -> Path:
             if file.suffix == ".py" and bare in (text := _text(file))
             for method in list_methods(text, bare)
         ]
-        mend = f"a method is named with its class: {', '.join(methods[:4])}" if methods else "correct the name"
+        mend = f"a method is named with its class: {', '.join(methods[:4])}" if methods else _name_like(path, bare)
         raise UserError(f"--function: no C, C++, CUDA, HIP or Python file in {path} defines {name}; {mend}")
     plain = [file for file in homes if not re.search(r"test|bench|example", file.as_posix().removeprefix(str(path)))]
     if len(plain or homes) > 1:

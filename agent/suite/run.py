@@ -22,6 +22,7 @@ from ridgeline.agent.attempts import (
     read_rows,
     run_command,
 )
+from ridgeline.agent.campaign.folders import WORKSPACE
 from ridgeline.agent.console import Progress, silent
 from ridgeline.agent.errors import UserError
 from ridgeline.agent.formats.reading import Source, list_sources, open_problem_of
@@ -32,9 +33,11 @@ from ridgeline.agent.suite.table import FINAL, Row, Table, summarize_rows
 from ridgeline.graph.errors import RidgelineError
 from ridgeline.graph.values import Value
 from ridgeline.sandbox.store.durable import write_whole
+from ridgeline.sandbox.store.json_file import read_model
 
 SETTINGS_FILE = "suite.json"
 TASKS, REPOSITORIES, CAMPAIGNS = "tasks", "repositories", "campaigns"
+"""A campaign lies in its repository, so that a copied suite goes on in the copy; `campaigns` of suites begun before that."""
 ANSWERS = "answers"
 """Name of an arm's setting: the folder with its answers."""
 SLACK_S = 600.0
@@ -55,7 +58,7 @@ class Arm(Value):
 
 
 class SuiteSettings(Value):
-    """What makes two runs the same suite."""
+    """What makes two runs the same suite. Folders may lie elsewhere, under their names: a suite is copied between machines."""
 
     source: str
     arms: tuple[Arm, ...]
@@ -63,6 +66,15 @@ class SuiteSettings(Value):
     minutes_each: float | None = None
     """For one attempt of a campaign; None: until it ends by itself."""
     max_rounds: int | None = None
+
+    @property
+    def anywhere(self) -> "SuiteSettings":
+        """A suite's settings with the names of folders in place of where they lie."""
+        arms = tuple(
+            arm.model_copy(update={"settings": {**arm.settings, ANSWERS: arm.answers.name}}) if arm.answers else arm
+            for arm in self.arms
+        )
+        return self.model_copy(update={"source": Path(self.source).name, "arms": arms})
 
 
 @dataclass(kw_only=True)
@@ -84,11 +96,15 @@ class Suite:
         if not self.sources:
             raise UserError(f"--only: no problem of {self.settings.source} has {self.only!r} in its name")
         self.folder.mkdir(parents=True, exist_ok=True)
-        path, text = self.folder / SETTINGS_FILE, self.settings.model_dump_json(indent=1) + "\n"
-        if path.exists() and path.read_text(encoding="utf-8") != text:
+        path = self.folder / SETTINGS_FILE
+        if path.exists() and read_model(path, SuiteSettings).anywhere != self.settings.anywhere:
             raise UserError(f"{path}: this suite was begun with other settings; give the same again, or another --out")
-        write_whole(path, text.encode())
         self.rows += read_rows(self.folder, Row)
+        if unknown := sorted({row.problem for row in self.rows} - {source.name for source in sources}):
+            raise UserError(
+                f"{self.settings.source}: has no {unknown[0]}, which {path.parent} began with; give the same problems"
+            )
+        write_whole(path, self.settings.model_dump_json(indent=1).encode() + b"\n")
 
     def run(self, max_minutes: float | None = None) -> Table:
         """Take every attempt of the suite that is not at its end and that the budget allows; then the table."""
@@ -133,7 +149,8 @@ class Suite:
         append_row(self.folder, row)
         self.rows.append(row)
         gain = f" {row.speedup:.3f}x" if row.speedup and row.result == "faster" else ""
-        self.progress.tell(f"{row.problem}, {row.arm}: {row.result}{gain}{f': {row.detail}' if row.detail else ''}")
+        detail = str(self.folder / row.page) if row.page else row.detail
+        self.progress.tell(f"{row.problem}, {row.arm}: {row.result}{gain}{f': {detail}' if detail else ''}")
 
     def _prepare(self, source: Source) -> Path:
         """A suite's problem as a task: a repository with one commit. Raises RidgelineError for one that cannot be a task."""
@@ -185,12 +202,14 @@ class Suite:
 
     def _campaign(self, source: Source, arm: Arm, task: Path) -> Row:
         """A suite's campaign on the task, gone on with where it was stopped."""
+        repository = self._copy_of(task, arm, source)
         campaign = self.folder / CAMPAIGNS / arm.name / source.name
-        campaign.parent.mkdir(parents=True, exist_ok=True)
+        if not campaign.exists():
+            campaign = repository / WORKSPACE / source.name.rpartition("/")[2]
+            campaign.parent.mkdir(parents=True, exist_ok=True)
         minutes = self.settings.minutes_each
         words = ["resume", str(campaign.resolve())]
         if not campaign.exists():
-            repository = self._copy_of(task, arm, source)
             words = [
                 "run",
                 str(repository),
@@ -200,7 +219,9 @@ class Suite:
             ]
         limit_s = None if minutes is None else 60 * minutes + SLACK_S
         row = Row(problem=source.name, arm=arm.name, result="failed", detail=str(campaign))
-        return read_outcome(row, self.command([*words, "--json"], limit_s))
+        row = read_outcome(row, self.command([*words, "--json"], limit_s))
+        page = str(Path(row.page).relative_to(self.folder.resolve())) if row.page else ""
+        return row.model_copy(update={"page": page})
 
 
 def find_answer(folder: Path, name: str) -> Path | None:
@@ -218,7 +239,8 @@ def read_outcome(row: Row, ended: Ended) -> Row:
         raise KeyboardInterrupt
     fields = read_object(ended.output)
     if ended.code in WAITING_CODES:
-        return row.model_copy(update={"result": "waiting"})
+        why = _first_line(str(fields.get("problem") or ""))
+        return row.model_copy(update={"result": "waiting", "detail": why, "page": fields.get("request") or ""})
     if fields.get("status") != "concluded":
         why = fields.get("error") or f"status {fields.get('status', 'unknown')}, exit code {ended.code}"
         return row.model_copy(update={"result": "failed", "detail": _first_line(str(why))})
@@ -239,18 +261,22 @@ def read_judgment(row: Row, ended: Ended) -> Row:
         return row.model_copy(update={"result": "wrong" if is_input else "failed", "detail": _first_line(str(why))})
     correct, faster, own = (fields[name] for name in ("correct", "faster", "own_work"))
     if correct["answer"] != "yes":
-        return row.model_copy(update={"result": "wrong", "detail": _first_line(_join(correct))})
+        return row.model_copy(update={"result": "wrong", "detail": _first_and_last_line(_join(correct))})
     if not fields["accepted"]:
-        refused_work = faster["answer"] == "yes" and own
-        return row.model_copy(
-            update={"result": "not_faster", "detail": _first_line(_join(refused_work)) if refused_work else ""}
-        )
+        why = own if faster["answer"] == "yes" else faster
+        return row.model_copy(update={"result": "not_faster", "detail": _first_line(_join(why))})
     update = {"result": "faster", "speedup": fields["speedup"], "speedup_lower": fields["speedup_lower"], "detail": ""}
     return row.model_copy(update=update)
 
 
 def _join(answer: Mapping[str, Any]) -> str:
     return "; ".join(answer.get("evidence") or [str(answer.get("answer"))])
+
+
+def _first_and_last_line(text: str) -> str:
+    """What ended a worker of a suite's answer stands last in what it printed."""
+    lines = [line for line in text.splitlines() if line.strip()]
+    return f"{_first_line(text)}; {_first_line(lines[-1])}" if len(lines) > 1 else _first_line(text)
 
 
 def _first_line(text: str) -> str:

@@ -35,7 +35,9 @@ class Row(Value):
     """Its lower confidence bound."""
     seconds: float = 0.0
     detail: str = ""
-    """One line: why it was refused, wrong or failed; where the campaign is."""
+    """One line: why it was refused, wrong or failed, or waits; where the campaign is."""
+    page: str = ""
+    """The question that a waiting campaign wants answered, from the suite's folder."""
 
     @property
     def log_speedup(self) -> float:
@@ -88,7 +90,8 @@ class Contest(Value):
     """Geometric mean of b's speedup over a's: above 1, b is better."""
     lower: float | None
     upper: float | None
-    """Ends of the 95 % interval over problems, by Student's t; None with fewer than two."""
+    """Ends of the 95 % interval over problems, by Student's t; None with fewer than two, or where all are alike: such
+    problems say nothing of how far others are apart."""
     a_ahead: int
     b_ahead: int
     """Problems on which one's bound is above what the other measured."""
@@ -160,7 +163,7 @@ def compare_arms(rows: Iterable[Row], a: str, b: str) -> Contest | None:
     both = [(ended[problem, a], ended[problem, b]) for problem in shared]
     ratios = [second.log_speedup - initial.log_speedup for initial, second in both]
     center, half = statistics.fmean(ratios), None
-    if len(ratios) > 1:
+    if len(set(ratios)) > 1:
         half = student_quantile((1 - CONFIDENCE) / 2, len(ratios) - 1) * statistics.stdev(ratios) / len(ratios) ** 0.5
     return Contest(
         a=a,

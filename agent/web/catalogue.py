@@ -26,6 +26,7 @@ from ridgeline.agent.campaign.state_files import describe_gap, find_lost_lines, 
 from ridgeline.agent.campaign.status import state_of
 from ridgeline.agent.errors import UserError
 from ridgeline.agent.fleet.run import is_fleet
+from ridgeline.agent.providers.mailbox import open_request
 from ridgeline.graph.errors import WorldError
 from ridgeline.graph.record import Body
 from ridgeline.graph.rules.history import fold_ledger
@@ -90,6 +91,8 @@ class Row(Value):
     """When it last closed something or, before its end, began a phase."""
     decision: str = ""
     """What was decided and not gone on with; empty where nothing was."""
+    request: str = ""
+    """File of the mailbox that asks for an answer; empty where none does."""
 
 
 @dataclass(frozen=True)
@@ -297,6 +300,11 @@ class Catalogue:
         except (ValueError, OSError) as error:  # not UTF-8: what else is there is shown
             written, waiting, unread = {}, 0, f"cannot be read: {str(error).splitlines()[0]}"
         answered, ended = None, bool(record and record.result and record.result.concluded)
+        asked = ""
+        with contextlib.suppress(
+            UserError, ValueError, OSError
+        ):  # `ridgeline answer` tells of a request that cannot be read
+            asked = "" if ended else open_request(path) or ""
         with contextlib.suppress(UserError, ValueError, OSError):  # told as `unread`
             if not waiting and not ended and any((path / FOLDER).glob(f"*{REQUEST}")):
                 answered = find_unused_decision(path)
@@ -305,6 +313,7 @@ class Catalogue:
         problem = (record.problem if record else "") or gap or str(written.get("problem", "")) or unread
         return Row(
             id=id,
+            request=asked,
             record=record,
             name=record.name if record else path.name,
             place=_place(path),

@@ -125,7 +125,9 @@ class Gatekeeper:
         if scope["method"] == "GET" and _same(tokens[0], token):
             return str(scope["path"])
         raise Refusal(
-            401, "the token is missing: open the address that `ridgeline serve` printed, once in this browser"
+            401,
+            "the token is missing: put ?token=TOKEN behind this address, once in this browser; where `ridgeline serve` runs, it"
+            " said the token or the file that holds it",
         )
 
 

@@ -36,6 +36,7 @@ from ridgeline.graph.reports.html import cost_rows, describe_predictions, facts
 from ridgeline.graph.reports.machine import noise_lines, nothing_to_gain
 from ridgeline.graph.reports.markdown import diff, markdown
 from ridgeline.graph.reports.plots import roofline_plot, trend_plot
+from ridgeline.graph.reports.result import PRODUCT
 from ridgeline.graph.reports.rounds import summary
 from ridgeline.graph.reports.text import clip, interval
 from ridgeline.graph.rules.result import compute_result
@@ -66,6 +67,7 @@ def campaign_list(catalogue: Catalogue, request: ListQuery) -> str:
         unsearched=[str(folder) for folder in catalogue.unsearched],
         because=because,
         short_cost=short_cost,
+        product=PRODUCT,
         **_top(catalogue),
     )
 
@@ -99,7 +101,7 @@ def fleets(catalogue: Catalogue) -> str:
         standing, inside = read_standing(folder), (folder / CAMPAIGNS).resolve()
         lines = [(line, rows.get(names.get(inside / line.name, ""))) for line in standing.lines]
         shown.append((folder.name, standing, lines))
-    return render("web_fleet.v1.html", fleets=shown, stamp=stamp, **_top(catalogue))
+    return render("web_fleet.v1.html", fleets=shown, stamp=stamp, product=PRODUCT, **_top(catalogue))
 
 
 def campaign(catalogue: Catalogue, id: str, page: int = 1) -> str:

@@ -285,7 +285,7 @@ def listen(options: ServeOptions, say: Callable[[str], None]) -> None:
         say(_address(options, port, access.token if token_shown else None))
         if not token_shown:
             note(
-                f"every browser shows the token once, as ?token=TOKEN; {f'it is in {stored_at}' if stored_at else 'it is yours'}"
+                f"open it with ?token=TOKEN behind it, once in each browser; the token {f'is in {stored_at}' if stored_at else 'is yours'}"
             )
         streams = Streams()
         config = configure(application(options.folders, access, streams, Resumer() if options.resume else None))

@@ -10,7 +10,9 @@ if TYPE_CHECKING:
     from ridgeline.evals.recordings.replay import ReplayResult
 
 Recordings = Annotated[list[Path], typer.Argument(metavar="RECORDING...", help="Folders of recorded campaigns.")]
-Campaign = Annotated[Path, typer.Argument(help="The campaign's folder; a recording, to have it written again.")]
+Campaign = Annotated[
+    str, typer.Argument(help="The campaign's directory or name; a recording's folder, to have it written again.")
+]
 Target = Annotated[Path, typer.Argument(metavar="DIR", help="Folder to make; its name is the recording's.")]
 Hide = Annotated[list[str] | None, typer.Option(help="Another word to take out, for example a team's; repeatable.")]
 Licence = Annotated[str, typer.Option(help="SPDX expression for the sources, answers and numbers in it.")]
@@ -135,11 +137,12 @@ def export_recording(
     With --times or --again it is a row of the results page, too: DIR is then below evals/campaigns, and `make results` follows.
     """
     from ridgeline.agent import console
+    from ridgeline.agent.campaign import folders
     from ridgeline.evals.recordings.export import export
     from ridgeline.evals.recordings.results import read_times, write_row
 
     beside = read_times(times) if times else None
-    result = export(campaign, directory, _private(hide or []), licence=licence, retold=retell)
+    result = export(folders.find(campaign), directory, _private(hide or []), licence=licence, retold=retell)
     if beside is not None or again:
         row = write_row(rivals, directory, beside, command=again, types=types, notes=note or [])
         console.note(f"{row}: a row of the results page; `make results` writes it")

@@ -278,14 +278,18 @@ def _shapes_of(history: History, result: Result) -> Iterator[ShapeTimes]:
 
 HEAD = """# Results
 
-Every number below is read from a recording by `make results`; a test holds this page against the recordings. Microseconds of one call
-are geometric means over the sizes of a task, all columns of a row timed in one run on one machine but where the row
-says otherwise; a speedup is that of interleaved pairs and stands with its lower bound at 99 %.
-`floor` is what the ceilings measured on that machine allow for the operations and bytes
-that the task declares. What nobody timed says *not measured*: comparisons with compilers and with others' kernels are added as they
-are recorded, as `evals/rivals/README.md` says.
-A row's command under *again* repeats it from a clone on a machine with such a card or processor; with a key, name a model in place of
-`mailbox`, which stops at each question for an answer by hand.
+`make results` reads every number below from a recording, and a test holds this page against the recordings. What nobody timed says
+*not measured*, and has no column in a row's own table. Comparisons with compilers and with others' kernels are added as they are recorded
+(`evals/rivals/README.md`).
+
+- **Times** are microseconds of one call, the geometric mean over the sizes of a task. All columns of a row were timed in one run on one
+  machine, but where the row says otherwise.
+- **floor** is the least time that the ceilings measured on that machine allow for the operations and bytes that the task declares.
+- **A speedup** is that of interleaved pairs, and stands with its lower bound at 99 %.
+- **device** is the time of all commands on a machine with a card, builds included; 0 on a processor. **wall** goes from the baseline to the
+  end, waiting for answers included.
+- **again** is the command that repeats a row from a clone, on a machine with such a card or processor. `mailbox` stops at each question
+  for an answer by hand; with a key, name a model in its place.
 
 ![Times of each row against its start, on a logarithmic axis](pictures/results.svg)
 """
@@ -388,10 +392,18 @@ def _name_torch(row: ResultRow, who: Who) -> str:
 
 def _section(row: ResultRow) -> str:
     lines = [f"### {row.name}\n", f"{row.task} on {row.device}{f'; rival: {row.rival}' if row.rival else ''}.\n"]
+    timed = [who for who in WHO if any(who in shape.times_us for shape in row.shapes)]
+    has_floor = any(shape.floor_us is not None for shape in row.shapes)
+    heads = ("size", *(NAMES[who] for who in timed), *(("floor",) if has_floor else ()))
     shapes = [
-        (shape.label, *(_time(shape.times_us.get(who)) for who in WHO), _time(shape.floor_us)) for shape in row.shapes
+        (
+            shape.label,
+            *(_time(shape.times_us.get(who)) for who in timed),
+            *((_time(shape.floor_us),) if has_floor else ()),
+        )
+        for shape in row.shapes
     ]
-    lines += [_table(("size", *(NAMES[who] for who in WHO), "floor"), shapes), ""]
+    lines += [_table(heads, shapes), ""]
     lines += [f"- {note}" for note in row.notes]
     lines.append(f"- again: `{row.command}`" if row.command else "- again: not recorded as one command")
     return "\n".join((*lines, ""))

@@ -546,6 +546,10 @@ def local_gate(state: State, runtime: Runtime[Ports]) -> Update:
     return {"trial": _time_minimal_project(trial, minimal, test, ports)}
 
 
+ROUNDS_APART = 1000
+"""More than there are rounds: the best version is timed anew for every try of every candidate."""
+
+
 def _time_minimal_project(trial: Applied, minimal: str, test: TestResult, ports: Ports) -> Applied | Failed:
     """The candidate's minimal project against the best version's, one quick run each, the best version first."""
     best, limits = read_standing(ports), read_history(ports).limits
@@ -556,7 +560,7 @@ def _time_minimal_project(trial: Applied, minimal: str, test: TestResult, ports:
             level="quick",
             source="quick",
             shapes=best.shapes,
-            repeat=trial.drafted.proposed.round + len(trial.drafted.repairs),
+            repeat=trial.drafted.proposed.round + ROUNDS_APART * len(trial.drafted.repairs),
             purpose="minimal project",
         )
         for version in versions

@@ -245,7 +245,7 @@ def recall(state: State, runtime: Runtime[Ports]) -> Update:
             base_commit=base.commit,
             base_tree=base.tree,
             branch=base.branch,
-            contract_path=base.contract_path,
+            contract_path=request.contract_path,
             repository=base.repository,
             confirmation=describe_confirmation(decided, state["request"].specs),
             tips=ports.files.tips(target.target_gpu, target.target_op, target.target_backend),

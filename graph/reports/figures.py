@@ -69,18 +69,23 @@ def compute_figures(rows: Iterable[Row], scoring: Scoring) -> Figures | None:
 
 
 def _averages(good: Sequence[Row], scoring: Scoring, *, failed: int) -> Figures:
-    """For the reports: geometric means and peaks of the passing rows, forward and, where all rows have it, backward."""
+    """For the reports: geometric means, weighted as the score, and peaks of the passing rows, forward and where there is one backward."""
     peak = max if score.higher_wins(scoring) else min
     forward = [row.metric(forward_column(scoring)) for row in good]
     both = scoring.combined and all(score.has_backward(row, scoring) for row in good)
     backward = [row.metric(scoring.backward) for row in good] if both and scoring.backward else None
-    average = score.geomean(forward)
+    weights = [scoring.weight(row.label) for row in good]
+
+    def mean(values: Sequence[float]) -> float:
+        return score.weighted_geomean(list(zip(values, weights, strict=True)))
+
+    average = mean(forward)
     return Figures(
         forward=average,
         forward_peak=peak(forward),
-        backward=score.geomean(backward) if backward else None,
+        backward=mean(backward) if backward else None,
         backward_peak=peak(backward) if backward else None,
-        step=score.geomean([score.row_score(row, scoring) for row in good]) if scoring.combined else average,
+        step=mean([score.row_score(row, scoring) for row in good]) if scoring.combined else average,
         shapes=len(good) + failed,
         failed=failed,
     )
@@ -89,8 +94,13 @@ def _averages(good: Sequence[Row], scoring: Scoring, *, failed: int) -> Figures:
 def time_us(rows: Iterable[Row], scoring: Scoring) -> float | None:
     """For the reports: geometric mean of the time of one call in microseconds; None when no column carries it or it shows as zero."""
     column = scoring.time_ms
-    times = [counter.value for row in passing_rows(rows) for counter in row.metrics if counter.name == column]
-    return 1000 * score.geomean(times) if times and all(0 < time < inf for time in times) else None
+    times = [
+        (counter.value, scoring.weight(row.label))
+        for row in passing_rows(rows)
+        for counter in row.metrics
+        if counter.name == column
+    ]
+    return 1000 * score.weighted_geomean(times) if times and all(0 < time < inf for time, _ in times) else None
 
 
 def hypothesis(closed: RoundClosed) -> Hypothesis:

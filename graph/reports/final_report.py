@@ -134,9 +134,10 @@ def comparison(history: History) -> str:
     """The final report's command that times the original against the best version once more; empty where it would not find both."""
     folder, _, name = history.opened.contract_path.rpartition("/")
     base, best = history.opened.base_commit, figures.best_commit(history)
-    if base == best or name != "ridgeline.yaml":
+    if base == best:
         return ""
-    return (f"cd {command((folder,))} && " if folder else "") + f"ridgeline bench {base[:12]} {best[:12]}"
+    which = "" if name == "ridgeline.yaml" else f" --contract {command((name,))}"
+    return (f"cd {command((folder,))} && " if folder else "") + f"ridgeline bench {base[:12]} {best[:12]}{which}"
 
 
 def decisions(history: History) -> str:

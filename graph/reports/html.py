@@ -19,7 +19,7 @@ from ridgeline.graph.reports.final_report import (
 from ridgeline.graph.reports.machine import against, ceiling_lines, noise_lines
 from ridgeline.graph.reports.markdown import diff, markdown, plain
 from ridgeline.graph.reports.plots import roofline_plot, trend_plot
-from ridgeline.graph.reports.result import describe_money
+from ridgeline.graph.reports.result import PRODUCT, describe_money
 from ridgeline.graph.reports.text import cell, interval, line, minute, number, quantity, table, times
 from ridgeline.graph.rules.cost import device_minutes
 from ridgeline.graph.rules.history import accepted_rounds, total_cost
@@ -82,7 +82,7 @@ def facts(history: History) -> list[tuple[str, str]]:
     spent = _spent(history)
     count = len(accepted_rounds(history))
     claim = claim_speedup(compute_result(history))
-    speed = _list_claim(claim) if claim else []
+    speed = _list_claim(claim, kept=count) if claim else []
     return [
         *speed,
         ("Kept", f"{count} of {len(history.rounds)}"),
@@ -94,9 +94,9 @@ def facts(history: History) -> list[tuple[str, str]]:
     ]
 
 
-def _list_claim(claim: Claim) -> list[tuple[str, str]]:
+def _list_claim(claim: Claim, *, kept: int) -> list[tuple[str, str]]:
     level = f" ({100 * claim.level:g} % confidence)" if claim.level is not None else ""
-    name = "Speedup" if claim.from_final else "Best so far"
+    name = "Speedup" if claim.from_final else PRODUCT.capitalize() if kept else "Best so far"
     return [(name, times(claim.speedup)), *([(f"at least{level}", times(claim.lower))] if claim.lower else [])]
 
 

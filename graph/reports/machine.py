@@ -183,9 +183,8 @@ def noise_lines(history: History) -> list[str]:
         return []
     noise, latest = fold.noise(history), history.calibrations[-1]
     if noise is None:
-        return [
-            f"Not measured: {line(latest.note) or 'too few pairs'}; candidates are judged by their own scatter alone"
-        ]
+        why = line(latest.note).removeprefix("not measured").strip() or "(too few pairs)"
+        return [f"Not measured {why}; candidates are judged by their own scatter alone"]
     notes = dict.fromkeys(note for run in history.calibrations if run.comparison for note in run.comparison.notes)
     sentence = render_once(noise, describe_scatter, noise)
     return [

@@ -16,6 +16,10 @@ from ridgeline.graph.values import Cost
 from ridgeline.graph.verdict import ShapeChange, Verdict
 
 MERGE = "Merge"
+ORIGINAL = "best so far 1x: the original"
+NOT_YET = "not tested yet"
+PRODUCT = f"product of kept rounds, {NOT_YET}"
+"""What a number before the final test is: gains of rounds that were each chosen for being large, multiplied."""
 MOST_ROUNDS = 8
 """Numbers of rounds that one line names."""
 LONGEST = 400
@@ -48,26 +52,31 @@ def best_so_far(result: Result) -> str:
     """The result for a line of progress: the final test's number, before it the product of the kept rounds' paired gains."""
     if result.final is not None:
         return f"best {_describe_certainty(result.final)}"
-    return "best so far 1x: the original" if result.product is None else product_line(result.product)
+    if result.product is None:
+        return ORIGINAL
+    return product_line(result.product, untested="no final test" if result.concluded else NOT_YET)
 
 
-def product_line(so_far: Product) -> str:
-    """`best so far 2.915x, at least 2.812x at 96 % confidence, the product of the paired gains of 4 rounds`."""
+def product_line(so_far: Product, *, untested: str = NOT_YET) -> str:
+    """The result before the final test: `product of 4 kept rounds, not tested yet: 2.915x, at least 2.812x at 96 % confidence`."""
     if not so_far.kept:
-        return "best so far 1x: the original"
-    rounds = f"{so_far.kept} round{'s' if so_far.kept > 1 else ''}"
-    return f"best so far {_format_bound(so_far)}, the product of the paired gains of {rounds}"
+        return ORIGINAL
+    rounds = f"{so_far.kept} kept round{'s' if so_far.kept > 1 else ''}"
+    return f"product of {rounds}, {untested}: {_format_bound(so_far)}"
 
 
 def best_in_short(result: Result) -> str:
-    """The result for a live line: `best so far 4.15x, at least 3.98x`."""
+    """The result for a live line: `product of kept rounds, not tested yet: 4.15x, at least 3.98x`; in the end the final test's."""
     if result.final is not None:
-        return f"best {times(result.final.speedup, 2)}, at least {times(result.final.lower, 2)}"
+        least = f", at least {times(result.final.lower, 2)}" if result.final.lower is not None else ""
+        return f"final test {times(result.final.speedup, 2)}{least}"
     so_far = result.product
     if so_far is None or not so_far.kept:
         return "best so far 1x"
+    if result.concluded:
+        return "no final test, so no speedup is claimed"
     least = f", at least {times(so_far.lower, 2)}" if so_far.lower is not None else ""
-    return f"best so far {times(so_far.speedup, 2)}{least}"
+    return f"{PRODUCT}: {times(so_far.speedup, 2)}{least}"
 
 
 def first_screen(result: Result, *, opening: str = "") -> list[tuple[str, list[str]]]:
@@ -269,7 +278,10 @@ def aggregate_table(
     against_best = interval(gain, verdict.lower, verdict.upper) if verdict else "-"
     cells = [(label, number(value), "-", "-") for label, value in lines]
     cells[-1] = (*cells[-1][:2], percent(gain_over_baseline), against_best)
-    return table(("Aggregate (geomean)", cell(figures.metric_unit(contract)), "vs baseline", "vs current best"), cells)
+    text = table(("Aggregate (geomean)", cell(figures.metric_unit(contract)), "vs baseline", "vs current best"), cells)
+    if gain_over_baseline is None or so_far is None or not so_far.kept:
+        return text
+    return f"{text}\n\n`vs baseline` is this gain times the {PRODUCT}."
 
 
 def readings(baseline: Benchmark, best: Benchmark, contract: Contract) -> str:

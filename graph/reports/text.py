@@ -86,8 +86,12 @@ def interval(gain: float | None, lower: float | None, upper: float | None) -> st
 
 
 def number(value: float | None, digits: int = 3) -> str:
-    """A measured quantity on a page with fixed decimals; a dash when it was not measured."""
-    return "-" if value is None else f"{value:.{digits}f}"
+    """A measured quantity on a page with fixed decimals, four digits where these would leave one or none; a dash when it was not
+    measured.
+    """
+    if value is None:
+        return "-"
+    return f"{value:.4g}" if 0 < abs(value) < 10.0 ** (1 - digits) else f"{value:.{digits}f}"
 
 
 def quantity(value: float | None) -> str:

@@ -1,7 +1,7 @@
 """What limits the best version, with the chain from evidence over inference to action.
 
 Counters decide. Names read here, as far as a profiler gives them. Processor: `instructions`, `cycles`, `d1_misses`,
-`ll_misses`, `branch_misses`, `vectorized_loops`, `missed_vectorizations`. Accelerator: `spills`, `occupancy`,
+`ll_misses`, `branch_misses`, `vectorized_loops`, `missed_vectorizations`, `explicit_vectors`. Accelerator: `spills`, `occupancy`,
 `gpu_busy_pct`, `dram_pct`, `compute_pct`, all shares in per cent; where a GPU's tools recorded the kernel itself, the
 classes of `bound` decide, and these counters only where those are silent.
 """
@@ -148,7 +148,10 @@ def _processor(profiled: Profiled, roofs: Sequence[ShapeRoof]) -> BottleneckMatc
         return waits
     if branch >= BRANCH_MISSES:
         return "latency", f"branch_misses {branch:.1f} per 1000 instructions -> the pipeline restarts -> fewer branches"
-    return _compiler(profiled) or _instructions(profiled, instructions, overlapped=first_level_rate >= D1_MISSES)
+    scalar = _compiler(profiled)
+    if isinstance(scalar, tuple):
+        return scalar
+    return _instructions(profiled, instructions, overlapped=first_level_rate >= D1_MISSES)
 
 
 def _first_cache(profiled: Profiled, roofs: Sequence[ShapeRoof], rate: float) -> BottleneckMatch | str | None:
@@ -183,16 +186,33 @@ def _instructions(profiled: Profiled, instructions: float, *, overlapped: bool) 
         return "latency", f"{ipc:.2f} instructions per cycle, {misses} -> a chain of waits -> independent accumulators"
     return (
         "compute",
-        f"instructions {instructions:.4g}, {misses} -> the number of instructions leads -> vectorise, do less work",
+        f"instructions {instructions:.4g}, {misses} -> the number of instructions leads -> {_advise_on_vectors(profiled)}",
     )
 
 
-def _compiler(profiled: Profiled) -> BottleneckMatch | None:
-    """Compute, where the compiler vectorized no loop and reported some that it could not; else None."""
+def _advise_on_vectors(profiled: Profiled) -> str:
+    """What may make a processor's instructions fewer: not what the compiler or the source has done already."""
+    done, missed = profiled.counter("vectorized_loops"), profiled.counter("missed_vectorizations")
+    if profiled.counter("explicit_vectors"):
+        return "do less work for each element: the source is written in vectors"
+    if not done:
+        return "vectorise, do less work"
+    if missed:
+        return f"do less work; {done:g} loops are vectors, {missed:g} stay scalar"
+    return "do less work for each element: the loops are vectors already"
+
+
+def _compiler(profiled: Profiled) -> BottleneckMatch | str | None:
+    """Compute, where the compiler vectorized no loop and reported some that it could not; else None.
+
+    Of source that is written in vectors the compiler says the same, so that there it is no evidence: a text.
+    """
     vector_loops, missed = profiled.counter("vectorized_loops"), profiled.counter("missed_vectorizations")
-    if vector_loops == 0 and missed:
-        return "compute", f"vectorized_loops 0, missed_vectorizations {missed:g} -> scalar loops -> let them vectorise"
-    return None
+    if vector_loops or not missed or vector_loops is None:
+        return None
+    if explicit := profiled.counter("explicit_vectors"):
+        return f"{explicit:g} lines are written in vectors, of which gcc's remarks on scalar loops say nothing"
+    return "compute", f"vectorized_loops 0, missed_vectorizations {missed:g} -> scalar loops -> let them vectorise"
 
 
 def _per_thousand(profiled: Profiled, name: str, instructions: float) -> float:

@@ -24,7 +24,7 @@ _STEPS = (
     "inspect the machine code of the hot loop against a reference",
     "compare with the best known kernel for this operator and take a different approach",
 )
-CODE_COUNTERS = frozenset({"instructions", "branches", "vectorized_loops", "missed_vectorizations"})
+CODE_COUNTERS = frozenset({"instructions", "branches", "vectorized_loops", "missed_vectorizations", "explicit_vectors"})
 """Of a processor's profile, what is a property of the code that ran."""
 CODE_RUNGS = frozenset({"isa", "compiler_report"})
 """Of a card's, what its tools read from the compiled code."""
@@ -107,7 +107,7 @@ def compare_machine_code(after: Profiled | None, before: Profiled | None, *, nam
 
 def _is_of_code(profile: Profiled, name: str) -> bool:
     """Whether a number is a property of the compiled code."""
-    return name in CODE_COUNTERS or profile.rung_of(name) in CODE_RUNGS
+    return name in CODE_COUNTERS or (bool(profile.origins) and profile.rung_of(name) in CODE_RUNGS)
 
 
 def _rank_change(pair: tuple[str, float, float]) -> tuple[float, str]:

@@ -165,6 +165,9 @@ def write_sentence(
 COMPILER_ERROR = re.compile(r"^\S+:\d+(?::\d+)?: (?:fatal )?error: ")
 """gcc says first through which files an error was included."""
 
+UNUSED_REPAIR = re.compile(r"repair \d+: ")
+"""How the last line begins where no edit of a repair was taken."""
+
 
 def explain_failure(trial: Failed) -> str:
     """Why it failed: our words, then the first line of the tool's that names an error, or what the audit says."""
@@ -177,7 +180,10 @@ def explain_failure(trial: Failed) -> str:
     if trial.reason == "rejected" and first_line:
         return f"it was {_cut(first_line, LONGEST_DETAIL)}"
     longest = LONGEST_REFUSAL if trial.reason in AUDITED else LONGEST_DETAIL
-    return f"{words}: {_cut(first_line, longest)}" if first_line else words
+    cause = f"{words}: {_cut(first_line, longest)}" if first_line else words
+    # a repair that changed nothing, or could not be used, is why what was wrong before it still is
+    repair = lines[-1] if len(lines) > 1 and UNUSED_REPAIR.match(lines[-1]) else ""
+    return f"{cause}; {_cut(repair, LONGEST_DETAIL)}" if repair else cause
 
 
 def _cut(text: str, longest: int) -> str:

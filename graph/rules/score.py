@@ -38,10 +38,10 @@ def combined_step(forward: float, backward: float) -> float:
 
 def geomean(values: Iterable[float]) -> float:
     """Geometric mean of positive numbers; ScoreError when there are none or one is not positive."""
-    return _weighted_geomean([(value, 1.0) for value in values])
+    return weighted_geomean([(value, 1.0) for value in values])
 
 
-def _weighted_geomean(weighted: Sequence[tuple[float, float]]) -> float:
+def weighted_geomean(weighted: Sequence[tuple[float, float]]) -> float:
     """Geometric mean of positive numbers with their weights. Raises as `geomean`."""
     logs = [(weight * math.log(_require_positive(value, "value")), weight) for value, weight in weighted]
     if not logs:
@@ -107,7 +107,7 @@ def aggregates(rows: Sequence[Row], scoring: Scoring) -> tuple[Named, ...]:
 
 def _average(scores: Sequence[Named], scoring: Scoring) -> float:
     """Geometric mean over shapes, by the contract's weights."""
-    return _weighted_geomean([(item.value, scoring.weight(item.name)) for item in scores])
+    return weighted_geomean([(item.value, scoring.weight(item.name)) for item in scores])
 
 
 def mean_gain(shapes: Sequence[ShapeChange]) -> float:

@@ -14,7 +14,7 @@ from ridgeline.graph.rules.history import best_round, masked_versions, standing
 from ridgeline.graph.rules.outcome import describe_losses
 from ridgeline.graph.rules.preset_autonomous import KERNEL_TIME
 from ridgeline.graph.rules.readings import find_failing_rows, find_lost_shapes
-from ridgeline.graph.rules.score import ScoreError, aggregate, delta, exceeds, geomean
+from ridgeline.graph.rules.score import ScoreError, aggregate, delta, exceeds, weighted_geomean
 from ridgeline.graph.standing import History
 from ridgeline.graph.trial import Applied, Timed, Traced, find, find_proposal
 from ridgeline.graph.values import Value
@@ -123,7 +123,10 @@ def _read_script_metric(
     pairs = [item for item in timed.evidence if isinstance(item, Comparison)] if timed else []
     if pairs:
         shapes = pairs[-1].shapes
-        return geomean(shape.best_us for shape in shapes), geomean(shape.candidate_us for shape in shapes)
+        return (
+            weighted_geomean([(shape.best_us, shape.weight) for shape in shapes]),
+            weighted_geomean([(shape.candidate_us, shape.weight) for shape in shapes]),
+        )
     run = _last_run(closed)
     if run is None or scoring is None:
         return None, None

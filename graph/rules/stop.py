@@ -4,7 +4,14 @@ from ridgeline.graph.briefing import STOPPED
 from ridgeline.graph.record import StopCheck
 from ridgeline.graph.rules.archive import count_generations_without_gain, fold_archive, has_archive
 from ridgeline.graph.rules.cost import is_budget_end, list_exceeded_budgets
-from ridgeline.graph.rules.goal import active_goal, is_goal_reached, peak_fraction, regression_limit, round_limit
+from ridgeline.graph.rules.goal import (
+    active_goal,
+    is_goal_reached,
+    peak_fraction,
+    regression_limit,
+    round_limit,
+    unit_of,
+)
 from ridgeline.graph.rules.headroom import compute_best_headroom, describe_nothing_left
 from ridgeline.graph.rules.history import best_round, count_planned_rounds, standing
 from ridgeline.graph.rules.result import compute_product
@@ -70,12 +77,16 @@ def _check_target(history: History) -> StopCheck:
         return StopCheck(id="T1", description=f"target {goal.text}: nothing accepted yet", satisfied=False)
     best = standing(history)
     value = aggregate((best.full or best.quick).rows, history.contract.scoring)
-    is_reached = is_goal_reached(
-        goal, aggregate=value, speedup=_speedup_for_goal(history), efficiency=_efficiency(history)
-    )
+    speedup, efficiency = _speedup_for_goal(history), _efficiency(history)
+    is_reached = is_goal_reached(goal, aggregate=value, speedup=speedup, efficiency=efficiency)
+    told = f"{value:.6g} {unit_of(goal.metric)}".strip()
+    if goal.metric == "speedup":
+        told = f"{speedup:.6g}x by the kept rounds' pairs"
+    elif goal.metric == "efficiency":
+        told = "not known" if efficiency is None else f"{100 * efficiency:.6g} %"
     return StopCheck(
         id="T1",
-        description=f"target {goal.text} {'reached' if is_reached else 'not reached'}: {value:.6g}",
+        description=f"target {goal.text} {'reached' if is_reached else 'not reached'}: {told}",
         satisfied=is_reached,
     )
 

@@ -168,7 +168,7 @@ def _compute_allowance(offset: float, spread: Spread, pairs: int) -> float:
     """How far identical versions may truly lie apart: upper 95 per cent bound, once zero itself is excluded.
 
     A t test says whether it is. A calibration may be looked at up to five times, so it finds a difference that is not
-    there in some 5 rather than 2 of 100: that adds to the margin, and keeps nothing that should not be kept.
+    there in 2 to 6 of 100 (simulated): that adds to the margin, and keeps nothing that should not be kept.
     """
     if not _is_offset_real(offset, math.sqrt(spread.squares / spread.degrees), pairs, spread.degrees):
         return 0.0

@@ -285,10 +285,18 @@ def answer_question(source: Source, question: Mapping[str, Any]) -> dict[str, An
         return {"error": describe_error(error, source.file)}
 
 
+SHAPE_OF_VALUES = (
+    "how many elements its result has hangs on values (nonzero, an index of True and False), and a task's shapes hang on its"
+    " sizes alone; return a shape that they fix, for example by torch.where"
+)
+
+
 def describe_error(error: BaseException, file: Path) -> str:
     """In the process of a PyTorch file: what went wrong in it: one line with the place."""
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(file)]
     where = f"line {lines[-1]}: " if lines else ""
+    if isinstance(error, RuntimeError) and "torch.nonzero" in str(error):
+        return f"{where}{SHAPE_OF_VALUES}"
     kind = "" if isinstance(error, Unusable) else f"{type(error).__name__}: "
     return f"{where}{kind}{' '.join(str(error).split())}"[:800]
 

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Self
 
 import numpy as np
@@ -18,7 +18,11 @@ REACHES_TRIED = (1.0, 0.5, 0.25, 0.0)
 """How far a mix goes, until the reference has numbers."""
 TIMED, PROBES, NEAR = "timed", "probes", "near"
 """Kinds of values besides the mixes: slices of a pool, probes, and calls that differ in one element."""
-NAME = re.compile(r"^(?P<dims>\w+=\d+(,\w+=\d+)*):(?P<values>[^:]+:[0-9a-f]+:\d+)(:(?P<const>[^:]+:[0-9a-f]+:\d+))?$")
+CARD = "card:"
+"""Before the name of a call whose values were drawn on a card: other chance than a processor's."""
+NAME = re.compile(
+    r"^(?P<card>card:)?(?P<dims>\w+=\d+(,\w+=\d+)*):(?P<values>[^:]+:[0-9a-f]+:\d+)(:(?P<const>[^:]+:[0-9a-f]+:\d+))?$"
+)
 MENTION = re.compile(r"\(call (\S+)\)")
 
 
@@ -59,10 +63,13 @@ class CallName:
     dims: Mapping[str, int]
     values: ValuesName
     const: ValuesName | None = None
+    card: bool = False
+    """Drawn on a card: one of its kind draws the same again."""
 
     def __str__(self) -> str:
         size = ",".join(f"{name}={length}" for name, length in self.dims.items())
-        return ":".join((size, str(self.values), *((str(self.const),) if self.const else ())))
+        name = ":".join((size, str(self.values), *((str(self.const),) if self.const else ())))
+        return f"{CARD}{name}" if self.card else name
 
     @property
     def mention(self) -> str:
@@ -80,7 +87,31 @@ class CallName:
         if set(dims) != set(task.shapes[0].dims):
             raise ValueError(f"its dimensions are {', '.join(dims)}; the task has {', '.join(task.shapes[0].dims)}")
         const = ValuesName.parse(match["const"]) if match["const"] else None
-        return cls(dims=dims, values=ValuesName.parse(match["values"]), const=const)
+        values = ValuesName.parse(match["values"])
+        return cls(dims=dims, values=values, const=const, card=match["card"] is not None)
+
+
+class ConstantNames:
+    """Names of judged calls of one process: what draws the constant inputs of each size is that of the size's first call."""
+
+    def __init__(self, task: Task, *, card: bool = False) -> None:
+        """`card`: values are drawn on a card."""
+        self._has_constants = any(tensor.constness == "const" for tensor in task.inputs)
+        self._card = card
+        self._by_size: dict[tuple[tuple[str, int], ...], ValuesName | None] = {}
+
+    def name_call(self, dims: Mapping[str, int], values: ValuesName | None) -> CallName | None:
+        """The judged call's name; None where its values, or its constant ones, cannot be drawn again."""
+        first = replace(values, index=0) if values else None
+        const = self._by_size.setdefault(tuple(sorted(dims.items())), first)
+        if values is None or (self._has_constants and const is None):
+            return None
+        return CallName(dims=dims, values=values, const=const if self._has_constants else None, card=self._card)
+
+    def mention(self, dims: Mapping[str, int], values: ValuesName | None) -> str:
+        """The judged call's name as a refusal has it; empty where it has none."""
+        name = self.name_call(dims, values)
+        return name.mention if name else ""
 
 
 def list_mentions(lines: str) -> tuple[str, ...]:

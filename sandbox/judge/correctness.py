@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ridgeline.graph.judgment import QuestionAnswer
-from ridgeline.graph.task import Shape, Task
-from ridgeline.sandbox.judge.call_names import NEAR, PROBES, REACHES_TRIED, CallName, ValuesName, draw_near_pairs
+from ridgeline.graph.task import DType, Input, Shape, Task
+from ridgeline.sandbox.judge.call_names import NEAR, PROBES, REACHES_TRIED, ConstantNames, ValuesName, draw_near_pairs
 from ridgeline.sandbox.judge.dtypes import LARGEST, SMALLEST, from_float64, is_float, to_float64, unit
 from ridgeline.sandbox.judge.inputs import (
     MIXES,
@@ -330,6 +330,12 @@ def describe_fault(fault: Fault) -> str:
     return f"{fault.output}: {fault.kind}: {fault.detail}"
 
 
+def describe_element(name: str, place: tuple[int, ...], came: float, right: float, away: float, trusted: float) -> str:
+    """For the judge: one element of a replayed call's output that is wrong: what came, what is right, what the trusted program had."""
+    numbers = f"came {came:.9g}, right is {right:.9g}, off by {away:.3g}"
+    return f"  {name}{list(place)}: {numbers}; the reference in the task's type has {trusted:.9g}"
+
+
 # Is it correct? Public sizes, sizes nobody has seen, many kinds of values, in secret order, in fresh processes.
 
 Opened = Callable[[], AbstractContextManager[Session]]
@@ -343,6 +349,8 @@ PARTIAL_MIX_CALLS = 4
 FEW_MIXES = 3
 """Kinds of values for a large or an unseen size, and sizes for probes."""
 MOST_WRONG_LINES = 6
+WORST_ELEMENTS = 5
+"""Of each output of a replayed call that are listed."""
 PING_SHARE = 0.3
 """Of tests that an empty call comes before."""
 TELLING_MIXES = ("normal", "wide", "cancel")
@@ -375,19 +383,14 @@ class Constants:
     def __init__(self, task: Task) -> None:
         self._names = tuple(tensor.name for tensor in task.inputs if tensor.constness == "const")
         self._by_size: dict[tuple[tuple[str, int], ...], dict[str, NDArray[np.generic]]] = {}
-        self._names_by_size: dict[tuple[tuple[str, int], ...], ValuesName] = {}
+        self.names = ConstantNames(task)
+        """Constants are those of the first draw of the first call of a size."""
 
     def keep(self, shape: Shape, inputs: Mapping[str, NDArray[np.generic]]) -> dict[str, NDArray[np.generic]]:
         """Inputs of a judged call with the constant ones as they were first drawn for that size."""
         size = tuple(sorted(shape.dims.items()))
         constants = self._by_size.setdefault(size, {name: inputs[name] for name in self._names})
         return {name: np.ascontiguousarray(array) for name, array in {**inputs, **constants}.items()}
-
-    def name_call(self, shape: Shape, values: ValuesName) -> CallName:
-        """The judged call's name. Constants are those of the first draw of the first call of its size."""
-        size = tuple(sorted(shape.dims.items()))
-        const = self._names_by_size.setdefault(size, replace(values, index=0))
-        return CallName(dims=shape.dims, values=values, const=const if self._names else None)
 
 
 @dataclass(kw_only=True)
@@ -426,16 +429,14 @@ class CorrectnessTests:
         An input that has a domain (positive, integers, a range) gets none; nor is anything said where the reference
         has no answer, or where its exact and its trusted answer differ in what is infinite or NaN.
         """
-        usual = (tensor for tensor in self.task.inputs if tensor.values == "normal" and tensor.constness != "const")
-        free = [tensor for tensor in usual if is_float(tensor.dtype)]
+        free = list_free_inputs(self.task)
         shape = min(self.task.shapes, key=lambda shape: element_count(self.task, shape))
         for name, value in SPECIAL_VALUES.items() if free else ():
             tensor = free[int(self.rng.integers(len(free)))]
             inputs = dict(draw(self.task, shape.dims, MIXES[0], self.rng))
             numbers = to_float64(inputs[tensor.name], tensor.dtype)
             if value is None:
-                tiny = 2.0**-20 if tensor.dtype == "float16" else SMALLEST[tensor.dtype] / 4
-                numbers = np.copysign(tiny, numbers)
+                numbers = np.copysign(find_tiny(tensor.dtype), numbers)
             elif numbers.size:
                 numbers.reshape(-1)[int(self.rng.integers(numbers.size))] = value
             inputs = self._consts.keep(shape, {**inputs, tensor.name: from_float64(numbers, tensor.dtype)})
@@ -461,14 +462,13 @@ class CorrectnessTests:
             kinds, right_kinds = classify_numbers(to_float64(sealed.outputs[name], dtype)), classify_numbers(right)
             if count := int(np.count_nonzero(kinds != right_kinds)):
                 at = int(np.argmax((kinds != right_kinds).reshape(-1)))
-                kind, right_kind = KINDS[int(kinds.reshape(-1)[at])], KINDS[int(right_kinds.reshape(-1)[at])]
-                yield f"{count} of {kinds.size} elements of {name} differ from the reference in kind, such as {kind} for {right_kind}"
+                yield describe_kinds(name, count, kinds.size, kinds.reshape(-1)[at], right_kinds.reshape(-1)[at])
 
     def _run(self, session: Session, cases: Sequence[Callable[[], Iterator[Case]]]) -> list[str]:
         """Run the judge's tests; what was wrong; ends with the first case that is."""
         for draw_cases in cases:
             for case in draw_cases():
-                name = self._consts.name_call(case.shape, case.values).mention if case.values else ""
+                name = self._consts.names.mention(case.shape.dims, case.values)
                 if lines := self._run_case(session, case):
                     return [f"{case.name} {name}: {line}" for line in lines]
         return []
@@ -566,6 +566,23 @@ class CorrectnessTests:
     def _some(self, items: Sequence[T]) -> list[T]:
         picked = self.rng.permutation(len(items))[:FEW_MIXES]
         return [items[int(place)] for place in picked]
+
+
+def describe_kinds(name: str, count: int, size: int, kind: int, right_kind: int) -> str:
+    """For the judge: how many elements of an output differ from the reference in kind, with two places in `KINDS` as an example."""
+    example = f"such as {KINDS[kind]} for {KINDS[right_kind]}"
+    return f"{count} of {size} elements of {name} differ from the reference in kind, {example}"
+
+
+def find_tiny(dtype: DType) -> float:
+    """For the judge: a subnormal number of that float type."""
+    return 2.0**-20 if dtype == "float16" else SMALLEST[dtype] / 4
+
+
+def list_free_inputs(task: Task) -> list[Input]:
+    """Inputs of a judged call that a special value may be put in: floats without a domain (positive, a range, integers)."""
+    usual = (tensor for tensor in task.inputs if tensor.values == "normal" and tensor.constness != "const")
+    return [tensor for tensor in usual if is_float(tensor.dtype)]
 
 
 def classify_numbers(values: NDArray[np.float64]) -> NDArray[np.int8]:

@@ -38,6 +38,7 @@ from ridgeline.sandbox.isolation.workers import (
     machine_isolation,
 )
 from ridgeline.sandbox.judge import worker
+from ridgeline.sandbox.judge.call_names import CallName
 from ridgeline.sandbox.judge.device_process import COMPILED, WARM
 from ridgeline.sandbox.judge.freeze import Frozen, freeze_sources
 from ridgeline.sandbox.judge.judgment import (
@@ -152,6 +153,13 @@ class DeviceJudgment(CandidateJudgment):
         """The judge on a card: fresh workers with that version, which start with what it had compiled."""
         opened: Opener = self.device.compiled.opener(_name_version(version), lambda: self._session(version))
         return opened
+
+    def replay(self, call: str) -> list[str]:
+        """The judge on a card: what is wrong with the call of that name, made again. Raises ValueError for a name that is none."""
+        replay_call = import_module("ridgeline.sandbox.judge.device_judge").replay_call
+        name = CallName.parse(call, self.task)
+        bench = self.bench(np.random.default_rng(name.values.seed))  # what rounding does is measured alike each time
+        return list(replay_call(bench, name, self.opener(self.new)))
 
     def compile_all(self, folders: Sequence[Path]) -> list[dict[str, Any]]:
         """The judge on a card: have versions compile at the same time, while nothing is timed: seconds, and why one failed.
@@ -380,6 +388,11 @@ class Holder:
                     return {"judgment": judgment.judge().model_dump(mode="json")}
                 case "test":
                     return {"judgment": judgment.judge_correctness().model_dump(mode="json")}
+                case "replay":
+                    try:
+                        return {"lines": judgment.replay(words["call"])}
+                    except ValueError as error:
+                        return {"unknown": str(error)}
                 case "compile":
                     return {"compiled": judgment.compile_all([Path(each) for each in words["versions"]])}
                 case _:

@@ -3,10 +3,12 @@
 What is drawn, in which order and what is right is decided as there; only where arrays lie is other. Needs PyTorch.
 """
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from importlib import import_module
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -14,7 +16,7 @@ import numpy as np
 from ridgeline.graph.judgment import QuestionAnswer
 from ridgeline.graph.task import Shape, Task
 from ridgeline.sandbox.judge import device_numerics
-from ridgeline.sandbox.judge.call_names import REACHES_TRIED
+from ridgeline.sandbox.judge.call_names import NEAR, PROBES, REACHES_TRIED, TIMED, CallName, ConstantNames, ValuesName
 from ridgeline.sandbox.judge.correctness import (
     FEW_MIXES,
     LARGE_ELEMENTS,
@@ -25,18 +27,26 @@ from ridgeline.sandbox.judge.correctness import (
     PING_SHARE,
     RANGE_SHARE,
     RANGE_SHARE_HALF,
+    RELAXED_HINT,
     ROW_PEAK_FACTOR,
+    SPECIAL_S,
+    SPECIAL_VALUES,
+    WORST_ELEMENTS,
+    describe_element,
     describe_fault,
+    describe_kinds,
     element_count,
+    find_tiny,
     judged_names,
+    list_free_inputs,
     list_mixes,
 )
 from ridgeline.sandbox.judge.device_numerics import Noise, Range
 from ridgeline.sandbox.judge.device_reference import DeviceReference, Part
-from ridgeline.sandbox.judge.device_session import DeviceSealed, DeviceSession
-from ridgeline.sandbox.judge.device_values import Chance, change_one_element, draw, make_probes, to_type
+from ridgeline.sandbox.judge.device_session import DeviceSealed, DeviceSession, plan_memory
+from ridgeline.sandbox.judge.device_values import Chance, draw, draw_near_pairs, draw_ordinary, make_probes, to_type
 from ridgeline.sandbox.judge.dtypes import LARGEST, is_float, unit
-from ridgeline.sandbox.judge.inputs import MIXES, NEAR_CHANGES, PARTS, SPIKING, draw_sizes, is_integer_like
+from ridgeline.sandbox.judge.inputs import MIXES, PARTS, SPIKING, draw_sizes, is_integer_like
 from ridgeline.sandbox.judge.numerics import Fault, Tolerance
 from ridgeline.sandbox.judge.options import Options, answer_no, answer_yes
 from ridgeline.sandbox.judge.references import ReferenceFailed
@@ -63,6 +73,8 @@ class DeviceTruth:
     """The inputs have outliers, so that a row is judged by its largest number."""
     judged: frozenset[str] | None = None
     """The outputs whose numbers are held against anybody; all where it is None."""
+    values: ValuesName | None = None
+    """What draws the inputs again, but for constant ones; None where nothing does."""
     _single_part: Part | None = None
 
     def parts(self) -> Iterator[Part]:
@@ -95,9 +107,74 @@ class DeviceCallJudge:
         """Where the judge's own decisions come from."""
         return self.chance.places
 
-    def truth_of(self, inputs: Tensors, dims: Mapping[str, int]) -> DeviceTruth:
+    def truth_of(self, inputs: Tensors, dims: Mapping[str, int], values: ValuesName | None = None) -> DeviceTruth:
         """The judge on a card: what is right for these inputs, asked when it is needed."""
-        return DeviceTruth(dims=dims, inputs=inputs, reference=self.reference)
+        return DeviceTruth(dims=dims, inputs=inputs, reference=self.reference, values=values)
+
+    def draw_timed(self, dims: Mapping[str, int], constants: dict[str, Tensor]) -> DeviceTruth:
+        """The judge on a card: new ordinary values; constant inputs as they are in `constants`, where they are kept from the first."""
+        values = ValuesName.draw(TIMED, self.rng)
+        inputs = draw_ordinary(self.task, dims, self.chance.seed_anew(values.seed), constants)
+        if not constants:
+            constants.update({name: inputs[name] for name in self._list_constants()})
+        return self.truth_of(inputs, dims, values)
+
+    def draw_again(self, name: CallName) -> Iterator[tuple[DeviceTruth, bool]]:
+        """The judge on a card: the call of that name, behind those made just before it on purpose: what is right, and whether only the
+        exact numbers are. Raises ValueError where there is no such call."""
+        constants: dict[str, Tensor] = {}
+        if names := self._list_constants():
+            if name.const is None:
+                raise ValueError(f"the task has constant inputs ({', '.join(names)}), and the call does not say which")
+            first, _ = next(self._draw_named(name.dims, name.const, {}))
+            constants = {each: first[each] for each in names}
+        kept = {} if name.values == name.const else constants  # the first timed call of its process draws them itself
+        for inputs, exact in self._draw_named(name.dims, name.values, kept):
+            yield self._judge_again(self.truth_of({**inputs, **constants}, name.dims, name.values)), exact
+
+    def _draw_named(
+        self, dims: Mapping[str, int], values: ValuesName, constants: Tensors
+    ) -> Iterator[tuple[Tensors, bool]]:
+        """The judge on a card: inputs of that name, behind those before it, and whether only exact results are right. Raises ValueError."""
+        chance = self.chance.seed_anew(values.seed)
+        if values.kind == TIMED:
+            yield draw_ordinary(self.task, dims, chance, constants), False
+        elif values.kind in (PROBES, NEAR):
+            series = list(islice(self._draw_series(dims, values, constants), values.index + 1))
+            if values.index >= len(series):
+                raise ValueError(f"there are {len(series)} calls of kind {values.kind}, none of number {values.index}")
+            yield from series
+        elif values.index >= len(REACHES_TRIED):
+            raise ValueError(f"values are drawn at most {len(REACHES_TRIED)} times")
+        else:
+            inputs = self._draw(dims, values)
+            if inputs is None:
+                raise ValueError("the card has too little memory free to draw its values again")
+            yield inputs, False
+
+    def _draw_series(
+        self, dims: Mapping[str, int], first: ValuesName, constants: Tensors
+    ) -> Iterator[tuple[Tensors, bool]]:
+        """The judge on a card: inputs of all probes or all calls that differ in one element, and whether only exact results are right."""
+        if first.kind == PROBES:
+            for probe in make_probes(self.task, dims, np.random.default_rng(first.seed), self.reference.device):
+                yield probe.inputs, probe.exact
+            return
+        for _, inputs in draw_near_pairs(self.task, dims, self.chance.seed_anew(first.seed), constants):
+            yield inputs, False
+
+    def _judge_again(self, truth: DeviceTruth) -> DeviceTruth:
+        """The judge on a card: what `draw_with_truth` made of these values: `correctness.judge_again`."""
+        if truth.values is None or not truth.values.kind.endswith(SPIKING):
+            return truth
+        floats = [name for name in judged_names(self.task) if is_float(self.task.dtype_of(name))]
+        clear = self._find_representable(truth, floats)
+        is_partial = 0 < len(clear) < len(floats) and REACHES_TRIED[truth.values.index] > 0
+        return replace(truth, lone=True, judged=clear if is_partial else None)
+
+    def _list_constants(self) -> list[str]:
+        """The judge on a card: inputs that stay the same in a process."""
+        return [tensor.name for tensor in self.task.inputs if tensor.constness == "const"]
 
     def draw_with_truth(
         self, dims: Mapping[str, int], mix: str, keep_constants: Callable[[dict[str, Tensor]], Tensors]
@@ -108,8 +185,15 @@ class DeviceCallJudge:
         first_truth: DeviceTruth | None = None
         last_truth: DeviceTruth | None = None
         far_truth: DeviceTruth | None = None
-        for reach in REACHES_TRIED if bends else REACHES_TRIED[:1]:
-            truth = self.truth_of(keep_constants(self._draw(dims, mix, reach)), dims)
+        seed = ValuesName.draw(mix, self.rng).seed
+        for index in range(len(REACHES_TRIED) if bends else 1):
+            reach, values = REACHES_TRIED[index], ValuesName(kind=mix, seed=seed, index=index)
+            inputs = self._draw(dims, values)
+            truth = (
+                self.truth_of(keep_constants(self._draw_partly(dims, mix, reach)), dims)
+                if inputs is None
+                else self.truth_of(keep_constants(inputs), dims, values)
+            )
             try:
                 clear = frozenset(floats) if not bends else self._find_representable(truth, floats)
             except ReferenceFailed:
@@ -129,12 +213,21 @@ class DeviceCallJudge:
             self._alternate(dims, far_truth, replace(last_truth, lone=True)) if mix.endswith(SPIKING) else first_truth
         )
 
-    def _draw(self, dims: Mapping[str, int], mix: str, reach: float) -> dict[str, Tensor]:
-        """The judge on a card: inputs of a mix; where memory is short, ordinary ones with some items of the mix at a secret place."""
-        nbytes = sum(spec.nbytes for spec in buffer_specs(self.task, dims) if spec.constness is not None)
-        if mix == MIXES[0] or BENDING_ARRAYS * nbytes <= self.reference.free_bytes():
-            return draw(self.task, dims, mix, self.chance, reach=reach)
-        axis = self.reference.part_axis(dims)
+    def _draw(self, dims: Mapping[str, int], values: ValuesName) -> dict[str, Tensor] | None:
+        """The judge on a card: inputs of that name; None where memory is too short for unusual ones."""
+        if values.kind != MIXES[0] and BENDING_ARRAYS * self._count_bytes(dims) > self.reference.free_bytes():
+            return None
+        chance = self.chance.seed_anew(values.seed)
+        return draw(self.task, dims, values.kind, chance, reach=REACHES_TRIED[values.index])
+
+    def _count_bytes(self, dims: Mapping[str, int]) -> int:
+        """The judge on a card: of a call's inputs."""
+        return sum(spec.nbytes for spec in buffer_specs(self.task, dims) if spec.constness is not None)
+
+    def _draw_partly(self, dims: Mapping[str, int], mix: str, reach: float) -> dict[str, Tensor]:
+        """The judge on a card: ordinary inputs with some items of the mix at a secret place. How many hangs on free memory, so no name
+        draws them again."""
+        nbytes, axis = self._count_bytes(dims), self.reference.part_axis(dims)
         usual = draw(self.task, dims, MIXES[0], self.chance)
         if axis is None:
             return usual
@@ -192,10 +285,19 @@ class DeviceCallJudge:
                 outputs = self.reference.stretch_of(calls[name].outputs, part)
                 if faults := self._numbers(outputs, allowance, exact=exact):
                     place = f" (of items {part.start} to {part.start + part.count - 1})" if part.count else ""
-                    wrong[name] = tuple(f"{describe_fault(fault)}{place}" for fault in faults[:MOST_FAULT_LINES])
+                    hint = RELAXED_HINT if self._is_right_if_relaxed(outputs, part, truth) else ""
+                    wrong[name] = tuple(f"{describe_fault(fault)}{place}{hint}" for fault in faults[:MOST_FAULT_LINES])
             if len(wrong) == len(calls):
                 break
         return wrong
+
+    def _is_right_if_relaxed(self, outputs: Tensors, part: Part, truth: DeviceTruth) -> bool:
+        """The judge on a card: whether a task that allows formulas which round more would take it."""
+        floats = [self.task.dtype_of(name) for name in judged_names(self.task)]
+        if self.task.precision != "strict" or "float32" not in floats:
+            return False
+        relaxed = replace(self, task=self.task.model_copy(update={"precision": "relaxed"}))
+        return not relaxed._numbers(outputs, _Allowance(bench=relaxed, part=part, truth=truth), exact=False)
 
     def surroundings(self, sealed: DeviceSealed) -> tuple[str, ...]:
         """The judge on a card: inputs that were changed, guard bands that were overwritten, outputs that changed after the call."""
@@ -353,6 +455,81 @@ class _Allowance:
         )
 
 
+def _tell_apart(task: Task, outputs: Tensors, part: Part) -> Iterator[str]:
+    """The judge on a card: where a result is NaN, infinite or zero and the reference's is not, or the reverse, for each float output."""
+    for name in judged_names(task):
+        right = _classify_numbers(part.trusted[name])
+        if not is_float(task.dtype_of(name)) or not torch.equal(right, _classify_numbers(part.oracle[name])):
+            continue
+        kinds = _classify_numbers(outputs[name])
+        differ = (kinds != right).reshape(-1)
+        if count := int(torch.count_nonzero(differ)):
+            at = int(differ.to(torch.uint8).argmax())
+            yield describe_kinds(name, count, differ.numel(), int(kinds.reshape(-1)[at]), int(right.reshape(-1)[at]))
+
+
+def _classify_numbers(values: Tensor) -> Tensor:
+    """The judge on a card: of each number its place in `correctness.KINDS`."""
+    kinds = torch.zeros(values.shape, dtype=torch.uint8, device=values.device)
+    for place, found in enumerate((values.isnan(), values == math.inf, values == -math.inf, values == 0), 1):
+        kinds[found] = place
+    return kinds
+
+
+def replay_call(bench: DeviceCallJudge, name: CallName, opened: Opened) -> Iterator[str]:
+    """The judge on a card: what is wrong with the call of that name when a fresh process makes it, at each place of its arrays.
+
+    Raises ValueError where there is no such call, and ReferenceFailed.
+    """
+    reference = bench.reference
+    plan = plan_memory(
+        bench.task, name.dims, oracle_bytes=reference.least_bytes(name.dims), free_bytes=reference.free_bytes()
+    )
+    with opened() as session:
+        session.placements = plan.placements
+        if broken := session.open():
+            yield f"{broken.reason}: {broken.detail}"
+            return
+        for placement in range(plan.placements):
+            for truth, exact in bench.draw_again(name):
+                sealed = session.call_device(
+                    name.dims,
+                    truth.inputs,
+                    placement=placement,
+                    decoy=None,
+                    late=True,
+                    timeout_s=bench.options.call_s,
+                )
+                if isinstance(sealed, BrokenWorker):
+                    yield f"{sealed.reason}: {sealed.detail}"
+                    return
+                if lines := bench.wrong(sealed, truth, exact=exact):
+                    yield from lines
+                    yield from _list_worst(bench, sealed, truth)
+                    return
+
+
+def _list_worst(bench: DeviceCallJudge, sealed: DeviceSealed, truth: DeviceTruth) -> Iterator[str]:
+    """The judge on a card: the worst elements of each output of a replayed call, of the first part that has any."""
+    for part in truth.parts():
+        outputs, lines = bench.reference.stretch_of(sealed.outputs, part), []
+        for name in judged_names(bench.task):
+            came, right = outputs[name].double(), part.oracle[name]
+            if came.shape != right.shape or not right.numel():
+                continue
+            same = (came == right) | (came.isnan() & right.isnan())
+            away = torch.where(same, 0.0, (came - right).abs().nan_to_num(nan=math.inf)).reshape(-1)
+            trusted = part.trusted[name].reshape(-1)
+            for flat in away.topk(min(WORST_ELEMENTS, away.numel())).indices.tolist():
+                if away[flat] > 0:
+                    place = tuple(int(index) for index in np.unravel_index(flat, tuple(right.shape)))
+                    numbers = (float(each.reshape(-1)[flat]) for each in (came, right, away, trusted))
+                    lines.append(describe_element(name, place, *numbers))
+        if lines:
+            yield from lines
+            return
+
+
 # Is it correct? The same tests as `correctness.CorrectnessTests` makes.
 
 
@@ -378,24 +555,56 @@ class DeviceTests:
     """Judged so far."""
     _decoys: dict[str, Tensors] = field(default_factory=dict)
     _constants: dict[tuple[tuple[str, int], ...], Tensors] = field(default_factory=dict)
+    _names: ConstantNames = field(init=False)
 
     def check(self, opened: Opened) -> QuestionAnswer:
         """The judge on a card: public sizes in one fresh process, then everything else in another, each in secret order."""
+        notes: list[str] = []
         for list_cases in (self._public, self._private):
-            self._constants, self._decoys = {}, {}
+            self._constants, self._decoys, self._names = {}, {}, ConstantNames(self.bench.task, card=True)
             with opened() as session:
                 if broken := session.open():
                     return answer_no(f"{broken.reason}: {broken.detail}")
                 if lines := self._run(session, list(list_cases())):
                     return answer_no(*lines[:MOST_WRONG_LINES])
-        return answer_yes(f"{self.calls} judged calls in 2 fresh processes")
+                if list_cases == self._private and self.bench.options.has("mixes"):
+                    notes += self._describe_special_values(session)
+        return answer_yes(f"{self.calls} judged calls in 2 fresh processes", *notes)
+
+    def _describe_special_values(self, session: DeviceSession) -> Iterator[str]:
+        """The judge on a card: what differs where an input holds NaN, infinity or subnormals: said, and held against nobody."""
+        bench, free = self.bench, list_free_inputs(self.bench.task)
+        shape = min(bench.task.shapes, key=partial(element_count, bench.task))
+        for name, value in SPECIAL_VALUES.items() if free else ():
+            tensor = free[int(bench.rng.integers(len(free)))]
+            inputs = self._keep(shape, draw(bench.task, shape.dims, MIXES[0], bench.chance))
+            numbers = inputs[tensor.name].clone()
+            if value is None:
+                numbers = torch.copysign(torch.full_like(numbers, find_tiny(tensor.dtype)), numbers)
+            elif numbers.numel():
+                numbers.reshape(-1)[int(bench.rng.integers(numbers.numel()))] = value
+            truth = bench.truth_of({**inputs, tensor.name: numbers}, shape.dims)
+            try:
+                parts = list(truth.parts())
+            except ReferenceFailed:
+                continue
+            limit_s = min(SPECIAL_S, bench.options.call_s)
+            sealed = session.call_device(shape.dims, truth.inputs, placement=0, decoy=None, timeout_s=limit_s)
+            where = f"{name} in {tensor.name}, {shape.label}"
+            if isinstance(sealed, BrokenWorker):
+                yield f"{where}: {sealed.reason}: {sealed.detail}"
+                return
+            for part in parts:
+                outputs = bench.reference.stretch_of(sealed.outputs, part)
+                yield from (f"{where}: {line}" for line in _tell_apart(bench.task, outputs, part))
 
     def _run(self, session: DeviceSession, groups: list[Cases]) -> list[str]:
         """The judge on a card: what was wrong; ends with the first case that is."""
         for place in self.bench.rng.permutation(len(groups)):
             for case in groups[int(place)]():
+                name = " ".join((case.name, self._names.mention(case.shape.dims, case.truth.values))).strip()
                 if lines := self._run_case(session, case):
-                    return [f"{case.name}: {line}" for line in lines]
+                    return [f"{name}: {line}" for line in lines]
         return []
 
     def _run_case(self, session: DeviceSession, case: DeviceCase) -> Sequence[str]:
@@ -447,8 +656,11 @@ class DeviceTests:
 
     def _probes(self, shape: Shape) -> Cases:
         def cases() -> Iterator[DeviceCase]:
-            for probe in make_probes(self.bench.task, shape.dims, self.bench.rng, self.bench.reference.device):
-                truth = self.bench.truth_of(self._keep(shape, probe.inputs), shape.dims)
+            first = ValuesName.draw(PROBES, self.bench.rng)
+            rng, device = np.random.default_rng(first.seed), self.bench.reference.device
+            for index, probe in enumerate(make_probes(self.bench.task, shape.dims, rng, device)):
+                values = replace(first, index=index)
+                truth = self.bench.truth_of(self._keep(shape, probe.inputs), shape.dims, values)
                 yield DeviceCase(name=f"{shape.label}, probe {probe.name}", shape=shape, truth=truth, exact=probe.exact)
 
         return cases
@@ -457,15 +669,11 @@ class DeviceTests:
         """The judge on a card: two calls in a row whose inputs differ in one element."""
 
         def cases() -> Iterator[DeviceCase]:
-            bench = self.bench
-            inputs = self._keep(shape, draw(bench.task, shape.dims, MIXES[0], bench.chance))
-            truth = bench.truth_of(inputs, shape.dims)
-            yield DeviceCase(name=f"{shape.label}, {MIXES[0]}", shape=shape, truth=truth)
-            for tensor in (tensor for tensor in bench.task.inputs if tensor.constness != "const"):
-                for _ in range(NEAR_CHANGES):
-                    changed, place = change_one_element(inputs, tensor, bench.chance.elements, bench.rng)
-                    name = f"{shape.label}, {tensor.name}{list(place)} changed"
-                    yield DeviceCase(name=name, shape=shape, truth=bench.truth_of(changed, shape.dims))
+            first, size = ValuesName.draw(NEAR, self.bench.rng), tuple(sorted(shape.dims.items()))
+            chance, constants = self.bench.chance.seed_anew(first.seed), self._constants.get(size, {})
+            for index, (changed, inputs) in enumerate(draw_near_pairs(self.bench.task, shape.dims, chance, constants)):
+                truth = self.bench.truth_of(self._keep(shape, inputs), shape.dims, replace(first, index=index))
+                yield DeviceCase(name=f"{shape.label}, {changed or MIXES[0]}", shape=shape, truth=truth)
 
         return cases
 

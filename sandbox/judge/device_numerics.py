@@ -12,7 +12,7 @@ import numpy as np
 
 from ridgeline.graph.task import DType, Precision, Task
 from ridgeline.sandbox.judge import numerics
-from ridgeline.sandbox.judge.device_values import change_one_element, draw_declared
+from ridgeline.sandbox.judge.device_values import Chance, change_one_element, draw_declared
 from ridgeline.sandbox.judge.dtypes import LARGEST, SMALLEST, is_float, unit
 from ridgeline.sandbox.judge.numerics import Fault, Tolerance, describe_error, error_limit, is_continuous
 
@@ -205,13 +205,14 @@ def _count_terms(
         )
         for tensor in task.inputs
     }
-    usual = {tensor.name: draw_declared(tensor, shapes[tensor.name], generator) for tensor in task.inputs}
+    chance = Chance(elements=generator, places=rng)
+    usual = {tensor.name: draw_declared(tensor, shapes[tensor.name], chance) for tensor in task.inputs}
     before = dict(oracle(usual))
     terms = dict.fromkeys(before, 1.0)
     for tensor in task.inputs:
         if not is_float(tensor.dtype) or tensor.values == "mask":
             continue
-        changed, _ = change_one_element(usual, tensor, generator, rng)
+        changed, _ = change_one_element(usual, tensor, chance)
         for name, values in oracle(changed).items():
             fed = int(torch.count_nonzero(values != before[name])) * usual[tensor.name].numel()
             terms[name] = max(terms[name], fed / max(values.numel(), 1))

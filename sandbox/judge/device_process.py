@@ -209,6 +209,16 @@ class CompiledVersion:
     """Empty where it went well."""
 
 
+def ask_replay(
+    task_file: Path, call: str, *, candidate: Path | None, options: Options, surroundings: Surroundings
+) -> tuple[str, ...]:
+    """What is wrong with one call that is made again, by its name. Raises ValueError where there is none, and as `ask_judgment`."""
+    answer = _ask("replay", task_file, candidate, candidate, options, surroundings, call=call)
+    if "unknown" in answer:
+        raise ValueError(answer["unknown"])
+    return tuple(answer["lines"])
+
+
 def ask_compiled(
     task_file: Path, folders: Sequence[Path], *, options: Options, surroundings: Surroundings
 ) -> tuple[CompiledVersion, ...]:

@@ -23,11 +23,10 @@ from typing import Any
 from ridgeline.graph.judgment import TimedCall
 from ridgeline.graph.task import Shape
 from ridgeline.sandbox.judge import device_numerics
+from ridgeline.sandbox.judge.call_names import ConstantNames
 from ridgeline.sandbox.judge.correctness import judged_names, list_mixes
 from ridgeline.sandbox.judge.device_judge import DeviceCallJudge, DeviceTruth, Opened
 from ridgeline.sandbox.judge.device_session import DeviceSealed, DeviceSession, MemoryPlan, array_bytes, plan_memory
-from ridgeline.sandbox.judge.device_values import draw_declared
-from ridgeline.sandbox.judge.inputs import axis_lengths
 from ridgeline.sandbox.judge.numerics import Tolerance
 from ridgeline.sandbox.judge.session import BrokenWorker
 from ridgeline.sandbox.judge.shared_buffers import buffer_specs
@@ -268,19 +267,6 @@ def _time_copy(target: Tensor, source: Tensor, device: str) -> float:
     return float(events[0].elapsed_time(events[1]) * 1e3)
 
 
-def draw_ordinary(bench: DeviceCallJudge, shape: Shape, constants: dict[str, Tensor]) -> dict[str, Tensor]:
-    """The judge on a card: new values of all inputs of a call; constant ones as they are in `constants`, where they are kept."""
-    inputs: dict[str, Tensor] = {}
-    for tensor in bench.task.inputs:
-        if tensor.name in constants:
-            inputs[tensor.name] = constants[tensor.name]
-            continue
-        inputs[tensor.name] = draw_declared(tensor, axis_lengths(tensor, shape.dims), bench.chance.elements)
-        if tensor.constness == "const":
-            constants[tensor.name] = inputs[tensor.name]
-    return inputs
-
-
 @dataclass(frozen=True, kw_only=True)
 class _DeviceCall:
     """One side's call."""
@@ -304,6 +290,7 @@ class DeviceTurns:
         self.bench, self.options = self.pairs.bench, self.pairs.bench.options
         self._coin = random.Random(self.bench.rng.bytes(32))
         self._constants: dict[str, Tensor] = {}
+        self._names = ConstantNames(self.bench.task, card=True)
         self._decoy: Tensors | None = None
         self._probe_at: Counter[tuple[int, int]] = Counter()
         self._claims: dict[str, list[float]] = {"a": [], "b": []}
@@ -346,8 +333,7 @@ class DeviceTurns:
 
         `again`: after other sizes; then those calls are judged as timed ones are.
         """
-        inputs, lanes = self._draw(), set[str]()
-        truth = self.bench.truth_of(inputs, self.shape.dims)
+        truth, lanes = self._draw(), set[str]()
         for session in self.sessions.values():
             session.lane = "eager"
         count = max(session.placements for session in self.sessions.values())
@@ -355,14 +341,14 @@ class DeviceTurns:
             calls: dict[str, DeviceSealed] = {}
             for side, session in self.sessions.items():
                 sealed = session.call_device(
-                    self.shape.dims, inputs, placement=placement, decoy=None, timeout_s=self.options.call_s
+                    self.shape.dims, truth.inputs, placement=placement, decoy=None, timeout_s=self.options.call_s
                 )
                 if isinstance(sealed, BrokenWorker):
-                    return self._refuse(side, f"{sealed.reason}: {sealed.detail}")
+                    return self._refuse(side, f"{sealed.reason}: {sealed.detail}", truth)
                 calls[side] = sealed
             with self.pairs.spent("prepare: oracle and comparison"):
                 is_known = again and self.options.has("judged_timing")
-                refused = self._find_wrong(inputs, calls) if is_known else self._find_fault(calls, truth)
+                refused = self._find_wrong(truth, calls) if is_known else self._find_fault(calls, truth)
             if refused:
                 return refused
             self._decoy = calls["a"].outputs
@@ -413,13 +399,13 @@ class DeviceTurns:
 
     def _call_both(self, order: str) -> dict[str, _DeviceCall] | TimingRefused:
         """The judge on a card: one call of each side with the same values, and what is wrong with either."""
-        inputs = self._draw()
+        truth = self._draw()
         calls: dict[str, _DeviceCall] = {}
         for side in order:
             look = self._coin.random() < LOOK_SHARE
             sealed = self.sessions[side].call_device(
                 self.shape.dims,
-                inputs,
+                truth.inputs,
                 placement=self._placement(),
                 decoy=self._decoy,
                 look=look,
@@ -427,7 +413,7 @@ class DeviceTurns:
             )
             self.pairs.calls += 1
             if isinstance(sealed, BrokenWorker):
-                return self._refuse(side, f"{sealed.reason}: {sealed.detail}")
+                return self._refuse(side, f"{sealed.reason}: {sealed.detail}", truth)
             if self.options.has("physics") and sealed.claimed_us < self.pairs.floor_us(
                 self.shape, self.bench.reference.device
             ):
@@ -436,15 +422,15 @@ class DeviceTurns:
             calls[side] = _DeviceCall(sealed=sealed, at_us=time.monotonic_ns() / 1e3)
             if self._coin.random() < PROCESS_CHECK_SHARE and (company := self._find_sibling_processes()):
                 return company
-        return self._find_wrong(inputs, {side: call.sealed for side, call in calls.items()}) or calls
+        return self._find_wrong(truth, {side: call.sealed for side, call in calls.items()}) or calls
 
-    def _find_wrong(self, inputs: Tensors, calls: Mapping[str, DeviceSealed]) -> TimingRefused | None:
+    def _find_wrong(self, truth: DeviceTruth, calls: Mapping[str, DeviceSealed]) -> TimingRefused | None:
         """The judge on a card: each call against the other side's on the same values, and some of them, secretly, against the oracle."""
         if not self.options.has("judged_timing"):
             return None
         for side, call in calls.items():
             if lines := self.bench.surroundings(call):
-                return self._refuse(side, lines[0])
+                return self._refuse(side, lines[0], truth)
         tolerances = self.pairs.tolerances(self.shape.label) or {}
         task = self.bench.task
         alike = all(
@@ -461,14 +447,13 @@ class DeviceTurns:
         if alike and self._coin.random() >= self.options.oracle_share:
             return None
         with self.pairs.spent("oracle"):
-            truth = self.bench.truth_of(inputs, self.shape.dims)
             return self._find_fault(calls, truth)
 
     def _find_fault(self, calls: Mapping[str, DeviceSealed], truth: DeviceTruth, mix: str = "") -> TimingRefused | None:
         """The judge on a card: what the oracle finds in both sides' calls with the same values: the newer side's fault first."""
         wrong = self.bench.find_wrong(calls, truth)
         side = next((side for side in "ba" if side in wrong), None)
-        return self._refuse(side, f"{mix}: {wrong[side][0]}" if mix else wrong[side][0]) if side else None
+        return self._refuse(side, f"{mix}: {wrong[side][0]}" if mix else wrong[side][0], truth) if side else None
 
     def _call_unusual(self) -> TimingRefused | None:
         """The judge on a card: a call of either side that is not timed, with values of another kind: what is right only in tests shows."""
@@ -483,13 +468,15 @@ class DeviceTurns:
             )
             self.pairs.calls += 1
             if isinstance(sealed, BrokenWorker):
-                return self._refuse(side, f"{sealed.reason}: {sealed.detail}")
+                return self._refuse(side, f"{sealed.reason}: {sealed.detail}", truth)
             calls[side] = sealed
         return self._find_fault(calls, truth, mix)
 
-    def _draw(self) -> dict[str, Tensor]:
-        """The judge on a card: new values of all inputs; constant ones as they were first."""
-        return draw_ordinary(self.bench, self.shape, self._constants)
+    def _draw(self) -> DeviceTruth:
+        """The judge on a card: new values of all inputs; constant ones as they were first. What is right is asked when it is needed."""
+        truth = self.bench.draw_timed(self.shape.dims, self._constants)
+        self._names.name_call(self.shape.dims, truth.values)  # the first one names the constant inputs of all
+        return truth
 
     def _placement(self) -> int:
         return self._coin.getrandbits(1) if self.options.has("addresses") else 0
@@ -569,9 +556,9 @@ class DeviceTurns:
 
         There are no more of them once they show `least_us`.
         """
-        inputs = [self._draw() for _ in range(count)]
+        truths = [self._draw() for _ in range(count)]
         for side, session in self.sessions.items():
-            lane = session.open_chain(self.shape.dims, inputs)
+            lane = session.open_chain(self.shape.dims, [truth.inputs for truth in truths])
             if isinstance(lane, BrokenWorker):
                 return self._refuse(side, f"{count} calls in a row: {lane.reason}: {lane.detail}")
             if lane.split()[0] != self.lane:
@@ -582,6 +569,7 @@ class DeviceTurns:
         for number in range(-1, MOST_CHAIN_PAIRS):
             calls: dict[str, list[DeviceSealed]] = {}
             for side in order if number % 2 else order[::-1]:
+                inputs = [truth.inputs for truth in truths]
                 sealed = self.sessions[side].call_chain(inputs, decoy=self._decoy, timeout_s=self.options.call_s)
                 self.pairs.calls += count
                 if isinstance(sealed, BrokenWorker):
@@ -589,13 +577,13 @@ class DeviceTurns:
                 calls[side] = sealed
                 if number >= 0:
                     fastest_us[side] = min(fastest_us[side], sealed[0].wall_us)
-            for values, *both in zip(inputs, *calls.values(), strict=True):
-                if refused := self._find_wrong(values, dict(zip(calls, both, strict=True))):
+            for truth, *both in zip(truths, *calls.values(), strict=True):
+                if refused := self._find_wrong(truth, dict(zip(calls, both, strict=True))):
                     return refused
             gain_us = fastest_us["a"] - fastest_us["b"] if number >= 0 else gain_us
             if number >= CHAIN_PAIRS - 1 and gain_us >= least_us:
                 break
-            inputs = [self._draw() for _ in range(count)]
+            truths = [self._draw() for _ in range(count)]
         for session in self.sessions.values():
             session.close_chain()
         return gain_us
@@ -606,8 +594,11 @@ class DeviceTurns:
         judged = sum(spec.nbytes for spec in buffer_specs(task, dims) if spec.judged)
         return 3 * array_bytes(task, dims) + 4 * judged
 
-    def _refuse(self, side: str, detail: str) -> TimingRefused:
-        return TimingRefused(side=side, detail=f"{self.shape.label}, timed on a card: {detail}")
+    def _refuse(self, side: str, detail: str, truth: DeviceTruth | None = None) -> TimingRefused:
+        """The judge on a card: `truth`: of the call that shows it."""
+        mention = self._names.mention(self.shape.dims, truth.values) if truth else ""
+        place = " ".join((f"{self.shape.label}, timed on a card", mention)).strip()
+        return TimingRefused(side=side, detail=f"{place}: {detail}")
 
 
 # Many calls in one process, as `timing.LongRun` makes them.
@@ -633,6 +624,7 @@ class DeviceLongRun(LongRunAnswers[Opened]):
     def __post_init__(self) -> None:
         self._coin = random.Random(self.bench.rng.bytes(32))
         self._constants: defaultdict[str, dict[str, Tensor]] = defaultdict(dict)
+        self._names = ConstantNames(self.bench.task, card=True)
         self._decoys: dict[str, Tensors] = {}
         self._begun: set[str] = set()
         """Sizes whose calls are late ones from here on."""
@@ -686,17 +678,18 @@ class DeviceLongRun(LongRunAnswers[Opened]):
 
     def _call(self, session: DeviceSession, shape: Shape, *, is_sealed: bool) -> str | None:
         """The judge on a card: one call, held against the reference where a coin, which falls when it is over, or its place says so."""
-        inputs = draw_ordinary(self.bench, shape, self._constants[shape.label])
+        truth = self.bench.draw_timed(shape.dims, self._constants[shape.label])
+        mention = self._names.mention(shape.dims, truth.values)
         sealed = session.call_device(
             shape.dims,
-            inputs,
+            truth.inputs,
             placement=self._coin.getrandbits(1),
             decoy=self._decoys.get(shape.label),
             look=self._coin.random() < LOOK_SHARE,
             timeout_s=self.bench.options.call_s,
         )
         self.calls += 1
-        place = f"{shape.label}, call {self.calls} of one process"
+        place = f"{shape.label}, call {self.calls} of one process {mention}"
         if isinstance(sealed, BrokenWorker):
             return f"{place}: {sealed.reason}: {sealed.detail}"
         if lines := self.bench.surroundings(sealed):
@@ -707,7 +700,7 @@ class DeviceLongRun(LongRunAnswers[Opened]):
             self.pace.add(self.bench.task, shape, sealed.wall_us, late=shape.label in self._begun)
         if is_sealed or self._coin.random() < SEALED_SHARE:
             self.sealed += 1
-            if lines := self.bench.wrong(sealed, self.bench.truth_of(inputs, shape.dims)):
+            if lines := self.bench.wrong(sealed, truth):
                 return f"{place}: {lines[0]}"
             self._decoys[shape.label] = sealed.outputs
         return None

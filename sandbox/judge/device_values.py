@@ -51,6 +51,10 @@ class Chance:
         elements.manual_seed(int(rng.integers(1 << 63)))
         return cls(elements=elements, places=rng)
 
+    def seed_anew(self, seed: int) -> "Chance":
+        """The judge on a card: another one on the same device, which draws the same each time."""
+        return Chance.draw(self.device, np.random.default_rng(seed))
+
     @property
     def device(self) -> Any:
         """The judge on a card: where elements are drawn."""
@@ -99,7 +103,7 @@ def draw(task: Task, dims: Mapping[str, int], mix: str, chance: Chance, *, reach
     for number, tensor in enumerate(task.inputs):
         shape = shapes[tensor.name]
         if mix == MIXES[0]:
-            inputs[tensor.name] = draw_declared(tensor, shape, chance.elements)
+            inputs[tensor.name] = draw_declared(tensor, shape, chance)
             continue
         arrays = chance.of(tensor)
         usual = values = _ordinary(tensor, shape, arrays)
@@ -116,11 +120,34 @@ def draw(task: Task, dims: Mapping[str, int], mix: str, chance: Chance, *, reach
     return inputs
 
 
-def draw_declared(tensor: Input, shape: tuple[int, ...], generator: Any) -> Tensor:
+def draw_ordinary(
+    task: Task, dims: Mapping[str, int], chance: Chance, constants: Mapping[str, Tensor]
+) -> dict[str, Tensor]:
+    """The judge on a card: values of all inputs of a call as they declare them; those in `constants` are drawn no more."""
+    return {
+        tensor.name: constants[tensor.name]
+        if tensor.name in constants
+        else draw_declared(tensor, axis_lengths(tensor, dims), chance)
+        for tensor in task.inputs
+    }
+
+
+def draw_near_pairs(
+    task: Task, dims: Mapping[str, int], chance: Chance, constants: Mapping[str, Tensor]
+) -> Iterator[tuple[str, dict[str, Tensor]]]:
+    """The judge on a card: ordinary inputs, then the same with one element of one changed: `call_names.draw_near_pairs`."""
+    inputs = {**draw(task, dims, MIXES[0], chance), **constants}
+    yield "", inputs
+    for tensor in (tensor for tensor in task.inputs if tensor.constness != "const"):
+        for _ in range(kinds.NEAR_CHANGES):
+            changed, place = change_one_element(inputs, tensor, chance)
+            yield f"{tensor.name}{list(place)} changed", changed
+
+
+def draw_declared(tensor: Input, shape: tuple[int, ...], chance: Chance) -> Tensor:
     """The judge on a card: values as the input declares them, in its type. Floats are drawn in it: no float64 of all is made."""
-    kind, device = getattr(torch, tensor.dtype), generator.device
+    kind, device, generator = getattr(torch, tensor.dtype), chance.device, chance.elements
     if is_mask(tensor) or is_integer_like(tensor):
-        chance = Chance(elements=generator, places=np.random.default_rng())
         return to_type(_scale(tensor, _ordinary(tensor, shape, chance)), tensor.dtype)
     drawn_in = kind if tensor.dtype in ("float32", "float64") else torch.float32
     values = torch.empty(shape, dtype=drawn_in, device=device)
@@ -171,10 +198,10 @@ def _ordinary(tensor: Input, shape: tuple[int, ...], chance: Chance) -> Tensor:
 
 
 def change_one_element(
-    inputs: Mapping[str, Tensor], tensor: Input, generator: Any, rng: Rng
+    inputs: Mapping[str, Tensor], tensor: Input, chance: Chance
 ) -> tuple[dict[str, Tensor], tuple[int, ...]]:
     """The judge on a card: the inputs with one element of one of them changed, and where: `inputs.change_one_element`."""
-    values = inputs[tensor.name].clone()
+    values, rng = inputs[tensor.name].clone(), chance.places
     flat, size = values.reshape(-1), values.numel()
     at = int(rng.integers(size))
     donors = flat[torch.as_tensor(rng.integers(0, size, size=kinds.DONORS), device=values.device)]
@@ -184,7 +211,7 @@ def change_one_element(
     elif not is_integer_like(tensor):
         flat[at] = 1 if float(flat[at]) == 0 else flat[at] / 2
     else:
-        fresh = draw_declared(tensor, (kinds.DONORS,), generator)
+        fresh = draw_declared(tensor, (kinds.DONORS,), chance)
         flat[at] = fresh[int((fresh != flat[at]).to(torch.uint8).argmax())]
     place = tuple(int(index) for index in np.unravel_index(at, tuple(values.shape)))
     return {**inputs, tensor.name: values}, place

@@ -5,7 +5,7 @@ import json
 import math
 import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, Protocol
@@ -23,7 +23,15 @@ from ridgeline.sandbox.audit.examine import find_added
 from ridgeline.sandbox.judge.correctness import CallJudge, CorrectnessTests
 from ridgeline.sandbox.judge.device_process import Unfit, ask_judgment, is_judged_on_card
 from ridgeline.sandbox.judge.freeze import Frozen, freeze_sources
-from ridgeline.sandbox.judge.options import HERE, Options, Surroundings, answer_no, answer_unverified, answer_yes
+from ridgeline.sandbox.judge.options import (
+    CARD_LANGUAGES,
+    HERE,
+    Options,
+    Surroundings,
+    answer_no,
+    answer_unverified,
+    answer_yes,
+)
 from ridgeline.sandbox.judge.provenance import Work, judge_own_work
 from ridgeline.sandbox.judge.references import Reference
 from ridgeline.sandbox.judge.session import CardSession, Session
@@ -33,6 +41,11 @@ from ridgeline.sandbox.judge.worker import WorkerMode
 
 Opener = Callable[[], AbstractContextManager[Any]]
 """Fresh workers with one version, not opened yet."""
+Step = Callable[[str], AbstractContextManager[Any]]
+"""Entered with the name of a step of a judgement for as long as it takes."""
+TESTING = "testing on public sizes and drawn ones"
+ASKING = "asking whose work it is"
+CALLING = "making many calls in one process"
 
 
 class Tests(Protocol):
@@ -72,20 +85,27 @@ NOT_WANTED = answer_unverified("not timed: only tested")
 UNTIMED_SHARE = 0.25
 """Of the long run's calls and time where nothing is timed: a campaign asks that of every candidate."""
 NOT_HERE = answer_unverified("not timed: the timed sizes are for a card, and this machine shows none")
+INTERPRETED = "both sides as they run without a card, kernels in an interpreter: it says nothing of a card"
 NOT_ASKED = answer_unverified("not looked at: it is not correct")
 
 
 def judge(
-    task_file: Path, *, candidate: Path | None = None, against: Path | None = None, options: Options | None = None
+    task_file: Path,
+    *,
+    candidate: Path | None = None,
+    against: Path | None = None,
+    options: Options | None = None,
+    step: Step = nullcontext,
 ) -> Judgment:
     """Judge the sources of `candidate`, a folder, against those of `against`; default: those beside the task.
 
+    `step`: entered with a step's name for as long as that takes, for whoever tells a person of it.
     Raises TaskError for a task that cannot be used. A broken candidate is a verdict, never an error.
     """
     task, folder = load_task(task_file)
     device_options = (options or Options()).with_device(task)
     if is_judged_on_card(task, device_options):
-        with suppress(Unfit):
+        with suppress(Unfit), step("testing and timing on the card"):
             return ask_judgment("judge", task_file, candidate=candidate, against=against, options=device_options)
     task = device_options.fit_sizes(task)
     with (
@@ -93,7 +113,9 @@ def judge(
         freeze_sources(task, candidate or folder) as new,
         freeze_sources(task, against or folder) as old,
     ):
-        return CandidateJudgment(task=task, reference=reference, new=new, old=old, options=device_options).judge()
+        return CandidateJudgment(
+            task=task, reference=reference, new=new, old=old, options=device_options, step=step
+        ).judge()
 
 
 def open_reference(task: Task, folder: Path, options: Options, surroundings: Surroundings = HERE) -> Reference:
@@ -112,6 +134,7 @@ class CandidateJudgment:
     old: Frozen
     options: Options
     surroundings: Surroundings = HERE
+    step: Step = nullcontext
 
     @property
     def path(self) -> JudgePath:
@@ -124,15 +147,18 @@ class CandidateJudgment:
         rng = np.random.default_rng(seed)  # None: from the operating system
         bench = self.bench(rng)
         gate = self._tests(bench)
-        correct = self.convict_by_reading() or gate.check(self.opener(self.new))
+        with self.step(TESTING):
+            correct = self.convict_by_reading() or gate.check(self.opener(self.new))
         if correct.answer != "yes":
             return self._make_judgment(correct, NOT_TIMED, NOT_ASKED, calls=gate.calls)
-        work = self._own_work()
+        with self.step(ASKING):
+            work = self._own_work()
         own_work = work.answered
         if not self.task.timed:
             return self._make_judgment(correct, NOT_HERE, own_work, calls=gate.calls)
         pairs = self._pairs(bench)
-        timed = self._time(pairs)
+        with self.step("timing in fresh process pairs"):
+            timed = self._time(pairs)
         calls = gate.calls + pairs.calls
         if isinstance(timed, TimingRefused):
             detail = f"a timed call was refused: {timed.detail}"
@@ -146,8 +172,11 @@ class CandidateJudgment:
         faster = self._discount_unseen_gain(timed, pairs, work)
         if faster.answer == "yes":
             long_run = self._long_run(bench, pairs, share=1.0)
-            correct, calls = long_run.judge(correct, self.opener(self.new)), calls + long_run.calls
+            with self.step(CALLING):
+                correct, calls = long_run.judge(correct, self.opener(self.new)), calls + long_run.calls
             faster = long_run.discount(faster)
+        if self.options.device == "cpu" and self.task.language in CARD_LANGUAGES:
+            faster = faster.model_copy(update={"evidence": (*faster.evidence, INTERPRETED)})
         return self._make_judgment(correct, faster, own_work, calls=calls, gain=timed)
 
     def _tests(self, bench: Any) -> Tests:
@@ -183,12 +212,15 @@ class CandidateJudgment:
         """For the judge: correctness and own work, without timing."""
         bench = self.bench(np.random.default_rng())
         gate = self._tests(bench)
-        correct, calls = self.convict_by_reading() or gate.check(self.opener(self.new)), gate.calls
+        with self.step(TESTING):
+            correct, calls = self.convict_by_reading() or gate.check(self.opener(self.new)), gate.calls
         long_run: LongRunAnswers[Any] | None = None
         if correct.answer == "yes":
             long_run = self._long_run(bench, self._pairs(bench), share=UNTIMED_SHARE)
-            correct, calls = long_run.judge(correct, self.opener(self.new)), calls + long_run.calls
-        own_work = self._own_work(long_run).answered if correct.answer == "yes" else NOT_ASKED
+            with self.step(CALLING):
+                correct, calls = long_run.judge(correct, self.opener(self.new)), calls + long_run.calls
+        with self.step(ASKING):
+            own_work = self._own_work(long_run).answered if correct.answer == "yes" else NOT_ASKED
         return self._make_judgment(correct, NOT_WANTED, own_work, calls=calls)
 
     def _own_work(self, long_run: LongRunAnswers[Any] | None = None) -> Work:

@@ -13,13 +13,21 @@ from ridgeline.graph.errors import WorldError
 from ridgeline.graph.judgment import JudgeFailed, Judgment, SizeTime, TimedCall
 from ridgeline.graph.task import Shape, Task
 from ridgeline.sandbox.judge.call_names import CallName, draw_call
-from ridgeline.sandbox.judge.correctness import Truth, judge_again, judged_names, truth_of
+from ridgeline.sandbox.judge.correctness import (
+    WORST_ELEMENTS,
+    Truth,
+    describe_element,
+    judge_again,
+    judged_names,
+    truth_of,
+)
 from ridgeline.sandbox.judge.device_process import (
     CompiledVersion,
     Unfit,
     ask_compiled,
     ask_judgment,
     ask_pair,
+    ask_replay,
     is_judged_on_card,
     read_compiled,
     using_number,
@@ -27,7 +35,7 @@ from ridgeline.sandbox.judge.device_process import (
 )
 from ridgeline.sandbox.judge.dtypes import to_float64
 from ridgeline.sandbox.judge.freeze import NotFrozen, freeze_sources
-from ridgeline.sandbox.judge.judgment import CandidateJudgment, open_reference
+from ridgeline.sandbox.judge.judgment import CandidateJudgment, Step, open_reference
 from ridgeline.sandbox.judge.options import HERE, JudgeTimeout, Options, Surroundings
 from ridgeline.sandbox.judge.references import ReferenceFailed
 from ridgeline.sandbox.judge.session import BrokenWorker, SealedCall
@@ -51,8 +59,6 @@ __all__ = [
     "time_version",
 ]
 
-WORST_ELEMENTS = 5
-"""Of each output that `replay_call` lists."""
 
 T = TypeVar("T")
 
@@ -137,15 +143,23 @@ def _or_failed(judge: Callable[[], T | JudgeFailed]) -> T | JudgeFailed:
         return JudgeFailed(reason="unusable", detail=str(error))
 
 
-def judge_correctness(task_file: Path, version: Path | None, options: Options, surroundings: Surroundings) -> Judgment:
+def judge_correctness(
+    task_file: Path,
+    version: Path | None,
+    options: Options,
+    surroundings: Surroundings,
+    *,
+    step: Step = contextlib.nullcontext,
+) -> Judgment:
     """For the judge: correctness and own work of a folder's sources (None: of the task's own), without timing.
 
+    `step`: entered with a step's name for as long as that takes.
     Raises TaskError, NotFrozen, ReferenceFailed, JudgeTimeout; WorldError where the machine lacks something.
     """
     task, folder = load_task(task_file)
     options = options.with_device(task)
     if is_judged_on_card(task, options):
-        with contextlib.suppress(Unfit):
+        with contextlib.suppress(Unfit), step("testing on the card"):
             return ask_judgment(
                 "test", task_file, candidate=version, against=version, options=options, surroundings=surroundings
             )
@@ -155,7 +169,13 @@ def judge_correctness(task_file: Path, version: Path | None, options: Options, s
         freeze_sources(task, version or folder) as frozen,
     ):
         return CandidateJudgment(
-            task=task, reference=reference, new=frozen, old=frozen, options=options, surroundings=surroundings
+            task=task,
+            reference=reference,
+            new=frozen,
+            old=frozen,
+            options=options,
+            surroundings=surroundings,
+            step=step,
         ).judge_correctness()
 
 
@@ -169,6 +189,12 @@ def replay_call(
     """
     task, folder = load_task(task_file)
     options = options.with_device(task)
+    try:
+        name = CallName.parse(call, task)
+    except ValueError as error:
+        raise CallUnknown(f"--call {call}: {error}") from None
+    if name.card:
+        return _replay_on_card(task_file, task, version, name, options, surroundings)
     with (
         open_reference(task, folder, options, surroundings) as reference,
         freeze_sources(task, version or folder) as frozen,
@@ -177,7 +203,6 @@ def replay_call(
             task=task, reference=reference, new=frozen, old=frozen, options=options, surroundings=surroundings
         )
         try:
-            name = CallName.parse(call, task)
             calls = draw_call(task, name)
         except ValueError as error:
             raise CallUnknown(f"--call {call}: {error}") from None
@@ -196,6 +221,21 @@ def replay_call(
     return ()
 
 
+def _replay_on_card(
+    task_file: Path, task: Task, version: Path | None, name: CallName, options: Options, surroundings: Surroundings
+) -> tuple[str, ...]:
+    """For the judge: the same for a call whose values were drawn on a card."""
+    where = f"--call {name}: its values were drawn on a card"
+    if not is_judged_on_card(task, options):
+        raise CallUnknown(f"{where}; make it again on such a card, with `--device auto` and the PyTorch of then")
+    try:
+        return ask_replay(task_file, str(name), candidate=version, options=options, surroundings=surroundings)
+    except Unfit as error:
+        raise CallUnknown(f"{where}, and now {error}") from None
+    except ValueError as error:
+        raise CallUnknown(f"--call {name}: {error}") from None
+
+
 def _list_worst(task: Task, sealed: SealedCall, truth: Truth) -> Iterator[str]:
     """The worst elements of each output of a replayed call: place, what came, what is right, and what the trusted program had."""
     for name in judged_names(task):
@@ -208,9 +248,7 @@ def _list_worst(task: Task, sealed: SealedCall, truth: Truth) -> Iterator[str]:
         for flat in np.argsort(-away, kind="stable")[:WORST_ELEMENTS]:
             if away[flat] > 0:
                 place = tuple(int(index) for index in np.unravel_index(int(flat), right.shape))
-                numbers = f"came {came[place]:.9g}, right is {right[place]:.9g}"
-                share = f", off by {away[flat]:.3g}"
-                yield f"  {name}{list(place)}: {numbers}{share}; the reference in the task's type has {truth.trusted[name][place]:.9g}"
+                yield describe_element(name, place, came[place], right[place], away[flat], truth.trusted[name][place])
 
 
 def time_version(

@@ -348,35 +348,37 @@ class TimedPairs:
                 if broken := sessions[side].open():
                     return TimingRefused(side=side, detail=f"{broken.reason}: {broken.detail}")
             calls: list[TimedCall] = []
-            begun = self._lock(sessions, shapes)
-            if isinstance(begun, TimingRefused):
-                return begun
+            settled: dict[str, _Turns] = {}
+            if refused := self._lock(sessions, shapes, settled):
+                return refused
             for shape in shapes:
-                # those of a size that was called before it was locked go on, with their constant inputs
-                turns = begun.pop(shape.label, None) or self._kind()(pairs=self, sessions=sessions, shape=shape)
+                turns = settled.pop(shape.label, None) or self._kind()(pairs=self, sessions=sessions, shape=shape)
                 slots = turns.run(blocks)
                 if isinstance(slots, TimingRefused):
                     return slots
                 calls += slots
             return calls
 
-    def _lock(self, sessions: Mapping[str, Session], shapes: Sequence[Shape]) -> "dict[str, _Turns] | TimingRefused":
+    def _lock(
+        self, sessions: Mapping[str, Session], shapes: Sequence[Shape], settled: dict[str, "_Turns"]
+    ) -> TimingRefused | None:
         """For the judge: keep both workers from starting processes; first calls of what compiles then come before that.
 
-        The turns of the sizes that were called.
+        Turns of sizes with constant inputs go into `settled`, by label: the process goes on with the same ones.
         """
-        begun: dict[str, _Turns] = {}
         if self.bench.options.device == "cuda" or not self.bench.options.has("isolation"):
-            return begun
+            return None
         if any(session.framework == "torch" and self.bench.task.language != "c" for session in sessions.values()):
             for shape in shapes:
-                begun[shape.label] = self._kind()(pairs=self, sessions=sessions, shape=shape)
-                if refused := begun[shape.label].settle_in():
+                turns = self._kind()(pairs=self, sessions=sessions, shape=shape)
+                if refused := turns.settle_in():
                     return refused
+                if turns.has_constants:
+                    settled[shape.label] = turns
         for side, session in sessions.items():
             if broken := session.lock():
                 return TimingRefused(side=side, detail=f"{broken.reason}: {broken.detail}")
-        return begun
+        return None
 
     def _kind(self) -> "type[_Turns]":
         if self.bench.options.device != "cuda":
@@ -506,6 +508,11 @@ class _Turns:
         company = self._find_sibling_processes()
         self.pairs.calls += self._probes.calls
         return self.settle() or self._find_overwritten() or company or calls
+
+    @property
+    def has_constants(self) -> bool:
+        """For the judge: whether calls of this size share an input that stays the same in the life of a process."""
+        return self._pool.has_constants
 
     def settle_in(self) -> TimingRefused | None:
         """One judged call of each side at either place, for what is compiled at a first call."""

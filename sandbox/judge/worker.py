@@ -6,6 +6,7 @@ What a call returned is read out of the stopped process (`Memory`); once it is `
 import contextlib
 import json
 import os
+import re
 import select
 import shutil
 import signal
@@ -20,7 +21,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from ridgeline.graph.errors import ProgramMissing
 from ridgeline.graph.task import Task
@@ -470,6 +471,12 @@ REPORT_BYTES = 64_000
 """Longest report of a worker that notes who computes."""
 FORK_SERVER_FRAMES = "/isolate/stem.py"
 """In lines of a traceback that lie below the worker's own program."""
+BINDING_NOISE = re.compile(
+    r"\s*(nanobind: |- (leaked (instance|type|function|keep_alive)|\.\.\. skipped remainder)|See https://nanobind\.)"
+)
+"""What bindings print at the end of any process that fails, after what it failed of."""
+NO_DRIVER = "active drivers ([])"
+"""Triton's words where there is no card."""
 MOST_PRINTED_CHARS = 2000
 """Characters of the end of what it printed that are kept."""
 
@@ -643,12 +650,18 @@ class Worker:
         detail = loss.detail if reason == "output" or code is None else f"{loss.detail}, {_describe_ending(code)}"
         if any(word in f"{detail}\n{output}" for word in FILE_TOO_LARGE):
             detail += f"; a file grew beyond the {self._loading.limits.file_mb} MiB that a worker may write"
+        if NO_DRIVER in output and self._loading.task.language != "triton":
+            detail += (
+                f"; a kernel in Triton, but no card is here and the task says `language: {self._loading.task.language}`: "
+                "with `language: triton` in task.yaml Triton's interpreter tests it here"
+            )
         return WorkerLost(reason, f"{detail}\n{output}".strip())
 
     def read_output(self) -> str:
         """In the judge: the last characters of its worker's output, at most MOST_PRINTED_CHARS."""
         lines = self._process.read_output().strip().splitlines() if self._process is not None else []
-        return "\n".join(line for line in lines if FORK_SERVER_FRAMES not in line)[-MOST_PRINTED_CHARS:]
+        kept = [line for line in lines if FORK_SERVER_FRAMES not in line and not BINDING_NOISE.match(line)]
+        return "\n".join(kept)[-MOST_PRINTED_CHARS:]
 
     def close(self) -> None:
         """End the judge's worker process and everything it started."""
@@ -804,7 +817,7 @@ CPLUSPLUS = (".cc", ".cpp", ".cxx")
 _building: dict[Path, threading.Lock] = {}
 """By folder of frozen sources: who builds there."""
 BUILD_S = 300.0
-BUILD_LIMITS = WorkerLimits(memory_mb=16_384, processes=256, file_mb=1024, scratch_mb=4096)
+BUILD_LIMITS = WorkerLimits(memory_mb=16_384, processes=256, file_mb=1024, scratch_mb=4096, output_bytes=4_000_000)
 MOST_COMPILER_CHARS = 2000
 """Characters of what the compiler said that are kept; its first error stands at the beginning."""
 
@@ -823,7 +836,7 @@ def build_library(task: Task, folder: Path, *, timeout_s: float = BUILD_S) -> Pa
         if library.exists():
             return library
         with fresh_folder("home", "tmp") as place:
-            add_built_file(folder, LIBRARY, _compile(task, folder, place, timeout_s=timeout_s))
+            add_built_file(folder, LIBRARY, _compile(task, folder, place, timeout_s=timeout_s).library)
     return library
 
 
@@ -845,7 +858,7 @@ def build_loop(task: Task, folder: Path) -> Path | None:
             with fresh_folder("home", "tmp") as place, contextlib.suppress(WorkerLost):
                 words = (compiler, *LOOP_FLAGS, "-o", str(place / LOOP_LIBRARY), str(LOOP_SOURCE))
                 readable = (LOOP_SOURCE, *_named_folders(compiler, ()))
-                _loops[compiler] = _run_compiler(words, readable, place, timeout_s=BUILD_S)
+                _loops[compiler] = _run_compiler(words, readable, place, timeout_s=BUILD_S).library
         data = _loops.setdefault(compiler, b"")
         return add_built_file(folder, LOOP_LIBRARY, data) if data else None
 
@@ -860,7 +873,16 @@ def build_without_runtime(task: Task, folder: Path, *, timeout_s: float = BUILD_
         assert library is not None
         return library.read_bytes()
     with fresh_folder("home", "tmp") as place:
-        return _compile(task, folder, place, WITHOUT_RUNTIME, timeout_s=timeout_s)
+        return _compile(task, folder, place, WITHOUT_RUNTIME, timeout_s=timeout_s).library
+
+
+def explain_build(task: Task, folder: Path, more: Sequence[str], *, timeout_s: float = BUILD_S) -> str:
+    """For the judge: what the compiler prints of the frozen sources in `folder` with `more` options; file names as the task has them.
+
+    Raises WorkerLost and ProgramMissing as `build_library` does.
+    """
+    with fresh_folder("home", "tmp") as place:
+        return _compile(task, folder, place, more, timeout_s=timeout_s).printed
 
 
 def compile_command(task: Task, folder: Path, library: Path, more: Sequence[str] = ()) -> tuple[str, ...]:
@@ -874,7 +896,14 @@ def compile_command(task: Task, folder: Path, library: Path, more: Sequence[str]
     return (compiler, *usual, "-o", str(library), *places, *task.build.flags, *more, "-lm")
 
 
-def _compile(task: Task, folder: Path, place: Path, more: Sequence[str] = (), *, timeout_s: float) -> bytes:
+class _Compiled(NamedTuple):
+    """A judged candidate's library, and what its compiler printed."""
+
+    library: bytes
+    printed: str
+
+
+def _compile(task: Task, folder: Path, place: Path, more: Sequence[str] = (), *, timeout_s: float) -> _Compiled:
     """The library of a judged candidate. The compiler runs shut in as a worker does: what sources include lies among them, or is the
     system's.
     """
@@ -884,14 +913,15 @@ def _compile(task: Task, folder: Path, place: Path, more: Sequence[str] = (), *,
         raise ProgramMissing(command[0], field="build.compiler")
     readable = (folder, *_named_folders(compiler, task.build.flags))
     try:
-        return _run_compiler((compiler, *command[1:]), readable, place, timeout_s=timeout_s, gpu=task.language != "c")
+        built = _run_compiler((compiler, *command[1:]), readable, place, timeout_s=timeout_s, gpu=task.language != "c")
+        return built._replace(printed=built.printed.replace(f"{folder}/", ""))
     except WorkerLost as lost:
         raise WorkerLost(lost.reason, lost.detail.replace(f"{folder}/", "")) from None
 
 
 def _run_compiler(
     words: Sequence[str], readable: Sequence[Path], place: Path, *, timeout_s: float, gpu: bool = False
-) -> bytes:
+) -> _Compiled:
     """For a judged build, what the compiler writes to the file behind `-o`, which lies in `place`. Raises WorkerLost."""
     shell, script = shutil.which("sh"), '"$@" && exec cat "$0"'
     if shell is None:
@@ -914,11 +944,10 @@ def _run_compiler(
             raise WorkerLost("load", f"it did not compile within {timeout_s:g} s") from None
         finally:
             end_process(process)
-        size = os.fstat(library).st_size
+        size, printed = os.fstat(library).st_size, process.read_output().strip()
         if code != 0 or not size:
-            compiler_output = process.read_output().strip()
-            raise WorkerLost("load", f"it does not compile: {compiler_output[:MOST_COMPILER_CHARS]}")
-        return os.pread(library, size, 0)
+            raise WorkerLost("load", f"it does not compile: {printed[:MOST_COMPILER_CHARS]}")
+        return _Compiled(library=os.pread(library, size, 0), printed=printed)
     finally:
         os.close(library)
 

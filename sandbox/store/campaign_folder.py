@@ -209,6 +209,11 @@ class WorkClock:
         before_s, began, _ = self._read_times()
         return round(before_s + max(0.0, time.time() - began), 3)
 
+    def seen_s(self) -> float:
+        """Seconds of all of a campaign's sessions, the last one until it was last seen; 0 where none was ever stored."""
+        before_s, began, last_seen = self._read_times()
+        return round(before_s + max(0.0, last_seen - began), 3)
+
     def begin(self, began: float) -> None:
         """Store that a session of the campaign began then, in seconds since 1970; the one before it lasted until it was last seen."""
         before_s, earlier, last_seen = self._read_times()

@@ -86,7 +86,7 @@ def vector_add(x, y, out):
 PLAIN = "import numpy\ndef vector_add(x, y, out):\n    numpy.add(x, y, out=out)\n"
 
 
-LARGE = {"n": 1_100_000}
+LARGE = {"n": 2_200_000}
 """So many that moving them takes far longer than an empty call."""
 PAIRS = 10
 """Process pairs that a candidate is timed in at most, as in a judgement."""

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from ridgeline.graph.contract import judge_commands
 from tests.rooms import open_room, script_contract
 
 KERNEL = """\
@@ -154,3 +155,47 @@ def test_an_instruction_that_the_simulator_does_not_know_leads_to_the_next_rung(
         assert any("SIGILL" in note for note in profiled.notes)
     assert profiled.counter("kernel_time_us") == 2
     assert profiled.counter("vectorized_loops") == 1
+
+
+TASK = """\
+task: 1
+name: scale
+language: c
+source: [kernel.c]
+entry: scale
+inputs: [{name: x, shape: [n]}]
+outputs: [{name: y, shape: [n]}]
+shapes: [{label: small, dims: {n: 4096}}]
+build: {flags: [-O3, -mavx2]}
+"""
+JUDGED = "#include <stdint.h>\nvoid scale(const float *x, float *y, int64_t n) {\n%s}\n"
+LOOP = "    for (int64_t i = 0; i < n; i++) y[i] = 2 * x[i];\n"
+WRITTEN = """\
+    for (int64_t i = 0; i + 8 <= n; i += 8) {
+        __m256 a = _mm256_loadu_ps(x + i);
+        _mm256_storeu_ps(y + i, _mm256_add_ps(a, a));
+    }
+"""
+
+
+@pytest.mark.skipif(not shutil.which("gcc"), reason="needs gcc")
+def test_a_tasks_kernel_is_explained_by_the_compiler_that_the_judge_runs(make_repository, tmp_path: Path):
+    """Seen: pages of judged C kernels that told no option of the compiler and nothing of vectors."""
+    files = {"task.yaml": TASK, "reference.py": "def reference(x):\n    return 2 * x\n", "kernel.c": JUDGED % LOOP}
+    contract = script_contract(**judge_commands("task.yaml"), kernel_source=("kernel.c",), profile=None)
+    here = open_room(make_repository(files), tmp_path / "campaign", contract)
+    seen = here.profiler().profile(here.base, purpose="baseline")
+    assert seen.rung == "compiler_report"
+    assert seen.notes[0].startswith("compiled with -fPIC -O3 -mavx2 ")
+    assert {c.name: c.value for c in seen.counters} == {
+        "vectorized_loops": 1,
+        "missed_vectorizations": 0,
+        "explicit_vectors": 0,
+    }
+    written = here.candidate({"kernel.c": "#include <immintrin.h>\n" + JUDGED % WRITTEN})
+    counters = {c.name: c.value for c in here.profiler().profile(written, purpose="round-2").counters}
+    assert counters == {"vectorized_loops": 0, "missed_vectorizations": 1, "explicit_vectors": 2}
+    broken = here.candidate({"kernel.c": JUDGED % "    no;\n"})
+    refused = here.profiler().inspect(broken, purpose="round-3")
+    assert (refused.rung, refused.counters) == ("timing_only", ())
+    assert "does not compile" in refused.notes[0]

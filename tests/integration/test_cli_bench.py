@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from ridgeline.agent.bench.request import read_sides
 from ridgeline.graph.evidence import Comparison
 from ridgeline.graph.limits import Limits
 from ridgeline.graph.stats.noise import estimate_noise
@@ -286,6 +287,32 @@ def test_commits_are_built_and_timed_by_their_contract_and_the_checkout_is_not_t
     again = cli("bench", "main", "same", *QUICK).json
     assert again["verdict"] == "not_faster", again["sentence"]
     assert any("notes.md" in note for note in again["notes"])
+
+
+def test_a_word_that_is_a_program_too_is_a_commit_beside_a_commit(cli, project, monkeypatch):
+    program = project.parent / "bin" / "HEAD"
+    program.parent.mkdir()
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{program.parent}{os.pathsep}{os.environ['PATH']}")
+    assert [side.kind for side in read_sides("HEAD~1", "HEAD", project)] == ["commit", "commit"]
+    assert [side.kind for side in read_sides("HEAD", "main", project)] == ["commit", "commit"]
+    assert "is a command and a commit" in cli("bench", "HEAD", "HEAD").complaint
+
+
+@pytest.mark.slow
+def test_of_two_contracts_in_a_folder_the_one_that_is_named_times_both(cli, project, git):
+    (project / "second.yaml").write_text((project / "ridgeline.yaml").read_text())
+    git(project, "add", "-A")
+    git(project, "rm", "-q", "ridgeline.yaml")
+    git(project, "commit", "-qm", "another contract")
+    git(project, "tag", "fast")
+    (project / "kernel.txt").write_text("speed 100\n")
+    git(project, "commit", "-qam", "slower")
+    said = cli("bench", "main", "fast", "--contract", "second.yaml", *QUICK).json
+    assert said["verdict"] == "faster", said["sentence"]
+    done = cli("bench", "commit:main", "commit:fast", "--contract", "third.yaml", "--quiet")
+    assert (done.code, done.complaint.count("neither A nor B has a third.yaml")) == (2, 1)
 
 
 @pytest.mark.slow

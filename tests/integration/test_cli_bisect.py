@@ -1,5 +1,7 @@
 """`ridgeline bisect` on a repository with an injected regression."""
 
+import time
+
 import pytest
 
 from tests.repositories import git, make_repository
@@ -35,8 +37,27 @@ def test_the_injected_commit_is_found_and_nothing_of_the_repository_changes(cli,
     assert said.json["subject"] == "slower"
     assert said.json["suspects"] == [culprit]
     assert said.json["threshold"] == pytest.approx(200 + 0.3 * (122 - 200))
+    assert said.json["shown"] is True
+    assert said.json["sentence"].startswith("B is slower than A by ")
     assert {len(tried["values"]) for tried in said.json["tried"]} <= {0, 3, 5}
     assert (git(repository, "for-each-ref"), git(repository, "status", "--porcelain")) == before
+
+
+def test_a_commit_that_a_machine_growing_slower_accuses_is_not_shown(cli, repository):
+    harness = (repository / "harness.py").read_text()
+    drift = f"    now = speed('.') * 0.9 ** (time.time() - {time.time()})\n"
+    harness = harness.replace("    now = speed('.')\n".replace("'", '"'), drift).replace(
+        "random, re", "random, re, time"
+    )
+    (repository / "harness.py").write_text(harness)
+    git(repository, "commit", "-qam", "a machine that grows slower")
+    good = git(repository, "rev-parse", "HEAD")
+    for number in range(3):
+        commit(repository, f"speed 100\n# {number}\n", f"comment {number}")
+    said = cli("bisect", repository, good)
+    assert said.code == 6, said.out + said.err
+    assert said.out.startswith("not shown: ")
+    assert "side by side with the commit before (A) it (B): " in said.out
 
 
 @pytest.mark.feature("F119")

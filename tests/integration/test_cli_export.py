@@ -120,10 +120,11 @@ def ran(tmp_path_factory):
 
 
 @pytest.mark.slow
-def test_a_campaign_with_repairs_and_rollbacks_is_exported_from_its_own_mirror(cli, ran, tmp_path):
+def test_a_campaign_with_repairs_and_rollbacks_is_exported_from_its_own_mirror(cli, ran, tmp_path, monkeypatch):
     before = everything(ran)
     assert str(ran.parents[2]).encode() in (ran / "ledger.jsonl").read_bytes()
-    done = cli("export-recording", ran, tmp_path / "text", "--json")
+    monkeypatch.chdir(ran.parents[2])
+    done = cli("export-recording", ran.name, tmp_path / "text", "--json")
     assert done.code == 0, done.err
     assert everything(ran) == before, "the campaign is only read"
     made = everything(tmp_path / "text")

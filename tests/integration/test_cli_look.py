@@ -1,10 +1,14 @@
 """Looking at campaigns whose ledger was written here: status, report, stop, resume of a finished one, damage."""
 
 import json
+import os
+import time
 from pathlib import Path
 
 import pytest
 
+from ridgeline.agent.campaign.folders import name_process
+from ridgeline.agent.campaign.progress import read_worked_s
 from ridgeline.agent.campaign.state_files import Manifest, write_manifest
 from ridgeline.graph.ports import Base
 from ridgeline.graph.state import Request
@@ -77,6 +81,7 @@ def test_status_by_name_by_path_and_by_nothing(cli, campaign, monkeypatch):
     assert found["dir"] == str(campaign)
     so_far = {name: found[f"speedup{name}"] for name in ("", "_lower", "_level", "_final")}
     assert so_far == {"": pytest.approx(1.08**2), "_lower": None, "_level": None, "_final": False}
+    assert found["speedup_basis"] == "product of kept rounds, not tested yet"
     assert found["stop_reason"] == ""
 
 
@@ -92,7 +97,38 @@ def test_the_status_of_a_concluded_campaign_tells_the_final_tests_speedup_and_wh
     folder = write_ledger(tmp_path / "toy", complete())
     found = cli("status", folder, "--json").json
     assert (found["speedup"], found["speedup_lower"], found["speedup_final"]) == (1.2, 1.17, True)
+    assert found["speedup_basis"] == "final test"
     assert found["stop_reason"] == "T3 5 of 5 rounds"
+
+
+@pytest.mark.parametrize(("at_work", "since"), [(False, "[11:40]"), (True, "[11:4")])
+def test_the_time_of_a_campaign_that_waited_for_days_is_what_was_worked_on_it(cli, campaign, at_work, since):
+    """Seen: `watch` told the minutes since the baseline, and so no time left; `resume` began to count anew."""
+    now = time.time()
+    if at_work:
+        seen, status = (600.0, now - 101.0, now - 2.0), {"status": "running", "phase": "measure", "pid": os.getpid()}
+    else:
+        seen, status = (600.0, now - 90_100.0, now - 90_000.0), {"status": "waiting"}
+    (campaign / "sessions.json").write_text(json.dumps(seen))
+    (campaign / "status.json").write_text(json.dumps(status))
+    history = builders.make_history(builders.make_round(2), builders.make_round(3))
+    write_ledger(campaign, history)
+    assert read_worked_s(campaign) > 1000, "campaigns of old count the calendar"
+    write_ledger(
+        campaign, history.model_copy(update={"opened": history.opened.model_copy(update={"counts_work": True})})
+    )
+    assert 700 <= read_worked_s(campaign) < 720
+    if not at_work:
+        assert f"{since} campaign " in cli("watch", campaign).err
+
+
+def test_a_number_that_another_process_has_since_is_no_campaign_at_work(cli, campaign):
+    """Seen: after the machine's restart another process had the number, and `watch` followed it for ever."""
+    own = {"status": "running", "phase": "measure", "round": 4, "pid": os.getpid()}
+    for process, status in ((name_process(os.getpid()), "running"), ("another boot 4711", "interrupted")):
+        (campaign / "status.json").write_text(json.dumps({**own, "process": process}))
+        assert cli("status", campaign, "--json").json["status"] == status
+    assert name_process(2**22 + 1) == ""
 
 
 def test_a_tampered_line_is_named(cli, campaign):

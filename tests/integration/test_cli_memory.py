@@ -67,6 +67,14 @@ def test_dotted_values_are_typed_and_hashes_stay_text(memory):
     assert json.loads(memory("read", "--version", "v1", "--field", "open_directions.1")[1]) == "unroll"
 
 
+@pytest.mark.parametrize("value", ["NaN", "-Infinity", "1e999", '"\\ud800"', "[" * 5000, "9" * 5000])
+def test_a_value_that_no_json_holds_is_text_and_the_file_can_be_read_again(memory, value):
+    """Seen: `--set performance.tflops=NaN` wrote a file that every later command refused."""
+    assert memory("update", "--version", "v1", "--set", f"performance.tflops={value}")[0] == 0
+    code, out, _ = memory("read", "--version", "v1", "--field", "performance.tflops")
+    assert (code, json.loads(out)) == (0, value)
+
+
 def test_masked_versions_are_hidden_but_not_deleted(memory):
     memory("mask", "--version", "v1")
     code, _, said = memory("read", "--version", "v1")

@@ -87,6 +87,7 @@ def test_a_mailbox_campaign_from_the_first_question_to_the_report(cli, project, 
     campaign, request = Path(asked.json["dir"]), Path(asked.json["request"])
     assert request == campaign / "mailbox" / "001.request.md"
     assert str(request) in asked.err
+    assert "waits for an answer (Round 2: which direction next?): read " in asked.err
     assert "ridgeline answer" in asked.err
     page = request.read_text()
     assert "round-2 propose 1" in page
@@ -97,6 +98,8 @@ def test_a_mailbox_campaign_from_the_first_question_to_the_report(cli, project, 
 
     again = cli("resume", campaign)
     assert again.code == 3, "the same question waits"
+    assert f"report     ridgeline report {campaign.name}, also before the end" in again.out
+    assert not (campaign / "final_report.md").exists(), "what is not written yet is not named"
     assert [asked.number for asked in Mailbox(campaign).requests()] == [1]
     for text, words in (
         ("", "is empty"),
@@ -134,7 +137,10 @@ def test_a_mailbox_campaign_from_the_first_question_to_the_report(cli, project, 
     assert (done.json["status"], done.json["accepted"]) == ("concluded", 1)
     assert done.json["cost"]["tokens"] > 100
     assert done.json["cost"]["dollars"] is None, "nobody said what the answers cost"
-    assert "has no open request" in answered(cli, campaign, tmp_path, "late").complaint
+    assert (
+        "has concluded and asks nothing more; read it with `ridgeline report"
+        in answered(cli, campaign, tmp_path, "late").complaint
+    )
     tape = (campaign / "model_tape.jsonl").read_text()
     assert '"mailbox (a person)"' in tape
 

@@ -1,6 +1,12 @@
 """`ridgeline suite run`: many problems, several arms, stopped and gone on with."""
 
 import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -71,6 +77,54 @@ def test_other_settings_in_the_same_folder_are_refused(tmp_path):
         Suite(folder=tmp_path / "suite", settings=settings.model_copy(update={"max_rounds": 3}))
 
 
+def test_a_copied_suite_goes_on_where_it_lies_with_the_same_problems(tmp_path):
+    problems = tmp_path / "here" / "tasks"
+    shutil.copytree(TASKS / "softmax_c", problems / "softmax_c")
+    settings = SuiteSettings(source=str(problems), arms=ARMS[:1])
+    page = tmp_path / "here/suite/repositories/small/softmax_c/agent/workspace/softmax_c/mailbox/001.request.md"
+    waits = Ended(code=3, output=json.dumps({"status": "waiting", "request": str(page)}))
+    table = Suite(folder=tmp_path / "here" / "suite", settings=settings, command=Runner(waits)).run()
+    assert (tmp_path / "here" / "suite" / table.rows[0].page) == page
+
+    shutil.move(tmp_path / "here", tmp_path / "there")
+    moved = settings.model_copy(update={"source": str(tmp_path / "there" / "tasks")})
+    runner = Runner(gained(2))
+    Suite(folder=tmp_path / "there" / "suite", settings=moved, command=runner).run()
+    campaign = page.parents[1].relative_to(tmp_path / "here")
+    assert runner.asked[0][:2] == ["resume", str(tmp_path / "there" / campaign)]
+
+    (tmp_path / "there" / "tasks" / "softmax_c").rename(tmp_path / "there" / "tasks" / "other")
+    with pytest.raises(UserError, match="has no softmax_c, which .* began with"):
+        Suite(folder=tmp_path / "there" / "suite", settings=moved)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("gcc") is None, reason="no gcc on this machine")
+def test_one_call_takes_every_campaign_to_its_question_and_answers_may_be_given_elsewhere(cli, tmp_path):
+    names = ("layernorm_c", "matmul_c")
+    for name in names:
+        shutil.copytree(TASKS / name, tmp_path / "here" / "tasks" / name)
+    arm = ("--arm", "m:model=mailbox,max_restarts=0", "--max-rounds", "2")
+    waiting = cli("suite", "run", tmp_path / "here/tasks", "--out", tmp_path / "here/out", *arm)
+    assert waiting.code == 0, waiting.err
+    pages = [
+        tmp_path / "here/out/repositories/m" / name / "agent/workspace" / name / "mailbox/001.request.md"
+        for name in names
+    ]
+    told = [f"waiting: {name}, m: {page}" for name, page in zip(names, pages, strict=True)]
+    assert [line for line in waiting.out.splitlines() if line.startswith("waiting")] == told
+    assert all(page.is_file() for page in pages)
+
+    shutil.move(tmp_path / "here", tmp_path / "there")
+    (tmp_path / "nothing.json").write_text('{"directions": [], "exhausted": "nothing that is worth a round"}')
+    for page in pages:
+        campaign = tmp_path / "there" / page.parents[1].relative_to(tmp_path / "here")
+        assert cli("answer", campaign, tmp_path / "nothing.json").code == 0
+    ended = cli("suite", "run", tmp_path / "there/tasks", "--out", tmp_path / "there/out", *arm, "--json")
+    assert ended.code == 0, ended.err
+    assert {(row["problem"], row["result"]) for row in ended.json["rows"]} == {(name, "not_faster") for name in names}
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [("a:model", "write NAME:key=value"), ("a b:model=x", "write NAME"), ("a:answers=/nowhere", "no such folder")],
@@ -97,3 +151,15 @@ def test_the_command_lists_problems_and_says_what_is_no_suite(cli, tmp_path):
     unknown = cli("suite", "run", TASKS, "--out", tmp_path / "s", "--only", "nothing_so")
     assert unknown.code == 2
     assert "has 'nothing_so' in its name" in unknown.complaint
+
+
+def test_an_interrupted_suite_says_what_it_waits_for():
+    """A minute went by without a word after Ctrl-C; here the command that runs ends at once."""
+    code = "from ridgeline.agent.attempts import run_command; run_command(['serve', '--port', '0'], None)"
+    with subprocess.Popen(
+        [sys.executable, "-c", code], stderr=subprocess.PIPE, text=True, start_new_session=True
+    ) as suite:
+        time.sleep(3)
+        os.killpg(suite.pid, signal.SIGINT)
+        _, said = suite.communicate(timeout=60)
+    assert "interrupted: `ridgeline serve` ends in order, within 60 s" in said

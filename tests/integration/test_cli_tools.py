@@ -22,9 +22,17 @@ def test_doctor_names_what_is_missing_and_its_cost(cli, monkeypatch):
     done = cli("doctor", "--json")
     assert done.code == 0
     findings = {finding["name"]: finding for finding in done.json["findings"]}
-    assert {"python", "git", "gcc", "perf counters", "sandbox", "model keys", "free disk", "nvidia-smi"} <= set(
-        findings
-    )
+    assert {
+        "python",
+        "git",
+        "gcc",
+        "torch",
+        "perf counters",
+        "sandbox",
+        "model keys",
+        "free disk",
+        "nvidia-smi",
+    } <= set(findings)
     assert findings["git"]["found"] is True
     assert all(finding["cost"] for finding in findings.values() if not finding["found"])
     assert "OPENAI_API_KEY" in findings["model keys"]["detail"]

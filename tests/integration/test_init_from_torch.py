@@ -356,6 +356,11 @@ def test_a_task_in_which_a_constant_passes(tmp_path, cli, options, code):
             (),
             "has a tensor of complex64; tasks know",
         ),
+        (
+            "import torch\ndef f(x): return x[x > 0]\ndef get_inputs(): return [torch.rand(30)]",
+            (),
+            "line 2: how many elements its result has hangs on values",
+        ),
     ],
 )
 def test_files_that_no_task_can_be_made_of(tmp_path, cli, text, options, said):

@@ -5,6 +5,7 @@ import json
 import os
 import shlex
 import shutil
+import statistics
 import subprocess
 import sys
 from pathlib import Path
@@ -141,6 +142,28 @@ def test_a_static_function_of_a_library_with_its_flags_headers_and_other_sources
     git(root, "add", "-A")
     git(root, "commit", "-q", "-m", "harness")
     assert cli("check", root, "--static").code == 0
+
+
+@pytest.mark.skipif(shutil.which("taskset") is None, reason="no taskset on this machine")
+def test_what_the_benchmark_says_of_a_call_is_no_time_that_other_processes_had_the_core(cli, make_repository, tmp_path):
+    root = make_repository({"dot.c": DOT})
+    assert cli("init", root, "--function", "dot", "--shape", "n=30000").code == 0
+    core, home = str(min(os.sched_getaffinity(0))), os.sched_getaffinity(0)
+    busy = [subprocess.Popen(["taskset", "-c", core, sys.executable, "-c", "while True: pass"]) for _ in range(3)]
+    try:
+        os.sched_setaffinity(0, {int(core)})
+        side_by_side = statistics.median(float(row["time_us"]) for row in paired(root, tmp_path))
+        file = tmp_path / "alone.csv"
+        bench = load(root).contract.benchmark_command
+        assert command(*(word.format(csv=str(file)) for word in bench), cwd=root).returncode == 0
+    finally:
+        os.sched_setaffinity(0, home)
+        for process in busy:
+            process.kill()
+            process.wait()
+    with file.open() as handle:
+        (row,) = csv.DictReader(handle)
+    assert float(row["Time (ms)"]) * 1e3 < 2 * side_by_side
 
 
 def test_floats_are_held_to_double_and_special_values_count(cli, make_repository):
@@ -514,6 +537,7 @@ def test_a_task_instead_where_the_judge_can_call_it(cli, make_repository):
     ("options", "said"),
     [
         (("--function", "absent"), "defines absent; correct the name"),
+        (("--function", "dott"), "defines dott; did you mean 'dot'?"),
         (("--function", "dot", "--shape", "m=3"), "--shape: 'm=3' is no size of dot; write for example n=64"),
         (("--function", "dot", "--value", "beta=3"), "--value: 'beta=3' sets no parameter of dot"),
         (("--shape", "n=3"), "--shape: is for --function NAME"),

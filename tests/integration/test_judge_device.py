@@ -223,6 +223,26 @@ def test_a_wrong_kernel_is_refused_in_tests_and_timings(bench: DeviceCallJudge, 
     assert refused.side == "b"
 
 
+def test_what_special_values_give_is_told_as_by_the_other_path(bench: DeviceCallJudge, opener: Opener) -> None:
+    assert DeviceTests(bench=bench).check(opener(HONEST)).evidence[1:] == ()
+    forgets = HONEST.replace("e = torch", "x = torch.where(x.isnan(), 0.0, x)\n    e = torch")
+    told = DeviceTests(bench=bench).check(opener(forgets))
+    assert told.answer == "yes", told
+    assert told.evidence[1:] == (
+        "NaN in x, s: 96 of 4608 elements of y differ from the reference in kind, such as a number for NaN",
+    )
+
+
+def test_larger_rounding_alone_is_told_the_field_that_allows_it(bench: DeviceCallJudge, opener: Opener) -> None:
+    half = DeviceTests(bench=bench).check(opener(WRONG["half"])).evidence[0]
+    assert "precision: relaxed" not in half, "what errs by a thousandth is no formula of float32"
+    rounded = HONEST.replace(
+        "e / e.sum(-1, keepdim=True)", "(e / e.sum(-1, keepdim=True) * 4097) - (e / e.sum(-1, keepdim=True) * 4096)"
+    )
+    told = DeviceTests(bench=bench).check(opener(rounded)).evidence[0]
+    assert "`precision: relaxed` in task.yaml allows that" in told
+
+
 def test_a_call_too_large_for_the_memory_is_judged_in_parts(
     bench: DeviceCallJudge, opener: Opener, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -410,8 +430,9 @@ def test_a_claim_that_calls_in_a_row_do_not_show_is_contradicted(
     monkeypatch.setattr(device_timing, "CHAIN_US", 1000.0)  # which a busy machine leaves undisturbed now and then
     monkeypatch.setattr(device_timing, "CHAIN_PAIRS", 12)
     monkeypatch.setattr(device_timing, "MOST_CHAIN_PAIRS", 12)
-    refused = time_claim(bench, opener, name, {})
-    assert isinstance(refused, TimingRefused)
+    answers = (time_claim(bench, opener, name, {}) for _ in range(8))  # a busy machine's times resolve no claim in some
+    refused = next((answer for answer in answers if isinstance(answer, TimingRefused)), None)
+    assert refused is not None
     assert (refused.side, refused.unclear) == ("b", True)
     assert name == "clock" or "calls in a row show" in refused.detail
 

@@ -2,12 +2,14 @@
 
 import json
 import re
+import shlex
 from pathlib import Path
 
 import pytest
 import yaml
 
 from ridgeline.sandbox.judge.call_names import CallName, draw_call, list_mentions
+from ridgeline.sandbox.judge.judgment import judge
 from ridgeline.sandbox.judge.options import HERE, Options
 from ridgeline.sandbox.judge.task_file import load_task
 from ridgeline.sandbox.judge.task_judge import CallUnknown, judge_correctness, replay_call, time_pair
@@ -135,9 +137,9 @@ def test_what_is_wrong_is_not_told_so(tmp_path: Path) -> None:
 def test_the_command_prints_how_to_repeat_it(wrong: Path, cli) -> None:
     judged = cli("judge", "test", str(wrong))
     assert judged.code == 1
-    found = re.search(r"ridgeline judge replay TASK --candidate DIR --call (\S+)", judged.out)
+    found = re.search(r"to make that call again: ridgeline (judge replay .* --call \S+)", judged.out)
     assert found is not None
-    again = cli("judge", "replay", str(wrong), "--call", found[1], "--json")
+    again = cli(*shlex.split(found[1]), "--json")
     assert again.code == 1
     assert json.loads(again.out)["lines"]
 
@@ -148,3 +150,52 @@ def test_a_file_limit_that_is_hit_is_said(tmp_path: Path) -> None:
     )
     task = folder_of(tmp_path / "writes", kernel, language="python", source=["kernel.py"])
     assert "MiB that a worker may write" in "\n".join(judge_correctness(task, None, Options(), HERE).correct.evidence)
+
+
+def test_what_bindings_print_at_an_end_hides_no_error_and_a_missing_card_is_told(tmp_path: Path) -> None:
+    """Leaks of bindings stand behind the error and once were all that was left of it."""
+    leaks = "nanobind: leaked 4 instances!\n" + " - leaked function 'create_dot'\n" * 60
+    kernel = (
+        "import atexit, sys\ndef variance(x, w, y):\n"
+        f"    atexit.register(sys.stderr.write, {leaks!r})\n"
+        "    raise RuntimeError('0 active drivers ([]). There should only be one.')\n"
+    )
+    task = folder_of(tmp_path / "leaks", kernel, language="python", source=["kernel.py"])
+    evidence = "\n".join(judge_correctness(task, None, Options(), HERE).correct.evidence)
+    assert "nanobind" not in evidence
+    assert "leaked" not in evidence
+    assert "line 4, in variance" in evidence
+    assert "with `language: triton` in task.yaml Triton's interpreter tests it here" in evidence
+
+
+@pytest.mark.slow
+def test_constant_inputs_stay_where_a_worker_was_called_before_it_was_locked(tmp_path: Path) -> None:
+    """PyTorch is called before workers are locked: the timed calls in the same process once had other constants."""
+    pytest.importorskip("torch")
+    kernel = "import torch\ndef variance(x, w, y):\n    torch.var(x + w, 1, correction=0, out=y)\n"
+    task = folder_of(tmp_path / "const", kernel, language="python", source=["kernel.py"])
+    for _ in range(2):
+        calls = time_pair(task, task.parent, task.parent, shapes=(), blocks=2, options=Options(), surroundings=HERE)
+        assert isinstance(calls, tuple), calls
+        assert len(calls) == 8
+
+
+@pytest.mark.slow
+def test_a_time_without_a_card_is_said_to_be_none_of_a_card(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    kernel = "import torch\ndef variance(x, w, y):\n    torch.var(x + w, 1, correction=0, out=y)\n"
+    task = folder_of(tmp_path / "card", kernel, language="triton", source=["kernel.py"])
+    options = Options(device="cpu", pairs=2, most_pairs=2, calibration_pairs=0, blocks=2)
+    judged = judge(task, options=options)
+    assert judged.faster.evidence[-1].endswith("it says nothing of a card")
+    assert judged.own_work.answer == "no"
+    assert "a result of a library is taken: the task does not forbid it (`library:` in task.yaml)" in judged.lines
+
+
+def test_a_command_that_takes_long_says_what_it_is_at(tmp_path: Path, cli) -> None:
+    """Minutes went by without a word."""
+    kernel = "import time\ntime.sleep(2.5)\ndef variance(x, w, y):\n    y[...] = 0\n"
+    task = folder_of(tmp_path / "slow", kernel, language="python", source=["kernel.py"])
+    judged = cli("judge", "test", str(task))
+    assert judged.code == 1
+    assert "testing on public sizes and drawn ones ..." in judged.err

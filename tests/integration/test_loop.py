@@ -33,6 +33,13 @@ def test_a_campaign_keeps_the_faster_and_leaves_the_branch_on_the_best(tmp_path)
     assert re.findall(r"round-(\d+) - (\w+)", tips) == [("2", "ACCEPTED"), ("8", "ACCEPTED")], "no lesson, no tip"
 
 
+def test_the_record_names_the_contract_that_was_given(tmp_path):
+    campaign = make_campaign(tmp_path)
+    campaign.request = campaign.request.model_copy(update={"contract_path": "tasks/ridgeline_other.yaml"})
+    campaign.drive()
+    assert campaign.history().opened.contract_path == "tasks/ridgeline_other.yaml"
+
+
 @pytest.mark.feature("F101")
 def test_three_repairs_are_counted_and_then_it_is_over(tmp_path):
     wrong = [f"speed 150 wrong {n}" for n in range(6)]

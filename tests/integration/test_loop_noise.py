@@ -86,7 +86,10 @@ def test_where_identical_versions_cannot_be_timed_the_own_scatter_decides_and_th
     assert "others took the core" in history.calibrations[0].note
     assert history.rounds[0].accepted
     assert sum(item.kind == "comparison" for item in history.rounds[0].judged.trial.timed.evidence) > 3
-    assert "own scatter alone" in campaign.files.read("final_report.md")
+    report = campaign.files.read("final_report.md")
+    assert "own scatter alone" in report
+    assert "Not measured (" in report
+    assert "not measured (" not in report
 
 
 class Busy(Shifted):

@@ -2,6 +2,7 @@
 
 import json
 import logging
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -11,7 +12,7 @@ import pytest
 from ridgeline.agent.campaign import notify
 from ridgeline.agent.campaign.approvals import ApprovalFiles
 from ridgeline.agent.campaign.checkpoints import Checkpoints
-from ridgeline.agent.campaign.folders import announce_server, id_of, link
+from ridgeline.agent.campaign.folders import announce_server, id_of, link, name_process
 from ridgeline.agent.campaign.progress import SilentProgress, StatusView
 from ridgeline.agent.campaign.runner import drive
 from ridgeline.agent.campaign.status import status_of
@@ -163,7 +164,8 @@ def test_a_campaign_tells_each_event_once_and_an_old_one_nothing(tmp_path, scrip
     assert 0.15 < accepted["gain"] < 0.25
     assert concluded["said"]
     assert concluded["next"] == f"ridgeline report {tmp_path}"
-    assert json.loads((tmp_path / "status.json").read_text())["problem"] == ""
+    shown = json.loads((tmp_path / "status.json").read_text())
+    assert (shown["problem"], shown["process"]) == ("", name_process(os.getpid()))
     assert sum("left with 7" in record.getMessage() for record in caplog.records) == 3
 
 

@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from ridgeline.agent.campaign.evidence_pack import page
+from ridgeline.agent.providers.base import Ask, Message
+from ridgeline.agent.providers.mailbox import Mailbox
 from ridgeline.graph.approval import Decision
 from ridgeline.graph.reports.final_report import render_final_report
 from ridgeline.sandbox.store.ledger import JsonlLedger
@@ -78,6 +80,18 @@ def test_the_queue_says_what_happens_when_nobody_decides(cli, campaign):
     path = campaign / "approvals" / f"{request.key}.request.json"
     path.write_text(request.model_copy(update={"hours": 8.0, "late": "reject"}).model_dump_json())
     assert "(reject after 8 h)" in cli("queue", campaign).out
+
+
+def test_the_queue_names_the_page_of_a_mailbox_that_waits(cli, campaign):
+    assert cli("queue", campaign).out == "nothing waits for a person\n"
+    question = Ask(purpose="hypothesis", messages=(Message(role="user", text="what is slow?"),))
+    asked = Mailbox(campaign).path(Mailbox(campaign).post(question).number, "request.md")
+    assert asked.is_file()
+    assert f"read {asked}, then `ridgeline answer {campaign} FILE --resume`" in cli("queue", campaign).out
+    (told,) = cli("queue", campaign, "--json").json["mailbox"]
+    assert told == {"dir": str(campaign), "purpose": "hypothesis", "page": str(asked)}
+    stand(campaign, "concluded")
+    assert cli("queue", campaign).out == "nothing waits for a person\n"
 
 
 def test_a_question_that_was_damaged_is_named(cli, campaign):

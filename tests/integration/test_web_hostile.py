@@ -223,6 +223,7 @@ def test_a_token_is_asked_for_everywhere(campaign):
             found = signed(target, web=web, headers=headers)
             assert found.status == 401, (target, headers)
             assert token not in found.text
+            assert "put ?token=TOKEN behind this address" in found.text
     assert signed("/?token=wrong", web=web).status == 401
     assert signed("/", web=web, headers=(("authorization", f"Bearer {token}"),)).status == 200
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import time
 from pathlib import Path
 from urllib.parse import urlencode
 
@@ -11,6 +12,8 @@ pytest.importorskip("fastapi")
 
 from ridgeline.agent.campaign.approvals import ApprovalFiles
 from ridgeline.agent.campaign.folders import history
+from ridgeline.agent.providers.base import Ask, Message
+from ridgeline.agent.providers.mailbox import Mailbox
 from ridgeline.agent.web.catalogue import Catalogue
 from ridgeline.agent.web.gatekeeper import Access
 from ridgeline.agent.web.live import STREAMS, Streams, beat
@@ -116,6 +119,18 @@ def test_a_campaign_that_has_only_begun(tmp_path):
     found = call(web, f"/c/{id_of(tmp_path / 'new')}")
     assert found.status == 200
     assert "nothing has closed yet" in text(found)
+
+
+def test_a_campaign_that_asks_its_mailbox_says_which_page_and_how_it_is_answered(web, campaign):
+    posted = Mailbox(campaign).post(
+        Ask(purpose="round-2 propose 1", messages=(Message(role="user", text="Which way?"),))
+    )
+    (campaign / "status.json").write_text(json.dumps({"status": "waiting", "updated": time.time()}))
+    page = str(Mailbox(campaign).path(posted.number, "request.md"))
+    for target in (f"/c/{id_of(campaign)}", "/morning"):
+        shown = text(call(web, target))
+        assert page in shown, target
+        assert "ridgeline answer matmul_fp32_c_x86_64_20261121 FILE --resume" in shown, target
 
 
 def test_the_question_is_shown_with_its_evidence(web, campaign):

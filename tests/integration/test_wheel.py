@@ -108,7 +108,16 @@ def test_the_wheel_holds_one_package_and_nothing_that_serves_research(wheel):
         names = [name for name in file.namelist() if ".dist-info/" not in name]
     assert {name.split("/")[0] for name in names} == {"ridgeline"}
     assert {name.split("/")[1] for name in names} == {"__init__.py", "__main__.py", "py.typed", *FOLDERS, "api.py"}
-    research = ("/research/", "/campaigns/", "/answers/", "/recorded_tasks/", "/tests/", "agent/workspace/", ".pyc")
+    research = (
+        "/research/",
+        "/campaigns/",
+        "/answers/",
+        "/recorded_tasks/",
+        "/proof/",
+        "/tests/",
+        "agent/workspace/",
+        ".pyc",
+    )
     assert [name for name in names if any(word in name for word in research)] == []
     assert "ridgeline/agent/skills/ridgeline/SKILL.md" in names
     assert wheel.stat().st_size < MOST_BYTES
@@ -127,7 +136,14 @@ def test_what_a_checkout_links_to_is_in_the_wheel(wheel):
     """Every module of the folders, but for what the test above forbids, so that nothing is missing after an install."""
     with zipfile.ZipFile(wheel) as file:
         held = {name for name in file.namelist() if name.endswith(".py")}
-    apart = ("evals/research/", "evals/campaigns/", "evals/answers/", "evals/recorded_tasks/", "agent/workspace/")
+    apart = (
+        "evals/research/",
+        "evals/campaigns/",
+        "evals/answers/",
+        "evals/recorded_tasks/",
+        "evals/proof/",
+        "agent/workspace/",
+    )
     listed = run(
         "git", "ls-files", "--cached", "--others", "--exclude-standard", *FOLDERS, cwd=ROOT
     ).stdout.splitlines()

@@ -1,5 +1,7 @@
 """Workspace mode: a minimal project first, and only the kernel's own changes go on to the project itself."""
 
+import json
+
 import pytest
 import yaml
 
@@ -111,6 +113,15 @@ def test_only_the_kernel_leaves_the_workspace_and_only_the_integration_gate_acce
     summary = (folder / "rounds/round-2/summary.md").read_text()
     assert "Local gate: the minimal project builds and passes its test" in summary
     assert "Not synced back: `scratch/notes.md`" in summary
+
+
+def test_the_best_versions_minimal_project_is_timed_beside_each_candidate(tmp_path, monkeypatch):
+    """Seen: after a round with a repair the next one was held against the best version's time of the round before."""
+    _, folder, history = run(tmp_path, monkeypatch, project(), ["speed 50 wrong", "speed 50"], "speed 40")
+    assert [closed.judged.verdict.reason for closed in history.rounds] == ["local_gate", "local_gate"]
+    asked = [json.loads(line) for line in (folder / "tape.jsonl").read_text().splitlines()]
+    timed = [line["about"] for line in asked if line["port"] == "timer" and "minimal project" in line["about"]]
+    assert len([about for about in timed if "repeat=0" not in about]) == 4, timed
 
 
 @pytest.mark.feature("F013")

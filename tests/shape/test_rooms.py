@@ -74,6 +74,7 @@ def modules() -> dict[str, Path]:
                 ("agent", "historical_experience"),
                 ("evals", "tasks"),
                 ("evals", "recorded_tasks"),
+                ("evals", "proof"),
                 ("evals", "campaigns"),
             ):
                 listed[".".join(("ridgeline", *parts)).removesuffix(".__init__")] = path

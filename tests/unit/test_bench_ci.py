@@ -44,7 +44,12 @@ def compared(
     margin = read_fail_on(asked.fail_on, limits.margin)
     limits = limits.model_copy(update={"shape_guard": margin or limits.shape_guard})
     settings = BenchSettings(
-        limits=limits, blocks=1, max_pairs=pairs, max_seconds=600, calibration_pairs=8, slower_margin=margin
+        limits=limits,
+        blocks=1,
+        max_pairs=pairs,
+        max_seconds=600,
+        calibration_pairs=asked.calibration_pairs or 8,
+        slower_margin=margin,
     )
     lab = MadeUp(gain, sd, seed=seed, shapes=shapes)
     judge = Judge(asked, settings)
@@ -251,3 +256,14 @@ def test_a_ci_file_compares_the_branch_with_its_base(
     assert "--cpu-time" in arguments
     options = {word for word in arguments if word.startswith("--")}
     assert options <= {f"--{name.replace('_', '-')}" for name in inspect.signature(bench).parameters}
+
+
+@pytest.mark.parametrize("gain", [-0.05, -0.5])
+def test_one_pair_alone_calls_nothing_slower(gain):
+    """Seen: after one of 30 pairs the sentence said that B is slower by half, and `relation` that nothing is decided."""
+    said = compared(gain, calibration_pairs=16)
+    assert (said.verdict, said.relation, said.ended) == ("not_faster", "slower", "decided")
+    assert said.pairs >= 2
+    cut = compared(gain, calibration_pairs=16, pairs=1)
+    assert (cut.verdict, cut.relation) == ("undecided", "undecided")
+    assert cut.sentence.startswith("Undecided, 1 pair")

@@ -5,9 +5,11 @@ from typing import cast
 
 import pytest
 
+from ridgeline.graph.contract import judge_commands
 from ridgeline.sandbox.profiles.profilers import cpu
 from ridgeline.sandbox.profiles.profilers.cpu import MalformedFile, last_level, parse_cachegrind, parse_printed
 from ridgeline.sandbox.workspace.commands import Commands
+from tests.builders import make_contract
 
 CACHEGRIND = """\
 desc: I1 cache:         32768 B, 64 B, 8-way associative
@@ -189,3 +191,53 @@ def test_python_is_not_simulated():
     seen = cpu.simulate(cast(Commands, None), nowhere)
     assert isinstance(seen, cpu.Unavailable)
     assert "not tried on Python" in seen.why
+
+
+SAID_BY_V = """\
+COLLECT_GCC_OPTIONS='-O3' '-D' 'N=1' '-mavx2' '-Iinclude' '-c' '-o' 'k.o' '-fopt-info-vec-missed' '-v' '-march=x86-64'
+ /usr/lib/gcc/x86_64-linux-gnu/12/cc1 -quiet -v ./src/kernel.c -quiet -dumpbase kernel.c -mavx2 -O3 -o /tmp/ccu5LYMy.s
+COLLECT_GCC_OPTIONS='-O0' '-c' '-o' 'main.o' '-v' '-dumpdir' '/tmp/x/main.'
+ /usr/lib/gcc/x86_64-linux-gnu/12/cc1 -quiet -v main.c -quiet -dumpbase main.c -O0 -o /tmp/ccx.s
+"""
+
+
+def test_the_options_are_those_that_the_kernels_own_file_was_compiled_with():
+    assert cpu.parse_flags(SAID_BY_V, ["src/kernel.c"]) == "-O3 -D N=1 -mavx2 -march=x86-64"
+    assert cpu.parse_flags(SAID_BY_V, ["main.c"]) == "-O0"
+    assert cpu.parse_flags(SAID_BY_V, ["other.c"]) == cpu.parse_flags("", ["main.c"]) == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [
+        ("void f(float *x) {\n    for (int i = 0; i < 8; i++) x[i] += 1;  // _mm256_add_ps\n}\n", 0),
+        ("void vec_dot_f32(float *x) { x[0] = 1; }\n", 0),
+        ("void f(float *x) {\n    __m128 a = _mm_loadu_ps(x);\n    _mm_storeu_ps(x, _mm_mul_ps(a, a));\n}\n", 2),
+        ("typedef float v8 __attribute__((vector_size(32)));\nvoid f(v8 *o) {\n    *o = *o * *o;\n    v8 b;\n}\n", 3),
+        ("void f(float *x) {\n    float32x4_t a = vld1q_f32(x);\n}\n", 1),
+    ],
+)
+def test_lines_that_are_written_in_vectors_are_counted(text, count):
+    assert cpu.count_vector_lines({"k.c": text}, {}) == count
+
+
+def test_only_the_timed_functions_vectors_count():
+    text = "void slow(float *x) { x[0] = 1; }\nvoid fast(float *x) {\n    __m128 a = _mm_loadu_ps(x);\n}\n"
+    counts = {
+        name: cpu.count_vector_lines({"k.c": text}, cpu.find_timed_lines({"k.c": text}, name))
+        for name in ("slow", "fast")
+    }
+    assert counts == {"slow": 0, "fast": 1}
+
+
+@pytest.mark.parametrize(
+    ("fields", "there"),
+    [
+        ({"profile": {"command": ("./bench",)}}, True),
+        ({"profile": None}, False),
+        ({**judge_commands("task.yaml"), "target_backend": "C", "profile": None}, True),
+        ({**judge_commands("task.yaml"), "target_backend": "TRITON", "profile": None}, False),
+    ],
+)
+def test_who_answers_a_question_away_from_the_machine_knows_whether_a_profile_would_have_to_be_made(fields, there):
+    assert cpu.is_profiled(make_contract(**fields)) is there

@@ -176,7 +176,7 @@ def test_the_baseline_measured_again_beside_the_best_is_preferred() -> None:
 def test_in_the_middle_it_says_so_at_its_top() -> None:
     for history in list(growing())[:-1]:
         text = render_final_report(history)
-        assert "**Not final: the campaign is still running.**" in text.splitlines()[2]
+        assert "**Not final: the campaign has not concluded.**" in text.splitlines()[2]
         assert "No headline yet" in text
         assert "final_report.md" not in render_all(history, worktree="tree")
     assert "Not final" not in render_final_report(complete())
@@ -233,6 +233,20 @@ def test_one_command_line_reproduces_the_best_version() -> None:
         ["python", "test.py"],
         ["./bench it", "--csv", "benchmark.csv"],
     ]
+
+
+@pytest.mark.parametrize(
+    ("path", "words"),
+    [
+        ("ridgeline.yaml", "\nridgeline bench {} {}\n"),
+        ("tasks/ridgeline_mm.yaml", "\ncd tasks && ridgeline bench {} {} --contract ridgeline_mm.yaml\n"),
+    ],
+)
+def test_the_command_that_times_the_gain_again_names_the_contract_of_the_campaign(path: str, words: str) -> None:
+    history = complete()
+    opened = make_opened(contract_path=path)
+    text = render_final_report(history.model_copy(update={"opened": opened}))
+    assert words.format(opened.base_commit[:12], "05" * 6) in text
 
 
 def test_the_two_clocks_of_a_campaign_that_waited_agree() -> None:

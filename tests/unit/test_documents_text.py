@@ -19,6 +19,7 @@ from ridgeline.graph.reports.text import (
     interval,
     line,
     minute,
+    number,
     percent,
     unit,
 )
@@ -102,6 +103,9 @@ def test_a_fence_is_longer_than_any_inside(text: str) -> None:
         (percent(0.08364, 3), "+8.364%"),
         (percent(-0.05), "-5.00%"),
         (percent(None), "-"),
+        (number(1.07921, 4), "1.0792"),
+        (number(0.00044271, 4), "0.0004427"),
+        (number(0.0, 4), "0.0000"),
         (interval(0.05, 0.03, None), "+5.00% [+3.00%, -]"),
         (interval(0.05, None, None), "+5.00%"),
         (minute("2026-04-12T10:05:30.123Z"), "2026-04-12 10:05"),

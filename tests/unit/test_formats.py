@@ -404,3 +404,25 @@ def test_commands_say_in_a_line_what_is_missing(tmp_path, cli):
     (tmp_path / "plain.py").write_text(textwrap.dedent("def f(x): return x\ndef get_inputs(): return []\n"))
     said = cli("init", tmp_path / "new", "--from-flashinfer", tmp_path / "plain.py")
     assert (said.code, "holds no problem of flashinfer" in said.complaint) == (2, True)
+
+
+def test_a_definition_beside_its_workloads_is_a_problem_of_its_folder(tmp_path):
+    """As `init --from-flashinfer` takes it; other JSON is none."""
+    (tmp_path / "scale_rows.json").write_text(json.dumps(DEFINITION))
+    (tmp_path / "workload.jsonl").write_text(lines(workload(3)))
+    (tmp_path / "answer.json").write_text(json.dumps({"definition": "scale_rows", "sources": []}))
+    (tmp_path / "torn.json").write_text("{")
+    (source,) = list_sources(tmp_path)
+    assert (source.name, source.format) == ("scale_rows", "flashinfer")
+    assert read_source(source).name == "scale_rows"
+
+
+def test_a_file_to_export_is_told_that_its_folder_is_wanted(tmp_path, cli):
+    (tmp_path / "kernel.py").write_text("def run(x, pad):\n    return x\n")
+    (tmp_path / "reference.py").write_text("def reference(x, pad):\n    return x\n")
+    (tmp_path / "task.yaml").write_text(json.dumps(task().model_dump(mode="json", exclude_defaults=True) | {"task": 1}))
+    (tmp_path / "origin.json").write_text(
+        Origin(format="gpumode", name="a", entry="run", text="", arrays=()).model_dump_json()
+    )
+    said = cli("export", tmp_path, "--candidate", tmp_path / "kernel.py", "-o", tmp_path / "out.py")
+    assert (said.code, "is a file; give the folder that holds kernel.py" in said.complaint) == (2, True)

@@ -169,6 +169,7 @@ def test_ordinary_words_are_no_keys(tmp_path, text):
         (b"{}", "'items' is a required property"),
         (b'{"items": [{}]}', r"\$.items\[0\]: 'name' is a required property"),
         (b'{"items": [], "kind": "left"}', "is not one of"),
+        (b'{"items": [{}, {"name": 3}], "kind": "left"}', r"is not one of.*'name' is a required.*3 is not of type"),
         (b"[" * 100_000, "is not JSON|nested too deeply"),
     ],
 )

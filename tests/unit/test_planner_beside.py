@@ -137,7 +137,10 @@ def test_a_question_that_begins_from_an_archived_version_says_so_and_shows_elite
     make_planner(model).propose(BRIEF.model_copy(update={"parent": parent, "best_round": 6}))
     page = shown(model.asks[0])
     assert "Generation 5 works on island 2 and changes round 4 (score 1.250, island 2, cell 1-2-3)" in page
-    assert "The best version is of round 6 (score 1.500, proven). Each change is measured against it" in page
+    assert (
+        "The best version is of round 6 (score 1.500: kept gains multiplied, not tested yet). Each change is measured against it"
+        in page
+    )
     assert "- round 6 (score 1.500, island 1, cell 0-2-3): change 6" in page
     assert "## Editable sources of the version of round 4" in page
     assert "on top of the version of round 4, and at most one of them is kept" in page

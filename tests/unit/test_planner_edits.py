@@ -124,3 +124,15 @@ def test_one_bad_block_undoes_all():
     found = apply(block("kernel.c", "int b = 2;", "int b = 3;") + block("bench.c", "x", "y"))
     assert isinstance(found, Wrong)
     assert found.why.startswith("block 2, bench.c: refused")
+
+
+@pytest.mark.parametrize("mark", ["=======", "========="])
+def test_a_line_of_equal_signs_in_the_code_is_no_middle_mark(mark):
+    """Such as below a title in a comment; where no mark is as wide as SEARCH's, the first one is the middle."""
+    title = "/* Sum\n======\n*/\n"
+    sources = {"kernel.c": title + KERNEL}
+    answer = block("kernel.c", title + "int a = 1;\nint b = 2;", "/* Total\n========\n*/\nint b = 3;")
+    assert text_of(answer, sources)["kernel.c"].startswith("/* Total\n========\n*/\nint b = 3;\nfor")
+    assert text_of(block("kernel.c", "int b = 2;", "int b = 3;").replace("=======", mark)) == {
+        "kernel.c": KERNEL.replace("int b = 2;", "int b = 3;")
+    }

@@ -4,6 +4,7 @@ import pytest
 
 from ridgeline.agent.planner.context import (
     benchmark_says,
+    describe_build,
     describe_exactness,
     describe_own_work,
     describe_untimed_sizes,
@@ -212,6 +213,11 @@ def test_declared_values_and_untimed_sizes_are_said_in_words():
         == "half precision summed in fp32 and rounded once; no share of elements may be wrong"
     )
     assert "are refused" in describe_own_work(briefing, halves)
+    flags = Folder((), **{"task.yaml": TASK + "build: {flags: [-O2]}\n"})
+    assert describe_build(briefing, flags).startswith("gcc -shared -fPIC -O3 -o LIBRARY ./kernel.c -O2 -lm; of options")
+    made = make_contract(rebuild={"required": True, "command": ("make", "-s")})
+    assert describe_build(brief({}, contract=made), folder) == "make -s"
+    assert describe_build(brief({}, contract=make_contract(rebuild={"required": False})), folder) == ""
     assert describe_exactness(brief({}), folder) == describe_own_work(brief({}), folder) == ""
     assert describe_values(briefing, Folder((), **{"task.yaml": "["})) == ""
 

@@ -101,7 +101,20 @@ def test_peaks_of_other_formats_are_not_shown(metric, dtype, expected):
 )
 def test_what_a_prediction_makes_of_the_score(target_class, speedup, said):
     expected = Prediction(counter="x", direction="up", speedup=speedup)
-    assert of_score(make_hypothesis(target_class=target_class, prediction=expected), SHAPES) == said
+    scoring = Scoring(primary_metric="GFLOPS")
+    assert of_score(make_hypothesis(target_class=target_class, prediction=expected), SHAPES, scoring) == said
+
+
+def test_weights_and_protected_shapes_are_told_and_counted():
+    """Seen: the page called the score a mean of equal shapes, and computed what a speedup makes of it so."""
+    scoring = Scoring(primary_metric="GFLOPS", shape_weights={"c": 3, "a": 1}, protected_shapes=("b",))
+    expected = Prediction(counter="x", direction="up", speedup=4.0)
+    of_c = of_score(make_hypothesis(target_class="c", prediction=expected), SHAPES, scoring)
+    assert of_c == "of c; so the score 2x (computed: 1 of 4 shapes, by their weights)"
+    about = told(shapes=SHAPES)
+    contract = about.contract.model_copy(update={"scoring": scoring})
+    said = describe_score(about.model_copy(update={"contract": contract}))
+    assert "over the 4 shapes, weighted (c 3; every other 1), of which b may lose nothing, of GFLOPS" in said
 
 
 @pytest.mark.parametrize(

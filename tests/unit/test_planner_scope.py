@@ -12,7 +12,8 @@ from ridgeline.agent.planner.context import Context
 from ridgeline.agent.planner.conversation import Wrong
 from ridgeline.agent.planner.edits import apply_answer
 from ridgeline.agent.planner.scope import find_scope, line_spans
-from ridgeline.graph.contract import Profile
+from ridgeline.agent.planner.tools import ShippedBooks
+from ridgeline.graph.contract import Profile, judge_commands
 from ridgeline.graph.values import Artifact
 from ridgeline.knowledge import definitions
 from ridgeline.knowledge.definitions import list_functions, reach, read_definitions
@@ -242,6 +243,31 @@ def test_the_level_that_a_harness_is_built_with_is_no_lever(flags, there):
     folder = Folder({**PROJECT, "harness/flags.mk": f"# as -O3\nCOMPILER = cc\n{flags}\n"})
     now = long_brief().model_copy(update={"contract": contract})
     assert ("gcc-o3" in {lever.id for lever in CatalogPlanner(files=folder).order(now)[0]}) is there
+
+
+TASK = """task: 1
+name: quantize_f32
+language: c
+source: [quants.c]
+entry: quantize
+inputs: [{name: x, shape: [n]}]
+outputs: [{name: y, shape: [n]}]
+shapes: [{label: s, dims: {n: 8}}]
+"""
+
+
+@pytest.mark.parametrize(
+    ("build", "there"), [("", False), ("build: {flags: [-O2]}\n", True), ("build: {flags: [-O1, -O3]}\n", False)]
+)
+def test_the_level_that_the_judge_compiles_with_is_no_lever(build, there):
+    """Seen: a task without flags is compiled at -O3, and page and catalog advised to raise the level to -O3."""
+    contract = CONTRACT.model_copy(update=judge_commands("task.yaml"))
+    folder = Folder({**PROJECT, "task.yaml": TASK + build})
+    now = long_brief(contract=contract)
+    levers = {lever.id for lever in CatalogPlanner(files=folder).order(now)[0]}
+    assert ("gcc-o3" in levers) is there
+    shown = Context(now, budget=24_000, count=count, books=ShippedBooks(), reader=folder).planning(without_tools=True)
+    assert ("gcc-o3.md" in shown["knowledge"]) is there
 
 
 def test_a_lever_of_a_round_that_a_restart_masked_is_not_tried_again():

@@ -114,3 +114,34 @@ def test_a_processor_launches_nothing(sizes, ceilings, gpu, cpu):
     label, chain = timed(*sizes, ceilings=ceilings)
     assert label == cpu
     assert not any(word in chain for word in ("launch", "blocks", "threads", "device"))
+
+
+SCALAR = {"vectorized_loops": 0, "missed_vectorizations": 4}
+
+
+def test_code_that_is_written_in_vectors_is_not_told_to_let_its_loops_vectorise():
+    """Seen: a kernel of intrinsics, about whose loops gcc says that they stayed scalar, for three rounds in a row."""
+    label, chain = classify_bottleneck(make_profiled(SCALAR), (), (), SCORING, cpu=True)
+    assert (label, "scalar loops -> let them vectorise" in chain) == ("compute", True)
+    written = make_profiled({**SCALAR, "explicit_vectors": 28})
+    label, chain = classify_bottleneck(written, (), (), SCORING, cpu=True)
+    assert label == "unknown"
+    assert "28 lines are written in vectors" in chain
+    assert "vectorise" not in chain
+
+
+@pytest.mark.parametrize(
+    ("vectors", "advice"),
+    [
+        ({}, "vectorise, do less work"),
+        ({"vectorized_loops": 3, "missed_vectorizations": 0}, "do less work for each element: the loops are vectors"),
+        ({"vectorized_loops": 3, "missed_vectorizations": 2}, "do less work; 3 loops are vectors, 2 stay scalar"),
+        ({**SCALAR, "explicit_vectors": 5}, "do less work for each element: the source is written in vectors"),
+        ({"vectorized_loops": 0, "missed_vectorizations": 4, "explicit_vectors": 0}, "let them vectorise"),
+    ],
+)
+def test_what_the_compiler_has_done_already_is_not_advised(vectors, advice):
+    label, chain = classify_bottleneck(profiled(d1_misses=10, **vectors), (ROOF,), (), SCORING, cpu=True)
+    assert label == "compute"
+    assert advice in chain
+    assert chain.count("vectorise") == advice.count("vectorise")

@@ -215,6 +215,14 @@ def test_a_right_result_that_is_not_its_own_work_is_called_that():
     assert verdict.sentence.endswith("was not kept because it is not its own work: MISMATCH: a library made it")
 
 
+def test_a_repair_that_changed_nothing_is_said_beside_what_it_left_broken():
+    detail = "a.c:3:1: error: expected ';'\nmake: Error 1\n\nrepair 1: the edits undo the change"
+    verdict = decide_verdict(make_failed("build_failed", detail=detail), make_standing(), CAMPAIGN, best_profile=None)
+    assert verdict.sentence.endswith(
+        "because the build failed: a.c:3:1: error: expected ';'; repair 1: the edits undo the change"
+    )
+
+
 @pytest.mark.parametrize(("reason", "correct"), [("benchmark_failed", "yes"), ("tampered", "unverified")])
 def test_what_was_tested_stays_tested(reason, correct):
     trial = make_failed(reason, reached=make_verified(), detail="")

@@ -61,7 +61,10 @@ def test_the_quick_numbers_of_different_minutes_do_not_move_what_is_told():
     verdict = closed.judged.verdict.model_copy(update={"gain": 0.013, "lower": 0.01})
     closed = closed.model_copy(update={"judged": closed.judged.model_copy(update={"verdict": verdict})})
     assert claim_speedup(compute_result(make_history(closed))).speedup == pytest.approx(1.013)
-    assert best_in_short(compute_result(make_history(closed))) == "best so far 1.01x, at least 1.01x"
+    assert (
+        best_in_short(compute_result(make_history(closed)))
+        == "product of kept rounds, not tested yet: 1.01x, at least 1.01x"
+    )
 
 
 def test_the_final_test_is_the_claim_once_there_is_one():
@@ -70,7 +73,7 @@ def test_the_final_test_is_the_claim_once_there_is_one():
     assert told.from_final
     assert (told.speedup, told.lower, told.level) == (found.final.speedup, found.final.lower, 0.99)
     assert found.final.speedup == pytest.approx(26.1799559)
-    assert best_in_short(found) == "best 26.18x, at least 25.41x"
+    assert best_in_short(found) == "final test 26.18x, at least 25.41x"
 
 
 def test_a_concluded_campaign_without_a_final_test_claims_nothing():
@@ -78,6 +81,17 @@ def test_a_concluded_campaign_without_a_final_test_claims_nothing():
     assert found.concluded
     assert claim_speedup(found) is None
     assert headline(found).startswith("No speedup is claimed: the final test failed")
+    assert best_in_short(found) == "no final test, so no speedup is claimed"
+    assert best_so_far(found).startswith("product of 1 kept round, no final test: 1.3")
+
+
+def test_a_product_of_rounds_is_told_as_one_that_nothing_has_tested():
+    """Seen: 187x told as the best so far where the final test said 172x: each gain was kept for being large."""
+    found = compute_result(make_history(paired(2, 0.5, 0.4), paired(3, 0.2, 0.1)))
+    assert best_so_far(found).startswith("product of 2 kept rounds, not tested yet: 1.800x, at least 1.540x")
+    assert best_in_short(found) == "product of kept rounds, not tested yet: 1.80x, at least 1.54x"
+    assert "Product of 2 kept rounds, not tested yet: 1.800x" in headline(found)
+    assert "best so far" not in headline(found)
 
 
 @pytest.mark.parametrize("name", RECORDED)

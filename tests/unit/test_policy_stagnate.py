@@ -132,6 +132,16 @@ def test_machine_code_is_laid_side_by_side_where_one_instrument_saw_both():
     assert "vgpr_spills 0 -> 3" in compare_machine_code(spilling, whole, names=names)[0]
 
 
+def test_the_time_of_a_processors_run_is_no_number_of_its_machine_code():
+    """Seen: where gcc's remarks were the best rung, the time and calls that the program prints stood there too."""
+    before, after = (
+        make_profiled({"kernel_time_us": time, "calls": 4.0, "vectorized_loops": 0.0}, rung="compiler_report")
+        for time in (10.0, 13.0)
+    )
+    (line,) = compare_machine_code(after, before, names=("best version", "the original"))
+    assert line == "machine code of best version against the original: the same in every number"
+
+
 @pytest.mark.feature("F040")
 @pytest.mark.parametrize(
     ("ours", "advice"), [(40.0, "far from it"), (60.0, "profile methodically"), (90.0, "machine code"), (101.0, "past")]

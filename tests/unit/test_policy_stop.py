@@ -48,6 +48,19 @@ def test_a_speedup_that_was_asked_for_is_reached_by_what_is_proven():
     assert "T1" in satisfied(history(bounded(2, 0.3, 0.25), bounded(3, 0.3, 0.25), goal=">=1.5x"))
 
 
+@pytest.mark.parametrize(
+    ("goal", "told"),
+    [
+        (">=1.5x", "target >=1.5x not reached: 1.05x by the kept rounds' pairs"),
+        (">=90% peak", "target >=90% peak not reached: 44 %"),
+        (">=200 GFLOPS", "target >=200 GFLOPS not reached: 110 GFLOPS"),
+    ],
+)
+def test_a_target_is_told_with_the_number_that_it_is_held_against(goal, told):
+    """Seen: `target >=1.5x not reached: 110`, which is the score."""
+    assert check(history(bounded(2, 0.1, 0.05), goal=goal))[0].description == told
+
+
 WORSE = {"decision": "rolled_back", "reason": "not_better", "gain": -0.05}
 
 

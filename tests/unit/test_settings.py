@@ -1,9 +1,15 @@
 """Layers: who wins, where a value came from, and what a mistake says."""
 
+import re
+from pathlib import Path
+
 import pytest
 
+from ridgeline.agent.bench.request import limits_of
 from ridgeline.agent.campaign.settings import (
+    PREFIX,
     Layer,
+    adjust_limits,
     from_assignments,
     from_contract,
     from_environment,
@@ -12,10 +18,12 @@ from ridgeline.agent.campaign.settings import (
 )
 from ridgeline.agent.errors import UserError
 from ridgeline.graph.contract import Contract
-from ridgeline.graph.limits import PRESETS
+from ridgeline.graph.limits import PRESETS, Limits
 from ridgeline.graph.rules.archive import has_archive
 from tests.builders import make_contract
 from tests.projects import document
+
+ROOT = Path(__file__).parents[2]
 
 
 def contract(**changes) -> Contract:
@@ -56,6 +64,8 @@ def test_a_preset_is_taken_whole_and_may_be_adjusted(preset):
 def test_text_becomes_numbers_lists_and_absence():
     found = resolve([from_assignments(["looks=2,4", "target_peak_fraction=none", "split=false", "max_minutes=4.5"])])
     assert found.limits.looks == (2, 4)
+    for text, looks in (("calibration_looks=4,6", (4, 6)), ("calibration_looks=none", ())):
+        assert resolve([from_assignments([text])]).limits.calibration_looks == looks
     assert found.limits.target_peak_fraction is None
     assert found.limits.split is False
     assert found.limits.max_minutes == 4.5
@@ -127,3 +137,33 @@ def test_mode_evolve_tries_three_and_needs_an_error_rate_to_share():
         resolve([from_assignments(["search_mode=evolve", "preset=campaign"])])
     with pytest.raises(UserError, match="--set search_mode"):
         resolve([from_assignments(["search_mode=evolving"])])
+
+
+def test_every_variable_of_ours_that_is_no_limit_is_let_through():
+    """Seen: with RIDGELINE_SEARCH, RIDGELINE_CHECKPOINTS or RIDGELINE_DEVICE_HOST as documented, `run` refused to begin."""
+    folders = [ROOT / name for name in ("agent", "sandbox", "graph", "evals", "docs")]
+    files = [file for folder in folders for ending in ("*.py", "*.md") for file in folder.rglob(ending)]
+    names = {name for file in files for name in re.findall(r"RIDGELINE_[A-Z_]*[A-Z]", file.read_text(encoding="utf-8"))}
+    assert {"RIDGELINE_SEARCH", "RIDGELINE_CHECKPOINTS", "RIDGELINE_DEVICE_HOST"} <= names
+    ours = {name: "word" for name in names if name.removeprefix(PREFIX).lower() not in Limits.model_fields}
+    assert from_environment(ours) == Layer()
+    with pytest.raises(UserError, match="RIDGELINE_SEARHC: unknown setting"):
+        from_environment({"RIDGELINE_SEARHC": "word"})
+
+
+@pytest.mark.parametrize("plan", ["", "write it anew", "none"])
+def test_the_limits_of_a_campaign_that_began_with_a_deep_round_can_be_adjusted_at_its_target(plan):
+    """Seen: `approve --yes --set margin=0.02` was refused, as if no model were given."""
+    begun = resolve([from_flags({"deep": "start", "deep_plan": plan})], model=True).limits
+    assert adjust_limits(begun, ["margin=0.02"], model=True) == (("margin", 0.02),)
+    with pytest.raises(UserError, match="a deep round needs a model"):
+        adjust_limits(PRESETS["evidence"], ["deep=start"], model=False)
+
+
+def test_a_command_without_rounds_asks_for_no_model_where_campaigns_begin_with_a_deep_round():
+    """Seen: with `limits: {deep: stagnation}` in the contract, `bench`, `check` and `roofline` asked for --model."""
+    layers = (from_contract(contract(limits={"deep": "stagnation"})), from_environment({"RIDGELINE_DEEP": "start"}))
+    assert limits_of(layers, max_pairs=5).looks == (1, 2, 3, 4, 5)
+    assert resolve(layers, model=None).limits.deep == "start"
+    with pytest.raises(UserError, match="RIDGELINE_DEEP: a deep round needs a model"):
+        resolve(layers)

@@ -6,6 +6,7 @@ import pytest
 
 from ridgeline.agent.contract_file import load
 from ridgeline.graph.limits import Limits
+from ridgeline.graph.reports.figures import compute_figures, time_us
 from ridgeline.graph.reports.result import shapes_table
 from ridgeline.graph.rules.readings import find_lost_shapes
 from ridgeline.graph.rules.result import FinalTest, ShapeGain
@@ -44,6 +45,18 @@ def test_the_score_takes_the_same_weights():
     assert aggregate(rows, scoring) == pytest.approx(8 ** (1 / 3))
     faster = make_benchmark(rows=[make_row("often", 2.0), make_row("seldom", 8.0)])
     assert delta(faster, make_benchmark(rows=rows), scoring).gain == pytest.approx(2 ** (2 / 3) - 1)
+
+
+def test_the_documents_average_as_the_score_does():
+    """Seen: a table named `Aggregate (geomean)` that took every shape alike beside gains that did not."""
+    contract = scored(shape_weights={"often": 2.0}, time_ms="Time (ms)")
+    rows = [
+        make_row(label, metrics={METRIC: value, "Time (ms)": 1 / value})
+        for label, value in (("often", 1.0), ("seldom", 8.0))
+    ]
+    told = compute_figures(rows, contract.scoring)
+    assert (told.step, told.forward) == (pytest.approx(aggregate(rows, contract.scoring)), pytest.approx(8 ** (1 / 3)))
+    assert time_us(rows, contract.scoring) == pytest.approx(1000 / 8 ** (1 / 3))
 
 
 LOSS = {"a": ((0.08, 0.08),) * 6, "b": ((-0.012, -0.012), (-0.0125, -0.0125), (-0.0115, -0.0115)) * 2}

@@ -1,5 +1,6 @@
 """What a suite's table says of its rows: shares, means with bounds, two arms side by side."""
 
+import json
 import math
 
 import pytest
@@ -100,3 +101,29 @@ def test_an_answer_counts_only_when_the_judge_accepts_it(fields: str, result: st
 def test_an_interrupted_command_ends_the_suite():
     with pytest.raises(KeyboardInterrupt):
         read_outcome(BLANK, Ended(code=130, output=""))
+
+
+def test_problems_that_are_all_alike_say_nothing_of_others():
+    """Two ties once gave an interval from 1.000x to 1.000x."""
+    rows = [Row(problem=problem, arm=arm, result="not_faster") for problem in ("p1", "p2") for arm in ("a", "b")]
+    contest = compare_arms(rows, "a", "b")
+    assert contest is not None
+    assert (contest.ratio, contest.lower, contest.upper) == (1, None, None)
+    assert "between" not in render_contests(summarize_rows(rows, ["a", "b"], attempts=4))[0]
+
+
+def test_an_answer_that_is_not_accepted_says_why():
+    """It is right, and what timings said of it stands in its row."""
+    evidence = {"answer": "unverified", "evidence": ["undecided: 0.938x, at least 0.624x"]}
+    judged = {"correct": {"answer": "yes"}, "faster": evidence, "own_work": {"answer": "yes"}, "accepted": False}
+    ended = Ended(code=1, output=json.dumps(judged))
+    row = read_judgment(Row(problem="p", arm="a", result="missing"), ended)
+    assert (row.result, row.detail) == ("not_faster", "undecided: 0.938x, at least 0.624x")
+
+
+def test_an_answer_that_breaks_says_what_ended_it():
+    """The place comes first, the error last of all that its process printed."""
+    crash = "small (call n=1): crash: exit code 1\n  Traceback\n  TypeError: ModelNew has other parameters"
+    judged = {"correct": {"answer": "no", "evidence": [crash]}, "faster": {}, "own_work": {}, "accepted": False}
+    row = read_judgment(Row(problem="p", arm="a", result="missing"), Ended(code=1, output=json.dumps(judged)))
+    assert row.detail == "small (call n=1): crash: exit code 1; TypeError: ModelNew has other parameters"

@@ -9,10 +9,12 @@
 
 #include "harness.h"
 
-#define SAMPLES 7
+#define LEAST_SAMPLES 7
+#define MOST_SAMPLES 101
 #define TRIES 6
 #define PATIENCE 3.0   /* a measurement on a busy machine may take this many times what it takes on an idle one */
-#define SAMPLE_US 8e3
+#define SAMPLE_US 500.0 /* a longer one hardly ever ends before a busy machine gives the core to another process */
+#define SHAPE_US 56e3   /* all samples of a shape, where LEAST_SAMPLES do not take longer */
 #define VISIT_US 100.0 /* one side of --pair: longer visits meet different clocks */
 #define BLOCK_US 50e3  /* one block of one shape */
 #define MOST_PASSES 401
@@ -162,10 +164,11 @@ static int run_benchmark(const Options *o) {
             continue;
         }
         Case c = open_shape(&SHAPES[i], &build, &rng);
-        double us[SAMPLES];
-        int count = calls_for(SAMPLE_US, one_call_us(&build, &c, &rng));
-        retry_until = now_us() + PATIENCE * SAMPLES * SAMPLE_US;
-        for (int sample = 0; sample < SAMPLES; sample++) {
+        double us[MOST_SAMPLES], once = one_call_us(&build, &c, &rng);
+        int count = calls_for(SAMPLE_US, once), samples = calls_for(SHAPE_US, count * once);
+        samples = samples < LEAST_SAMPLES ? LEAST_SAMPLES : samples > MOST_SAMPLES ? MOST_SAMPLES : samples;
+        retry_until = now_us() + PATIENCE * SHAPE_US;
+        for (int sample = 0; sample < samples; sample++) {
             us[sample] = visit(&build, &c, count, &rng);
         }
         fprintf(out, "%s,", SHAPES[i].label);
@@ -173,7 +176,7 @@ static int run_benchmark(const Options *o) {
             fprintf(out, "%lld,", (long long)SHAPES[i].sizes[size]);
         }
         const char *check = is_right(&build, &c, &rng) ? "PASS" : "FAIL";
-        fprintf(out, "%s,%s,%.9f\n", SHAPES[i].config_class, check, median(us, SAMPLES) * 1e-3);
+        fprintf(out, "%s,%s,%.9f\n", SHAPES[i].config_class, check, median(us, samples) * 1e-3);
         case_close(&c);
     }
     return fclose(out) ? 2 : 0;

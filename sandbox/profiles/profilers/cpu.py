@@ -3,18 +3,22 @@
 import math
 import os
 import re
+import shlex
+import time
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from os.path import normpath
 from pathlib import Path
 from types import MappingProxyType
 from typing import Literal
 
+from ridgeline.graph.contract import Contract
 from ridgeline.graph.errors import ProgramMissing
 from ridgeline.graph.evidence import Exit, Machine, Profiled
 from ridgeline.graph.ports import Artifacts, Device
 from ridgeline.graph.values import Named, Value
 from ridgeline.knowledge.definitions import reach
+from ridgeline.knowledge.source import line_of, scan
 from ridgeline.sandbox.devices.lease import lease
 from ridgeline.sandbox.isolation.directory_pool import fresh_folder, list_files, read_left
 from ridgeline.sandbox.isolation.process import run
@@ -80,10 +84,10 @@ class CpuProfiler:
         self._perf = Perf()
 
     def profile(self, commit: str, *, purpose: str) -> Profiled | None:
-        """A CPU profiler's counters of `commit`; None when the contract has no profile command. `purpose`: names the question."""
+        """A CPU profiler's counters of `commit`; without a profile command what `inspect` sees. `purpose`: names the question."""
         profile = self._commands.contract.profile
         if profile is None:
-            return None
+            return self.inspect(commit, purpose=purpose)
         machine = self._device.machine()
         nothing = Profiled(commit=commit, machine=machine.fingerprint, rung="timing_only", counters=())
         try:
@@ -97,8 +101,8 @@ class CpuProfiler:
         return self._climb(nothing, tree, native)
 
     def inspect(self, commit: str, *, purpose: str) -> Profiled | None:
-        """For a CPU profile: gcc's remarks on `commit`; None without a profile command. `purpose` only names the question."""
-        if self._commands.contract.profile is None:
+        """For a CPU profile: gcc's remarks on `commit`; None without a profile command or a task in C. `purpose`: names the question."""
+        if not is_profiled(self._commands.contract):
             return None
         machine = self._device.machine()
         nothing = Profiled(commit=commit, machine=machine.fingerprint, rung="timing_only", counters=())
@@ -169,6 +173,11 @@ class CpuProfiler:
         untimed = all(counter.name != "kernel_time_us" for counter in counters)
         notes = ("the profile command printed no kernel_time_us=<microseconds>, so no kernel time is given",)
         return CounterReading(counters=counters, notes=notes if untimed else (), seconds=ran.exit.seconds)
+
+
+def is_profiled(contract: Contract) -> bool:
+    """Whether a profile of the contract's kernel exists: by its profile command, or by what gcc says of a task in C."""
+    return contract.profile is not None or (contract.task_file is not None and contract.target_backend == "C")
 
 
 def parse_printed(output: str) -> tuple[tuple[str, float], ...]:
@@ -257,7 +266,7 @@ def _is_supported() -> tuple[str, ...] | Unavailable:
 # What gcc says about the loops it vectorized and those it did not, from a build in a scratch copy.
 
 REMARK = re.compile(r"^(?P<file>[^:\s]+):(?P<at>(?P<line>\d+):\d+): (?P<kind>optimized|missed): +(?P<text>.*)$")
-FLAGS = "-fopt-info-vec-optimized -fopt-info-vec-missed"
+FLAGS = ("-fopt-info-vec-optimized", "-fopt-info-vec-missed", "-v")
 STAYS_SCALAR = "couldn't vectorize loop"
 KEPT = 8
 """Remarks that are quoted as notes."""
@@ -267,14 +276,19 @@ MOST_REMARKS = 4_000_000
 
 
 def read_compiler_report(commands: Commands, tree: Path) -> CounterReading | Unavailable:
-    """For a CPU profile: build once more with CFLAGS_EXTRA in the environment, which the build must pass on to gcc."""
+    """For a CPU profile: build once more with CFLAGS_EXTRA in the environment, which the build must pass on to gcc.
+
+    A task's sources are compiled as the judge compiles them.
+    """
     contract = commands.contract
+    if contract.task_file is not None:
+        return _read_judged_report(tree / contract.task_file, tree)
     command = contract.rebuild.command
     if command is None:
         return Unavailable(why="compiler report: the contract has no rebuild.command")
     with scratch_copy(tree) as copy:
         sources = [path for path in _files(copy) if matches(path, contract.kernel_source)]
-        lines = find_timed_lines({path: _read(copy / path) for path in sources}, contract.function)
+        texts = {path: _read(copy / path) for path in sources}
         for path in sources:
             os.utime(copy / path)  # newer than what was built from it, so that make compiles it again
         process = commands.plain(
@@ -282,17 +296,121 @@ def read_compiler_report(commands: Commands, tree: Path) -> CounterReading | Una
             command,
             cwd=copy,
             timeout_s=contract.timeouts.build_s,
-            extra={"CFLAGS_EXTRA": FLAGS},
+            extra={"CFLAGS_EXTRA": " ".join(FLAGS)},
             output_bytes=MOST_REMARKS,
         )
     if not process.ok:
         return Unavailable(why=f"compiler report: {summarize_exit(process)}")
-    counters, remarks = parse_remarks(process.output, sources, lines)
-    if not counters:
+    reading = read_remarks(process.output, texts, contract.function)
+    if reading is None:
         mend = "let the build append $(CFLAGS_EXTRA) to gcc's flags"
         return Unavailable(why=f"compiler report: no vectorization remarks were printed; {mend}")
-    report = process.output.encode()[:TEXT_BYTES]
-    return CounterReading(counters=counters, notes=remarks[:KEPT], report=report, seconds=process.seconds)
+    return reading.model_copy(update={"seconds": process.seconds})
+
+
+def _read_judged_report(task_file: Path, tree: Path) -> CounterReading | Unavailable:
+    """For a CPU profile: the same of a task's sources, which the judge compiles by the task's flags, shut in."""
+    from ridgeline.sandbox.judge.freeze import NotFrozen, freeze_sources
+    from ridgeline.sandbox.judge.task_file import TaskError, load_task
+    from ridgeline.sandbox.judge.worker import WorkerLost, explain_build
+
+    began = time.monotonic()
+    try:
+        task, _ = load_task(task_file)
+        with freeze_sources(task, tree) as frozen:
+            output = explain_build(task, frozen.folder, FLAGS)
+            texts = {name: _read(frozen.folder / name) for name in task.source}
+    except (TaskError, NotFrozen, WorkerLost, ProgramMissing) as error:
+        return Unavailable(why=f"compiler report: {error}")
+    reading = read_remarks(output, texts, task.entry)
+    if reading is None:
+        return Unavailable(why="compiler report: the compiler says nothing of vectors")
+    return reading.model_copy(update={"seconds": time.monotonic() - began})
+
+
+def read_remarks(output: str, texts: Mapping[str, str], function: str | None) -> CounterReading | None:
+    """For a CPU profile: what a build with `FLAGS` printed of the kernel's files `texts`; None where it printed no remark.
+
+    `function`: only it and what it calls counts, where it is named.
+    """
+    lines = find_timed_lines(texts, function)
+    counters, remarks = parse_remarks(output, texts, lines)
+    if not counters:
+        return None
+    explicit = Named(name="explicit_vectors", value=count_vector_lines(texts, lines))
+    flags = parse_flags(output, texts)
+    notes = (f"compiled with {flags}",) if flags else ()
+    report = "".join(f"{line}\n" for line in output.splitlines() if REMARK.match(line)).encode()[:TEXT_BYTES]
+    return CounterReading(counters=(*counters, explicit), notes=(*notes, *remarks[:KEPT]), report=report)
+
+
+COMPILED_BY = re.compile(r"^COLLECT_GCC_OPTIONS=(.*)$")
+BY_THE_WAY = re.compile(r"-(?:c|v|shared|[ILMW].*|l.*|fopt-info.*|f?diagnostics.*)$")
+WITH_VALUES = ("-o", "-dumpdir", "-dumpbase", "-dumpbase-ext", "-MF", "-MT", "-MQ", "-I", "-L", "-isystem", "-include")
+"""Options of gcc that say nothing of the code that it makes; of the second kind the next word is their value."""
+
+
+def parse_flags(output: str, sources: Iterable[str]) -> str:
+    """For a CPU profile: the options that `gcc -v` says it compiled the kernel's files with; empty where it does not say it."""
+    files, options, found = set(sources), "", dict[str, None]()
+    for line in output.splitlines():
+        match = COMPILED_BY.match(line)
+        if match:
+            options = match[1]
+        elif re.match(r"\s*\S*/cc1(?:plus)? ", line) and files & {normpath(word) for word in line.split()}:
+            found[" ".join(_list_flags(options))] = None
+    return ", then with ".join(found)
+
+
+def _list_flags(options: str) -> list[str]:
+    try:
+        words = shlex.split(options)
+    except ValueError:
+        return []
+    values = {at + 1 for at, word in enumerate(words) if word in WITH_VALUES}
+    values |= {at for at, word in enumerate(words) if word.startswith("-O")} - {_find_last_level(words)}
+    return [
+        word
+        for at, word in enumerate(words)
+        if at not in values and word not in WITH_VALUES and not BY_THE_WAY.match(word)
+    ]
+
+
+def _find_last_level(words: Sequence[str]) -> int:
+    """Where the `-O` option stands that holds: the last of them; -1 without any."""
+    return max((at for at, word in enumerate(words) if word.startswith("-O")), default=-1)
+
+
+VECTOR_WORD = re.compile(
+    r"__m(?:64|128|256|512)\w*|_mm\d*_\w+|_tile_\w+|__builtin_ia32_\w+|__builtin_shuffle\w*|vector_size|__vector_size__"
+    r"|(?:u?int|float|bfloat)\d+x\d+_t|v(?:ld|st)\d\w*_[fsu]\d+|sv(?:ld|st)\w+|__riscv_\w+"
+)
+"""Names by which C itself is written in vectors: intrinsics and types of x86, Arm and RISC-V, and gcc's own vector types."""
+TYPEDEF = re.compile(r"\btypedef\b[^;]*;")
+ATTRIBUTE = re.compile(r"__attribute__\s*\(\(.*?\)\)", re.DOTALL)
+
+
+def count_vector_lines(texts: Mapping[str, str], lines: Mapping[str, Sequence[range]]) -> int:
+    """For a CPU profile: lines of the kernel that are written in vectors, of which gcc's remarks say that they stayed scalar.
+
+    `lines`: which lines of a file count, where not all do.
+    """
+    named = {name for text in texts.values() for name in _list_vector_types(text)}
+    places = {
+        (path, line_of(text, start))
+        for path, text in texts.items()
+        for kind, word, start, _ in scan(text, "c")
+        if kind == "name" and (word in named or VECTOR_WORD.fullmatch(word))
+    }
+    return sum(path not in lines or any(number in part for part in lines[path]) for path, number in places)
+
+
+def _list_vector_types(text: str) -> Iterator[str]:
+    """Names that a kernel's file gives to vector types."""
+    for typedef in TYPEDEF.findall(text):
+        words = re.findall(r"\w+", ATTRIBUTE.sub(" ", typedef))
+        if any(VECTOR_WORD.fullmatch(word) for word in re.findall(r"\w+", typedef)):
+            yield words[-1]
 
 
 def find_timed_lines(texts: Mapping[str, str], function: str | None) -> dict[str, tuple[range, ...]]:
