@@ -41,6 +41,7 @@ CACHE = "XDG_CACHE_HOME"
 """Variable that names the folder in which the worker's other folders for compiled code lie."""
 DRIVERS = {"cpu": (), "cuda": ("judge_card",), "segment": ("judge_card", "judge_segments", "judge_worker_cuda")}
 """Files that a device of that name needs beside its own: `segment` is a card whose arrays lie in the judge's segments."""
+_libc = ctypes.CDLL(None, use_errno=True)  # before anybody notes what is loaded here
 Finish = Callable[[Any], str]
 """Puts what a call returned into the arena; why it cannot be, or nothing."""
 Bound = tuple[Sequence[Any], Finish | None]
@@ -112,6 +113,8 @@ class Worker:
             bytes, tuple[Callable[..., Any], Sequence[Any], Callable[[Any], bytes] | None, bytearray]
         ] = {}
         """By the head of a frame: what is called with what, what says where its result is, and the answer."""
+        self._loop: Any = None
+        """Answers prepared calls in C instead, where the candidate is compiled."""
         self._result: Any = None
         self._reads = False
         """Whether the judge reads results where they are."""
@@ -122,13 +125,15 @@ class Worker:
     def run(self) -> None:
         """Inside a worker: answer the judge until it closes the wire."""
         self._wire.send(frames.packed(frames.Frame(frames.HELLO)))
-        recv, send, clock, prepared_calls = self._wire.recv, self._wire.send, time.perf_counter_ns, self._prepared
+        recv: Callable[[int], bytes] = self._wire.recv
+        send, clock, prepared_calls = self._wire.send, time.perf_counter_ns, self._prepared
         head, nonce, claim, text = frames.HEAD, frames.NONCE, frames.CLAIM, frames.TEXT
         size, put = frames.SIZE, struct.Struct("<q").pack_into
         while data := recv(size):
             prepared = prepared_calls.get(data[head])
             if prepared is None:
                 self._serve(frames.unpacked(data))
+                recv = self._wire.recv if self._loop is None else self._take
                 continue
             entry, arguments, place, answer = prepared
             answer[nonce] = data[nonce]
@@ -141,6 +146,10 @@ class Worker:
                 put(answer, claim, clock() - began)
                 answer[text:] = place(self._result)
             send(answer)
+
+    def _take(self, size: int) -> bytes:
+        """Inside a worker: the next frame that is no prepared call of a compiled candidate; those are answered in C."""
+        return bytes(self._loop.take(self._wire.fileno()))
 
     def _serve(self, frame: Any) -> None:
         """Inside a worker: answer one frame that no clock of the judge's runs for, or that was not prepared."""
@@ -232,6 +241,8 @@ class Worker:
             if self._reads:
                 place = self._language.place if self._language.returns else None
                 self._prepare(frames.CALL, frames.DONE, frame.slot, placement, (self._language.entry, arguments, place))
+        if self._loop is not None:
+            self._loop.prepare(self._prepared)
         return ""
 
     def _prepare(self, kind: int, answer: int, slot: int, placement: int, words: tuple[Any, Any, Any]) -> None:
@@ -267,6 +278,9 @@ class Worker:
         if self._reads:
             self._language.strided = True
             self._prepare(frames.PING, frames.PONG, 0, 0, (_nothing, (), None))
+            self._loop = getattr(self._language, "loop", None)
+            if self._loop is not None:
+                self._loop.prepare(self._prepared)
         if self._trace is not None:
             self._trace.adopt(self._language, spec["mode"])
             if on_card:
@@ -299,11 +313,10 @@ def _leave(target: int, source: int, count: int) -> None:
 
 def _hold(words: dict[str, Any]) -> str:
     """Inside a worker: add a filter of system calls to this process, all its threads. Why that failed, or nothing."""
-    libc = ctypes.CDLL(None, use_errno=True)
     code = ctypes.create_string_buffer(bytes.fromhex(words["code"]))
     filter_head = (words["steps"]).to_bytes(8, "little") + ctypes.addressof(code).to_bytes(8, "little")
     number, mode, flags = (ctypes.c_long(word) for word in words["call"])
-    result = libc.syscall(number, mode, flags, filter_head)
+    result = _libc.syscall(number, mode, flags, filter_head)
     return f"no filter could be added: {os.strerror(ctypes.get_errno())}" if result else ""
 
 

@@ -207,7 +207,9 @@ class DeviceJudgment(CandidateJudgment):
         setting = self.device
         values = module.DeviceWorkCalls(self.task, setting.reference, setting.chance)
         plain = long_run.pace if long_run is not None and long_run.pace.least_us else None
-        return judge_own_work(self.task, self.new, self.reference, opened=self._open_marked, values=values, plain=plain)
+        return judge_own_work(
+            self.task, self.new, self.reference, opened=self._open_marked, values=values, plain=plain, card=True
+        )
 
     @contextmanager
     def _open_marked(self, mode: WorkerMode) -> Iterator[Session]:

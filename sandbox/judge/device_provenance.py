@@ -28,6 +28,7 @@ from ridgeline.sandbox.judge.provenance import (
     WorkCalls,
     call_results,
     find_copied_output,
+    secret_rng,
     total_elements,
 )
 
@@ -44,7 +45,7 @@ class DeviceWorkCalls(WorkCalls):
     """Calls of a DeviceSession."""
 
     def __init__(self, task: Task, reference: DeviceReference, chance: Chance) -> None:
-        super().__init__(task)
+        super().__init__(task, locks=False)
         self._device_reference, self._chance = reference, chance
 
     def fit_size(self, shape: Shape) -> Shape:
@@ -66,7 +67,14 @@ class DeviceWorkCalls(WorkCalls):
         """One call: a DeviceSealed, or a BrokenWorker. Its memory is judged in tests."""
         return session.call_device(shape.dims, inputs, placement=0, decoy=None, look=False, timeout_s=CALL_S)
 
-    def compare(self, outputs: Tensors, inputs: Tensors, arguments: tuple[LaunchArgument, ...]) -> CallFindings:
+    def draw_unusual(self, shape: Shape, consts: Tensors) -> dict[str, Tensor]:
+        """The judge on a card: the same of another kind."""
+        rng = secret_rng()
+        return {**draw(self.task, shape.dims, MIXES[int(rng.integers(1, len(MIXES)))], self._chance), **consts}
+
+    def compare(
+        self, shape: Shape, outputs: Tensors, inputs: Tensors, arguments: tuple[LaunchArgument, ...]
+    ) -> CallFindings:
         """The judge on a card: whether the outputs of a call without kernels were made, and what those kernels were given."""
         oracle, dtype_of = self._device_reference.oracle(inputs), self.task.dtype_of
         float_inputs = {name: tensor.double() for name, tensor in inputs.items()}

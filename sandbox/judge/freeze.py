@@ -45,7 +45,7 @@ class Frozen:
 def freeze_sources(task: Task, folder: Path) -> Iterator[Frozen]:
     """Copy the sources to judge out of `folder`; the copy goes when the block ends.
 
-    Raises NotFrozen for a file that is missing, outside the folder, no regular file, a link, or larger than 16 MiB.
+    Raises NotFrozen for a file that is missing, outside the folder, no regular file, a link or behind one, or larger than 16 MiB.
     """
     place = Path(tempfile.mkdtemp(prefix="ridgeline-frozen-"))
     try:
@@ -78,7 +78,7 @@ def _copy(folder: Path, name: str, place: Path) -> str:
         raise NotFrozen(f"source: {name} is outside the task's folder; name a file in it")
     if words.suffix in BINARY:
         raise NotFrozen(f"source: {name} is a built file, which nobody can read; name its source")
-    data = _read_bytes(folder / name, name)
+    data = _read_bytes(folder, words)
     target = place / name
     target.parent.mkdir(parents=True, exist_ok=True)
     target.write_bytes(data)
@@ -86,10 +86,23 @@ def _copy(folder: Path, name: str, place: Path) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-def _read_bytes(path: Path, name: str) -> bytes:
+def _open_below(folder: Path, name: PurePosixPath) -> int:
+    """A descriptor of a candidate's file; no folder on the way from its own may be a link, nor the file. Raises OSError."""
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    for number, part in enumerate(name.parts, 1):
+        kind = os.O_DIRECTORY if number < len(name.parts) else os.O_NONBLOCK
+        try:
+            inner = os.open(part, os.O_RDONLY | os.O_NOFOLLOW | kind, dir_fd=handle)
+        finally:
+            os.close(handle)
+        handle = inner
+    return handle
+
+
+def _read_bytes(folder: Path, name: PurePosixPath) -> bytes:
     """Contents of a file to judge, read from the descriptor that was checked."""
     try:
-        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        handle = _open_below(folder, name)
     except OSError as error:
         raise NotFrozen(f"source: {name} cannot be read ({error.strerror})") from error
     try:

@@ -141,7 +141,8 @@ def change_one_element(
 def draw_sizes(task: Task, rng: np.random.Generator) -> tuple[Shape, ...]:
     """For the judge: sizes that no candidate has seen: the smallest, primes, odd ones, then any; others of a public size's numbers.
 
-    Fewer than asked for where the ranges hold fewer.
+    The last has its constant inputs' extents from one of them or a public one, where they do not make up the size: they have other
+    values, which what was packed for the other's does not fit. Fewer than asked for where the ranges hold fewer.
     """
     if not task.drawn.ranges:
         return ()
@@ -150,12 +151,30 @@ def draw_sizes(task: Task, rng: np.random.Generator) -> tuple[Shape, ...]:
     for number in range(task.drawn.count):
         for attempt in range(TRIES):
             dims = _dims(task, RULES[min(number, len(RULES) - 1)] if attempt == 0 else _log_uniform, rng)
+            if number and number == task.drawn.count - 1:
+                others = shapes if shapes and rng.integers(2) else task.shapes
+                dims = _with_constants_of(task, others[int(rng.integers(len(others)))].dims, dims)
             key = tuple(sorted(dims.items()))
             if key not in used_sizes and _has_elements(task, dims):
                 used_sizes.add(key)
                 shapes.append(Shape(label=f"drawn-{len(shapes) + 1}", dims=dims, config_class="drawn", timed=False))
                 break
     return tuple(shapes)
+
+
+def _with_constants_of(task: Task, other: Mapping[str, int], dims: dict[str, int]) -> dict[str, int]:
+    """For the judge: a drawn size with the numbers of another that its constant inputs' extents hang on; itself where all do."""
+    const = [tensor for tensor in task.inputs if tensor.constness == "const"]
+    try:
+        extents = [axis_lengths(tensor, other) for tensor in const]
+        free = {
+            name: size
+            for name, size in dims.items()
+            if [axis_lengths(tensor, {**other, name: size}) for tensor in const] == extents
+        }
+    except ValueError:  # extents that are no whole numbers
+        return dims
+    return {**other, **free} if const and {**other, **free} != other else dims
 
 
 def _draw_storage(tensor: Input) -> np.dtype[np.generic]:

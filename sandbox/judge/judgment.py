@@ -75,6 +75,11 @@ class Pairs(Protocol):
         """A claimed gain that the judge's own clock does not show."""
 
 
+SLOWED_SHARE, SLOWED_LEAST = 0.5, 0.05
+"""Of a gain, and at least: what the older version may be slower by beside the judged one than beside itself. Of less, a machine's
+own changes cannot be told."""
+SLOWED_PAIRS = 2
+"""Process pairs of either version with itself, where it was slower by more."""
 NOT_TIMED = answer_unverified("not timed: it is not correct")
 NOT_WANTED = answer_unverified("not timed: only tested")
 UNTIMED_SHARE = 0.25
@@ -223,12 +228,12 @@ class CandidateJudgment:
         if not self.options.has("own_work"):
             return Work(answered=answer_unverified("not looked at"))
         return judge_own_work(
-            self.task, self.new, self.reference, opened=self._open_marked if self.options.device == "cuda" else None
+            self.task, self.new, self.reference, opened=self._open_marked, card=self.options.device == "cuda"
         )
 
     @contextmanager
     def _open_marked(self, mode: WorkerMode) -> Iterator[Session]:
-        """For the judge: a worker on the card that notes, or whose kernels do nothing."""
+        """For the judge: a worker as those that are timed, that notes, or whose kernels do nothing."""
         with self._session(self.new) as session:
             session.mode = mode
             yield session
@@ -292,7 +297,45 @@ class CandidateJudgment:
             )
             if len(timed) >= options.pairs and gain.decision != "undecided":
                 break
+        if gain.decision == "faster" and runs:
+            return replace(gain, slowed=self._find_slowed_other(pairs, runs, timed))
         return gain
+
+    def _find_slowed_other(
+        self, pairs: Pairs, alike: Sequence[Sequence[TimedCall]], timed: Sequence[Sequence[TimedCall]]
+    ) -> str | None:
+        """For the judge: that the older version is slow beside the judged one, not by itself; None where it is not, or little.
+
+        Where it was quicker beside itself, before, the machine may have been another. So both are timed beside themselves
+        in turns, and what they differ by then is no doing of one to the other.
+        """
+        claimed = self._log_ratio((timed, "a"), (timed, "b"))
+        slower = self._log_ratio((timed, "a"), (alike, "ab"))
+        if slower <= max(SLOWED_LEAST, SLOWED_SHARE * claimed):
+            return None
+        times: dict[str, list[list[TimedCall]]] = {"old": [], "new": []}
+        for side, version in [("old", self.old), ("new", self.new)] * SLOWED_PAIRS:
+            themselves, opened = pairs.share_pools(), self.opener(version)
+            run = self._run_pairs(themselves, {"a": opened, "b": opened}, 1)
+            pairs.calls += themselves.calls
+            if isinstance(run, TimingRefused):
+                return f"beside itself: {run.detail}"
+            times[side] += run
+        alone = self._log_ratio((times["old"], "ab"), (times["new"], "ab"))
+        if alone >= SLOWED_SHARE * claimed or claimed - alone <= SLOWED_LEAST:
+            return None
+        return (
+            f"beside this version the older one takes {math.exp(slower):.2f} times what it takes beside itself; "
+            f"with each beside itself, the gain is {math.exp(alone):.3f}x"
+        )
+
+    def _log_ratio(self, one: "SidesOfPairs", other: "SidesOfPairs") -> float:
+        """For the judge: logarithm of how much longer the calls of one are than those of the other, over all sizes by their weight."""
+        weights = {shape.label: shape.weight for shape in self.task.shapes}
+        labels = dict.fromkeys(call.label for call in one[0][0])
+        total = sum(weights.get(label, 1.0) for label in labels)
+        ratios = {label: math.log(_median_us(*one, label=label) / _median_us(*other, label=label)) for label in labels}
+        return sum(weights.get(label, 1.0) * ratio for label, ratio in ratios.items()) / total
 
     def _run_pairs(
         self, pairs: Pairs, opened: Mapping[str, Opener], count: int
@@ -340,6 +383,8 @@ class Gain:
     limits: Limits
     calibration_pairs: int
     """Of identical versions, timed first."""
+    slowed: str | None = None
+    """Why a gain does not count that the older version's being slow beside this one makes up."""
 
     @property
     def decision(self) -> PairDecision:
@@ -362,6 +407,8 @@ class Gain:
         beside = f" and {self.calibration_pairs} of identical versions" if self.calibration_pairs else ""
         summary = f"{self.speedup:.3f}x{least}, in {self.estimate.pairs} process pairs{beside}"
         match self.decision:
+            case "faster" if self.slowed:
+                return answer_unverified(summary, self.slowed)
             case "faster":
                 return answer_yes(summary)
             case "not_better":
@@ -386,8 +433,8 @@ def to_comparison(
             weight=weights.get(label, 1.0),
             protected=label in protected,
             pairs=tuple(tuple(block_log_ratios(calls)[label]) for calls in pairs),
-            best_us=_median_us(pairs, label, "a"),
-            candidate_us=_median_us(pairs, label, "b"),
+            best_us=_median_us(pairs, "a", label=label),
+            candidate_us=_median_us(pairs, "b", label=label),
         )
         for label in dict.fromkeys(call.label for call in pairs[0])
     )
@@ -403,9 +450,13 @@ def to_comparison(
     )
 
 
-def _median_us(pairs: Sequence[Sequence[TimedCall]], label: str, side: str) -> float:
+SidesOfPairs = tuple[Sequence[Sequence[TimedCall]], str]
+"""Process pairs, and the sides of them that are meant: `a`, `b`, or `ab` for both."""
+
+
+def _median_us(pairs: Sequence[Sequence[TimedCall]], sides: str, *, label: str) -> float:
     return statistics.median(
-        call.time_us for calls in pairs for call in calls if (call.label, call.side) == (label, side)
+        call.time_us for calls in pairs for call in calls if call.label == label and call.side in sides
     )
 
 

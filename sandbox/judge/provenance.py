@@ -18,13 +18,15 @@ from pydantic import Field, TypeAdapter, ValidationError
 from ridgeline.graph.judgment import QuestionAnswer
 from ridgeline.graph.task import DType, Shape, Task, Tensor
 from ridgeline.graph.values import Value
-from ridgeline.sandbox.judge.dtypes import Floats, is_float, to_float64, unit
+from ridgeline.sandbox.judge.dtypes import Floats, from_float64, is_float, to_float64, unit
 from ridgeline.sandbox.judge.freeze import Frozen
-from ridgeline.sandbox.judge.inputs import axis_lengths, draw
+from ridgeline.sandbox.judge.inputs import MIXES, PARTS, axis_lengths, draw
 from ridgeline.sandbox.judge.options import answer_no, answer_unverified, answer_yes
+from ridgeline.sandbox.judge.pool import PoisonPool
 from ridgeline.sandbox.judge.references import Reference
-from ridgeline.sandbox.judge.session import BrokenWorker, Session
-from ridgeline.sandbox.judge.worker import COMPILED, WorkerLost, WorkerMode, build_without_runtime
+from ridgeline.sandbox.judge.session import BrokenWorker, SealedCall, Session
+from ridgeline.sandbox.judge.shared_buffers import PLACEMENTS
+from ridgeline.sandbox.judge.worker import COMPILED, WorkerLost, WorkerMode, build_without_runtime, names_compiler
 
 # Was an array made, or does it only look like the answer? A fill or a copy comes near to many answers.
 
@@ -38,13 +40,22 @@ ROUNDING_UNITS = 2.0
 
 
 def is_made(
-    values: Floats, right: Floats, *, dtype: DType, inputs: Mapping[str, Floats], before: Floats | None = None
+    values: Floats,
+    right: Floats,
+    *,
+    dtype: DType,
+    inputs: Mapping[str, Floats],
+    before: Floats | None = None,
+    filling: Floats | None = None,
 ) -> bool | None:
     """For the judge: whether `values` are the right ones, and not only as near to them as zeros, one number or a copy would be.
 
-    `inputs`: the task's; `before`: what a mutated array held. None where a fill or a copy is the right answer.
+    `inputs`: the task's; `before`: what a mutated array held; `filling`: what an output held, which may be a right answer
+    to other inputs. None where a fill or a copy is the right answer.
     """
     fills = [np.zeros(1) if before is None else before, *_input_copies(right, inputs)]
+    if filling is not None and np.isfinite(filling).all():
+        fills.append(filling)
     if is_float(dtype):
         return _is_made_float(values, right, fills, inputs, ROUNDING_UNITS * unit(dtype))
     missed = float(np.mean(values != right))
@@ -106,6 +117,10 @@ COPY_CLOSE = 1e-3
 """Of the values' size: the slack of a result that was computed in another precision."""
 FEW_VALUES = 8
 """Of fewer elements all are compared, and none may be a plain 0 or 1."""
+RANKED_VALUES = 32
+"""Of a sample that must differ for their order to mean something."""
+UNORDERED_SHARE = 0.1
+"""Of neighbours in a sample that rise, or fall, at least, where it has no order; roundings of equal values turn a few."""
 DISTINCT_VALUES = 4
 """Values of a sample that must differ for equality to mean something."""
 MEMBER_ELEMENTS = 64
@@ -218,7 +233,8 @@ def _parse_argument(kernel: str, size: int, packed: str) -> LaunchArgument | Non
 def find_copied_output(arguments: tuple[LaunchArgument, ...], right: RightOutput) -> str | None:
     """For the judge: the kernel that was given the output ready-made; None when none was seen.
 
-    The same numbers, in order or out of it, whole or a part among others. What an input holds as it is given counts
+    The same numbers, in order or out of it, whole or a part among others, or each changed in the same way, as by a factor or
+    a logarithm. What an input holds as it is given counts
     for nothing: a kernel may move that, where moving is the task.
     """
     if right.size == 0 or not right.has_numbers():
@@ -227,7 +243,7 @@ def find_copied_output(arguments: tuple[LaunchArgument, ...], right: RightOutput
         (
             argument.kernel
             for argument in arguments
-            if _is_output(argument, right) or _is_part_of_output(argument, right)
+            if _is_output(argument, right) or _is_changed_output(argument, right) or _is_part_of_output(argument, right)
         ),
         None,
     )
@@ -257,6 +273,29 @@ def _is_output(argument: LaunchArgument, right: RightOutput) -> bool:
     if not _has_same_values(argument.sorted, expected, right.dtype, tight=tight):
         return False
     return not any(_has_same_values(right.sample(name, ordered=True), expected, right.dtype) for name in fitting)
+
+
+def _is_changed_output(argument: LaunchArgument, right: RightOutput) -> bool:
+    """For the judge: whether an argument of the output's size rises, or falls, wherever the output rises: a kernel had but to undo
+    one change of all its elements. What rises with the place as well is none: the places themselves may be an argument."""
+    if argument.size != right.size or not is_float(right.dtype):
+        return False
+    expected = right.sample()
+    where = np.isfinite(expected) & np.isfinite(argument.lying)
+    values, places = np.unique(expected[where], return_index=True)
+    if len(values) < RANKED_VALUES or _is_ordered(expected[where]):
+        return False
+    lying = argument.lying[where][places]
+    if not _is_ordered(lying) or len(np.unique(lying)) < len(values) / 2:
+        return False
+    fitting = [name for name, size in right.sizes().items() if size == right.size]
+    return not any(_is_ordered(right.sample(name)[where][places]) for name in fitting)
+
+
+def _is_ordered(values: Floats) -> bool:
+    """For the judge: whether a sample rises, or falls, nearly everywhere; by chance it does both about as often."""
+    rising = float(np.mean(np.diff(values) > 0))
+    return not UNORDERED_SHARE < rising < 1 - UNORDERED_SHARE
 
 
 def _is_of_inputs(argument: LaunchArgument, right: RightOutput) -> bool:
@@ -629,12 +668,44 @@ class PaceCalls:
         self.outputs += total_elements(shape, call_results(task))
 
 
-class WorkCalls:
-    """Values of the calls that own work is judged by, and what they show: with arrays of NumPy."""
+UNUSUAL_CALLS, UNUSUAL_WITHIN = 2, 20
+"""Of the first calls late in a process, so many at secret places have values of another kind, as between timed calls."""
 
-    def __init__(self, task: Task, reference: Reference | None = None) -> None:
-        """`reference`: needed by what asks what is right."""
-        self.task, self._reference = task, reference
+
+class WorkCalls:
+    """Calls that own work is judged by, and what they show: with arrays of NumPy.
+
+    A process that is asked whose work it is lives as a timed one does, but for being traced or without its kernels:
+    the same sizes first, locked at the same point, empty calls, arrays at either place, outputs filled by the same policy,
+    unusual values in between. What a candidate could tell one from the other by would hide others' work.
+    """
+
+    def __init__(self, task: Task, reference: Reference | None = None, *, locks: bool = True) -> None:
+        """`reference`: needed by what asks what is right. `locks`: timed processes are kept from starting others."""
+        self.task, self._reference, self._locks = task, reference, locks
+        self._consts: dict[str, Mapping[str, Any]] = {}
+        self._poisons: dict[str, PoisonPool] = {}
+        self._decoys: dict[str, Mapping[str, Any]] = {}
+        self._fillings: Mapping[str, Any] = {}
+
+    def begin(self, session: Any, shapes: Sequence[Shape]) -> BrokenWorker | None:
+        """For the judge: what comes before the first call that counts, as timed processes have it."""
+        self._decoys.clear()
+        self._consts.clear()
+        timed = [shape for shape in shapes if shape.timed] or shapes
+        for shape in timed if self._locks and session.framework == "torch" else ():
+            for _ in range(PLACEMENTS):
+                sealed = self.call(session, shape, self.draw_next(shape))
+                if isinstance(sealed, BrokenWorker):
+                    return sealed
+        return session.lock() if self._locks else None
+
+    def draw_next(self, shape: Shape, *, unusual: bool = False) -> dict[str, Any]:
+        """For the judge: values for the process's next call of that size; constant ones stay as they are in its life."""
+        drawn = (self.draw_unusual if unusual else self.draw)(shape, self._consts.get(shape.label, {}))
+        constant = [tensor.name for tensor in self.task.inputs if tensor.constness == "const"]
+        self._consts[shape.label] = {name: drawn[name] for name in constant}
+        return drawn
 
     def fit_size(self, shape: Shape) -> Shape:
         """For the judge: the size at which outputs are looked at: that one."""
@@ -646,10 +717,23 @@ class WorkCalls:
 
     def call(self, session: Any, shape: Shape, inputs: Mapping[str, Any]) -> Any:
         """For the judge: one call to see whose work it is: a SealedCall, or a BrokenWorker."""
-        return session.call(shape.dims, inputs, timeout_s=CALL_S)
+        if shape.label not in self._poisons:
+            self._poisons[shape.label] = PoisonPool(self.task, shape.dims, secret_rng())
+        self._fillings = self._poisons[shape.label].draw(self._decoys.get(shape.label))
+        placement = int(secret_rng().integers(PLACEMENTS))
+        sealed = session.call(shape.dims, inputs, placement=placement, poison=self._fillings, timeout_s=CALL_S)
+        if isinstance(sealed, SealedCall):
+            self._decoys[shape.label] = sealed.outputs
+        return sealed
+
+    def draw_unusual(self, shape: Shape, consts: Mapping[str, Any]) -> dict[str, Any]:
+        """For the judge: the same with values of another kind than ordinary."""
+        rng = secret_rng()
+        mix = (*MIXES[1:], *PARTS)[int(rng.integers(len(MIXES) - 1 + len(PARTS)))]
+        return {**draw(self.task, shape.dims, mix, rng), **consts}
 
     def compare(
-        self, outputs: Mapping[str, Any], inputs: Mapping[str, Any], arguments: tuple[LaunchArgument, ...]
+        self, shape: Shape, outputs: Mapping[str, Any], inputs: Mapping[str, Any], arguments: tuple[LaunchArgument, ...]
     ) -> "CallFindings":
         """For the judge: whether the outputs of a call without kernels were made, and what those kernels were given."""
         assert self._reference is not None
@@ -666,7 +750,11 @@ class WorkCalls:
                 dtype=dtype_of(name),
                 inputs=float_inputs,
                 before=float_inputs.get(name),
+                filling=to_float64(self._fillings[name], dtype_of(name)) if name in self._fillings else None,
             )
+        self._decoys[shape.label] = {
+            tensor.name: from_float64(oracle[tensor.name], tensor.dtype) for tensor in self.task.outputs
+        }
         return findings
 
 
@@ -683,21 +771,27 @@ class CallFindings:
 def call_every_size(session: Session, values: WorkCalls, shapes: Sequence[Shape]) -> PaceCalls | str:
     """For the judge: call an open session at every size. Why that did not go, in words, where it did not."""
     calls, task = PaceCalls(), values.task
+    if broken := values.begin(session, shapes):
+        return f"{broken.reason}: {broken.detail}"
     for number, shape in enumerate(shapes):
-        consts: dict[str, Any] = {}
+        session.ping_often()
         for is_late in (False, True):
             began, repeats = time.monotonic(), 0
             most, patience_s = plan_late_calls(shapes, number) if is_late else (PACE_REPEATS, REPEAT_S)
+            unusual = draw_unusual_places() if is_late else ()
             while repeats < most and (not repeats or time.monotonic() - began < patience_s):
-                inputs = values.draw(shape, consts)
-                consts = {tensor.name: inputs[tensor.name] for tensor in task.inputs if tensor.constness == "const"}
+                inputs = values.draw_next(shape, unusual=repeats in unusual)
                 sealed = values.call(session, shape, inputs)
                 if isinstance(sealed, BrokenWorker):
                     return f"{shape.label}: {sealed.reason}: {sealed.detail}"
                 repeats += 1
                 calls.add(task, shape, sealed.wall_us, late=is_late)
-            session.ping_often()
     return calls
+
+
+def draw_unusual_places() -> tuple[int, ...]:
+    """For the judge: which of a size's late calls have values of another kind: secret."""
+    return tuple(int(place) for place in secret_rng().integers(UNUSUAL_WITHIN, size=UNUSUAL_CALLS))
 
 
 def plan_late_calls(shapes: Sequence[Shape], number: int) -> tuple[int, float]:
@@ -763,10 +857,12 @@ def judge_own_work(
     opened: Opened | None = None,
     values: WorkCalls | None = None,
     plain: PaceCalls | None = None,
+    card: bool = False,
 ) -> Work:
     """For the judge: whether the result is made by the candidate's own code. Costs three fresh workers for Python, none for C.
 
-    `values`: where arrays are not NumPy's; `opened` then gives sessions that take what it draws. `plain`: the pace of a
+    `opened`: workers as they are timed. `values`: where arrays are not NumPy's; `opened` then gives sessions that take what it
+    draws. `card`: they are called on a card. `plain`: the pace of a
     process in which nobody looked, where there was one: then two workers do.
 
     What a worker tells of itself can only speak against the candidate, or be confirmed by the knock-out, which the
@@ -781,9 +877,12 @@ def judge_own_work(
     def fresh(mode: WorkerMode) -> AbstractContextManager[Session]:
         return opened(mode) if opened else _session(task, new, mode)
 
-    slack_us = SLACK_US["cuda" if opened else "cpu"]
-    values = values or WorkCalls(task, reference)
-    return _PythonCandidate(task=task, values=values, opened=fresh, slack_us=slack_us, plain=plain).work()
+    slack_us = SLACK_US["cuda" if card else "cpu"]
+    values = values or WorkCalls(task, reference, locks=not card)
+    compiles = not card and names_compiler(task, new.folder)
+    return _PythonCandidate(
+        task=task, values=values, opened=fresh, slack_us=slack_us, plain=plain, compiles=compiles
+    ).work()
 
 
 @contextmanager
@@ -837,8 +936,6 @@ class _KnockoutFindings:
     harmed: bool = False
     kernels_by_output: dict[str, str] = field(default_factory=dict)
     """Arrays that a kernel was given ready-made, and which kernel."""
-    consts: dict[str, Mapping[str, Any]] = field(default_factory=dict)
-    """Of each size, the constant inputs of the run's process."""
     unread: bool = False
     """What kernels were given could not be read."""
 
@@ -852,6 +949,8 @@ class _PythonCandidate:
     opened: Opened
     slack_us: float
     plain: PaceCalls | None = None
+    compiles: bool = False
+    """It names PyTorch's compiler, which starts programs: once locked it can be called at no size that it was not before."""
 
     def work(self) -> Work:
         """For the judge: the answer, with what it rests on."""
@@ -948,7 +1047,11 @@ class _PythonCandidate:
             if broken := session.open():
                 return broken
             shapes = [self.values.fit_size(shape) for shape in self._shapes()]
+            if broken := self.values.begin(session, shapes):
+                findings.harmed = True  # as below
+                return broken if broken.reason == "crash" else None
             for number, shape in enumerate(shapes):
+                session.ping_often()
                 if stopped := self._look_at_size(session, shape, findings):
                     findings.harmed = True  # what goes on for ever without its kernels needs them
                     return stopped if stopped.reason == "crash" else None
@@ -961,10 +1064,9 @@ class _PythonCandidate:
         self, session: Session, shape: Shape, findings: "_KnockoutFindings", most: int, patience_s: float
     ) -> bool:
         """For the judge: call a size so often, and look at it once more; whether the process goes on."""
-        until = time.monotonic() + patience_s
-        session.ping_often()
-        for _ in range(most):
-            sealed = self.values.call(session, shape, self._draw_inputs(shape, findings))
+        until, unusual = time.monotonic() + patience_s, draw_unusual_places()
+        for number in range(most):
+            sealed = self.values.call(session, shape, self.values.draw_next(shape, unusual=number in unusual))
             if isinstance(sealed, BrokenWorker) or time.monotonic() > until:
                 break
         return not (
@@ -972,23 +1074,15 @@ class _PythonCandidate:
             or self._look_at_size(session, shape, findings)
         )
 
-    def _draw_inputs(self, shape: Shape, findings: "_KnockoutFindings") -> dict[str, Any]:
-        """For the judge: values for a call of that size; constant ones stay as they are in the life of its process."""
-        inputs = self.values.draw(shape, findings.consts.get(shape.label, {}))
-        findings.consts[shape.label] = {
-            tensor.name: inputs[tensor.name] for tensor in self.task.inputs if tensor.constness == "const"
-        }
-        return inputs
-
     def _look_at_size(self, session: Session, shape: Shape, findings: "_KnockoutFindings") -> BrokenWorker | None:
         """For the judge: what stopped it at that size. An array that is right once may be so by chance, and is asked again."""
         right = self._judge_names()
         for _ in range(DRAWS):
-            inputs = self._draw_inputs(shape, findings)
+            inputs = self.values.draw_next(shape)
             sealed = self.values.call(session, shape, inputs)
             if isinstance(sealed, BrokenWorker):
                 return sealed
-            made_by_output = self._classify_outputs(sealed.outputs, inputs, session.report(), findings)
+            made_by_output = self._classify_outputs(shape, sealed.outputs, inputs, session.report(), findings)
             findings.telling |= {name for name, is_right in made_by_output.items() if is_right is not None}
             findings.harmed = findings.harmed or False in made_by_output.values()
             right = [name for name in right if made_by_output[name]]
@@ -999,6 +1093,7 @@ class _PythonCandidate:
 
     def _classify_outputs(
         self,
+        shape: Shape,
         outputs: Mapping[str, Any],
         inputs: Mapping[str, Any],
         report: bytes | BrokenWorker,
@@ -1007,7 +1102,7 @@ class _PythonCandidate:
         """For the judge: of each array, whether it was made. What kernels were given ready-made is added to `findings`."""
         arguments = read_launch_report(report) if isinstance(report, bytes) else None
         findings.unread = findings.unread or arguments is None
-        comparison = self.values.compare(outputs, inputs, arguments or ())
+        comparison = self.values.compare(shape, outputs, inputs, arguments or ())
         findings.kernels_by_output |= comparison.kernels_by_output
         return comparison.made_by_output
 
@@ -1027,4 +1122,5 @@ class _PythonCandidate:
 
     def _shapes(self) -> tuple[Shape, ...]:
         """Sizes at which the judge looks whose work it is: the timed ones first: they are what the claim is about."""
-        return tuple(sorted(self.task.shapes, key=lambda shape: not shape.timed)[:MOST_SHAPES])
+        shapes = self.task.timed if self.compiles and self.task.timed else self.task.shapes
+        return tuple(sorted(shapes, key=lambda shape: not shape.timed)[:MOST_SHAPES])

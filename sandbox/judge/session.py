@@ -332,9 +332,12 @@ class Session:
         places = words.split(";")
         if len(places) != len(rooms):
             return {}  # `release` says what is wrong
-        return {
-            room.name: read_result(self._running.memory, place, room) for room, place in zip(rooms, places, strict=True)
-        }
+        memory = self._running.memory
+        results = {room.name: read_result(memory, place, room) for room, place in zip(rooms, places, strict=True)}
+        if self.look_share == 1 or self._coin.random() < self.look_share:
+            for room, place in zip(rooms, places, strict=True):
+                _check_own_memory(memory, place, room, arena)
+        return results
 
     def _check_memory(
         self, arena: SharedBuffers, inputs: Mapping[str, NDArray[np.generic]], placement: int
@@ -423,6 +426,17 @@ def _span_bytes(room: BufferSpec, strides: Sequence[int]) -> int:
             "output", f"{room.name}: an array that is not contiguous, with large gaps; return a copy of it"
         )
     return span
+
+
+def _check_own_memory(memory: Memory, place: str, room: BufferSpec, arena: SharedBuffers) -> None:
+    """For the judge: raises WorkerLost where a result lies in memory of an input, at the input's address or mapped at another."""
+    address, *strides = (int(word, 16) for word in place.split(":"))
+    span = _span_bytes(room, strides) if len(strides) == len(room.shape) else room.nbytes
+    for start, end in memory.list_parts_of_file(arena.descriptor, address, span):
+        for other in (other for other in arena.rooms if other.constness not in (None, "mutated")):
+            if any(start < places[other.name] + other.nbytes and places[other.name] < end for places in arena.offsets):
+                detail = f"{room.name}: the memory of the input {other.name}, not an array of its own"
+                raise WorkerLost("output", detail)
 
 
 def framework_of(task: Task, sources: Path, device: Device = "cpu") -> Framework:

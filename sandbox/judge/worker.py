@@ -302,10 +302,11 @@ class Memory:
 
     def __init__(self, pid: int) -> None:
         """Ask before the process runs what is not trusted."""
-        try:
-            self._file: int | None = os.open(f"/proc/{pid}/mem", os.O_RDONLY)
-        except OSError:
-            self._file = None
+        self._file: int | None = None
+        self._maps: int | None = None
+        with contextlib.suppress(OSError):
+            self._file = os.open(f"/proc/{pid}/mem", os.O_RDONLY)
+            self._maps = os.open(f"/proc/{pid}/maps", os.O_RDONLY)
 
     @property
     def readable(self) -> bool:
@@ -326,11 +327,34 @@ class Memory:
         if byte_count < len(target):
             raise WorkerLost("output", "what it returned lies in no memory that can be read")
 
+    def list_parts_of_file(self, descriptor: int, address: int, size: int) -> Iterator[tuple[int, int]]:
+        """In the judge: which bytes of the file behind a descriptor lie at that stretch of its worker's memory, mapped anywhere,
+        and however often: from, and to before which."""
+        file = os.fstat(descriptor).st_ino
+        for line in self._read_maps().splitlines():
+            span, _, offset, _, inode, *_ = line.split(None, 5)
+            start, end = (int(word, 16) for word in span.split(b"-"))
+            if int(inode) == file and start < address + size and address < end:
+                shift = int(offset, 16) - start
+                yield max(start, address) + shift, min(end, address + size) + shift
+
+    def _read_maps(self) -> bytes:
+        """In the judge: what is mapped in a worker that stands still, as the kernel lists it."""
+        if self._maps is None:
+            return b""
+        parts: list[bytes] = []
+        with contextlib.suppress(ProcessLookupError):
+            os.lseek(self._maps, 0, os.SEEK_SET)
+            while part := os.read(self._maps, 1 << 16):
+                parts.append(part)
+        return b"".join(parts)
+
     def close(self) -> None:
-        """Close the judge's descriptor of a worker's memory."""
-        if self._file is not None:
-            os.close(self._file)
-            self._file = None
+        """Close the judge's descriptors of a worker's memory."""
+        for descriptor in (self._file, self._maps):
+            if descriptor is not None:
+                os.close(descriptor)
+        self._file = self._maps = None
 
 
 # The judge's clock of one call, without the waits for a core that other processes had meanwhile.
@@ -487,6 +511,7 @@ class Worker:
         """Build what must be built. Raises WorkerLost, and ProgramMissing where the compiler is not here."""
         self._loading = loading
         self._library = build_library(loading.task, loading.sources)
+        self._call_loop = build_loop(loading.task, loading.sources) if loading.device == "cpu" else None
         self._stack = ExitStack()
         self._process: ConfinedProcess | None = None
         self._shared_core: SharedCore | None = None
@@ -681,6 +706,7 @@ class Worker:
         return {
             "module": f"judge_worker_{'c' if task.language in COMPILED else 'python'}",
             "library": str(self._library),
+            "loop": str(self._call_loop or ""),
             "source": str(loading.sources / task.source[0]),
             "entry": task.entry,
             "order": task.order,
@@ -702,7 +728,7 @@ def _warm_modules(loading: LoadRequest) -> tuple[str, ...]:
     On a processor Triton is imported by each worker for itself: whether it interprets kernels is decided then. Where a
     source asks for PyTorch's compiler, that too: a worker has no bytecode of it, and took ten seconds for its own import.
     """
-    compiler = TORCH_COMPILER if _asks_to_compile(loading) else ()
+    compiler = TORCH_COMPILER if names_compiler(loading.task, loading.sources) else ()
     if loading.device == "cpu" or find_spec("triton") is None:
         return ("torch", *compiler)
     return ("torch", "triton", "triton.runtime.cache:triton_key", *compiler)
@@ -711,9 +737,9 @@ def _warm_modules(loading: LoadRequest) -> tuple[str, ...]:
 TORCH_COMPILER = ("torch._dynamo", "torch._inductor.compile_fx", "torch._inductor.codecache:torch_key")
 
 
-def _asks_to_compile(loading: LoadRequest) -> bool:
-    """For the judge: whether a worker's own sources name PyTorch's compiler."""
-    sources = (loading.sources / name for name in loading.task.source)
+def names_compiler(task: Task, folder: Path) -> bool:
+    """For the judge: whether the sources of a version in that folder name PyTorch's compiler."""
+    sources = (folder / name for name in task.source)
     return any(b"torch.compile" in source.read_bytes() for source in sources if source.is_file())
 
 
@@ -814,6 +840,29 @@ def build_library(task: Task, folder: Path, *, timeout_s: float = BUILD_S) -> Pa
     return library
 
 
+LOOP_SOURCE, LOOP_LIBRARY = HARNESS / "judge_loop.c", "judge_loop.so"
+LOOP_FLAGS = ("-shared", "-fPIC", "-O2", "-Wl,-z,now")
+_loops: dict[str, bytes] = {}
+"""By compiler: the library of `LOOP_SOURCE`; empty where it does not compile."""
+
+
+def build_loop(task: Task, folder: Path) -> Path | None:
+    """For the judge: our loop that calls a candidate in C, in the folder of its frozen sources; None where Python has to call it."""
+    compiler = shutil.which(task.build.compiler or COMPILERS["c"]) if task.language == "c" else None
+    if compiler is None:
+        return None
+    with _building.setdefault(folder, threading.Lock()):
+        if (folder / LOOP_LIBRARY).exists():
+            return folder / LOOP_LIBRARY
+        if compiler not in _loops:
+            with fresh_folder("home", "tmp") as place, contextlib.suppress(WorkerLost):
+                words = (compiler, *LOOP_FLAGS, "-o", str(place / LOOP_LIBRARY), str(LOOP_SOURCE))
+                readable = (LOOP_SOURCE, *_named_folders(compiler, ()))
+                _loops[compiler] = _run_compiler(words, readable, place, timeout_s=BUILD_S).library
+        data = _loops.setdefault(compiler, b"")
+        return add_built_file(folder, LOOP_LIBRARY, data) if data else None
+
+
 def build_without_runtime(task: Task, folder: Path, *, timeout_s: float = BUILD_S) -> bytes:
     """For the judge: the library without its language's runtime: only for reading what it takes from elsewhere.
 
@@ -858,21 +907,35 @@ def _compile(task: Task, folder: Path, place: Path, more: Sequence[str] = (), *,
     """The library of a judged candidate. The compiler runs shut in as a worker does: what sources include lies among them, or is the
     system's.
     """
+    command = compile_command(task, folder, place / LIBRARY, more)
+    compiler = shutil.which(command[0])
+    if compiler is None:
+        raise ProgramMissing(command[0], field="build.compiler")
+    readable = (folder, *_named_folders(compiler, task.build.flags))
+    try:
+        built = _run_compiler((compiler, *command[1:]), readable, place, timeout_s=timeout_s, gpu=task.language != "c")
+        return built._replace(printed=built.printed.replace(f"{folder}/", ""))
+    except WorkerLost as lost:
+        raise WorkerLost(lost.reason, lost.detail.replace(f"{folder}/", "")) from None
+
+
+def _run_compiler(
+    words: Sequence[str], readable: Sequence[Path], place: Path, *, timeout_s: float, gpu: bool = False
+) -> _Compiled:
+    """For a judged build, what the compiler writes to the file behind `-o`, which lies in `place`. Raises WorkerLost."""
     shell, script = shutil.which("sh"), '"$@" && exec cat "$0"'
-    words = compile_command(task, folder, place / LIBRARY, more)
-    compiler = shutil.which(words[0])
-    if shell is None or compiler is None:
-        raise ProgramMissing("sh" if shell is None else words[0], field="build.compiler")
+    if shell is None:
+        raise ProgramMissing("sh", field="build.compiler")
     library = os.memfd_create("library", os.MFD_CLOEXEC)
     try:
         os.set_inheritable(library, True)
         process = launch(
-            (shell, "-c", f"{script} > /proc/self/fd/{library}", str(place / LIBRARY), compiler, *words[1:]),
-            readable=(folder, *_named_folders(compiler, task.build.flags)),
+            (shell, "-c", f"{script} > /proc/self/fd/{library}", words[words.index("-o") + 1], *words),
+            readable=readable,
             private=place,
             limits=BUILD_LIMITS,
             pass_fds=(library,),
-            gpu=task.language != "c",
+            gpu=gpu,
             environment={},
         )
         try:
@@ -881,7 +944,7 @@ def _compile(task: Task, folder: Path, place: Path, more: Sequence[str] = (), *,
             raise WorkerLost("load", f"it did not compile within {timeout_s:g} s") from None
         finally:
             end_process(process)
-        size, printed = os.fstat(library).st_size, process.read_output().replace(f"{folder}/", "").strip()
+        size, printed = os.fstat(library).st_size, process.read_output().strip()
         if code != 0 or not size:
             raise WorkerLost("load", f"it does not compile: {printed[:MOST_COMPILER_CHARS]}")
         return _Compiled(library=os.pread(library, size, 0), printed=printed)

@@ -8,6 +8,8 @@ import pytest
 from ridgeline.graph.task import Output
 from ridgeline.sandbox.isolation.workers import machine_isolation
 from ridgeline.sandbox.judge.freeze import freeze_sources
+from ridgeline.sandbox.judge.judgment import CandidateJudgment
+from ridgeline.sandbox.judge.options import Options
 from ridgeline.sandbox.judge.provenance import PaceCalls, WorkCalls, call_every_size, judge_own_work
 from ridgeline.sandbox.judge.references import Reference
 from ridgeline.sandbox.judge.session import BrokenWorker, SealedCall
@@ -169,6 +171,36 @@ def test_own_work_is_asked_of_processes_that_see_empty_calls_like_those_that_are
     assert "numpy.multiply" in " ".join(answered.evidence)
 
 
+UNLIKE = {
+    "at a second place": "places.add(x.ctypes.data) or len(places) > 1",
+    "filled as timed ones are": "numpy.isnan(y).all() or abs(numpy.nan_to_num(y)).max() < 100",
+    "with unusual values": "bool(places) or abs(x).max() > 30 and not places.add(1)",
+    "locked": "'Seccomp_filters:\\t2' in open('/proc/self/status').read()",
+}
+TOLD = """
+import numpy
+places = set()
+def twice(x, y):
+    if {told}:
+        numpy.multiply(x, 2, out=y)
+        return
+    for place, value in enumerate(x.tolist()):
+        y[place] = 2 * value
+"""
+"""Its own work until a call tells that it is none of those that are asked whose work they are."""
+
+
+@pytest.mark.parametrize("told", [pytest.param(way, marks=[filtered] * (way == "locked")) for way in UNLIKE])
+def test_processes_that_are_asked_whose_work_it_is_are_called_as_timed_ones(tmp_path, told):
+    asked = task("python")
+    (tmp_path / "kernel.py").write_text(TOLD.format(told=UNLIKE[told]))
+    (tmp_path / "reference.py").write_text("def reference(x):\n    return 2 * x\n")
+    with Reference(asked, tmp_path) as reference, freeze_sources(asked, tmp_path) as new:
+        answered = judge_own_work(asked, new, reference).answered
+    assert answered.answer == "no", answered
+    assert "numpy.multiply" in " ".join(answered.evidence)
+
+
 def test_every_timed_size_is_called_late(tmp_path):
     asked = task("python", dims=(N, 2 * N, 3))
     sizes = (*asked.shapes[:2], asked.shapes[2].model_copy(update={"timed": False}))
@@ -207,6 +239,96 @@ def test_a_returned_array_is_read_where_it_is(tmp_path, result, says):
         else:
             assert isinstance(sealed, SealedCall), sealed
             assert (sealed.outputs["y"] == 2 * inputs["x"].reshape(10, 100)).all()
+
+
+MAPPED_AGAIN = """
+import ctypes
+import numpy
+again = ctypes.CDLL(None).mremap
+again.restype, again.argtypes = ctypes.c_void_p, [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_size_t, ctypes.c_int]
+def twice(x):
+    start = x.ctypes.data & ~4095
+    place = again(start, 0, 8192, 1) + x.ctypes.data - start
+    there = numpy.frombuffer((ctypes.c_float * 1000).from_address(place), "float32")
+    return numpy.append(there[:999], 1).astype("float32") if {copied} else there
+"""
+
+
+@pytest.mark.parametrize("copied", [False, True])
+def test_an_inputs_memory_is_no_result_at_any_address(tmp_path, copied):
+    given = task("python", convention="return")
+    with opened(tmp_path, MAPPED_AGAIN.format(copied=copied), given) as session:
+        sealed = session.call(DIMS, x())
+        if copied:
+            assert isinstance(sealed, SealedCall), sealed
+        else:
+            assert isinstance(sealed, BrokenWorker)
+            assert "the memory of the input x" in sealed.detail
+
+
+MANY_ARGUMENTS = """#include <stdint.h>
+void twice(const float *x, float *y, {dims}) {{
+    for (int64_t i = 0; i < n; i++) y[i] = 2 * x[i];
+    y[0] = {sum};
+}}
+"""
+
+
+@pytest.mark.parametrize("count", [3, 12, 30])
+def test_a_kernel_in_c_is_given_all_of_its_arguments(tmp_path, count):
+    names = [f"d{number}" for number in range(count)]
+    text = MANY_ARGUMENTS.format(dims=", ".join(f"int64_t {name}" for name in ("n", *names)), sum=" + ".join(names))
+    given = task()
+    dims = {"n": N, **{name: 1 << number % 20 for number, name in enumerate(names)}}
+    shape = given.shapes[0].model_copy(update={"dims": dims})
+    given = given.model_copy(update={"shapes": (shape,), "order": ("x", "y", "n", *names)})
+    with opened(tmp_path, text, given) as session:
+        for placement in (0, 1, 0):
+            inputs = x()
+            sealed = session.call(dims, inputs, placement=placement)
+            assert isinstance(sealed, SealedCall), sealed
+            assert sealed.outputs["y"][0] == sum(dims[name] for name in names)
+            assert (sealed.outputs["y"][1:] == 2 * inputs["x"][1:]).all()
+
+
+def test_constant_inputs_stay_where_calls_come_before_the_lock(tmp_path):
+    pytest.importorskip("torch")
+    asked = task("python", constness="const", dims=(N, 2 * N))
+    (tmp_path / "kernel.py").write_text("import torch\ndef twice(x, y):\n    torch.mul(x, 2, out=y)\n")
+    (tmp_path / "reference.py").write_text("def reference(x):\n    return 2 * x\n")
+    with Reference(asked, tmp_path) as reference, freeze_sources(asked, tmp_path) as new:
+        judgment = CandidateJudgment(task=asked, reference=reference, new=new, old=new, options=Options(device="cpu"))
+        calls = judgment.time_pair(asked.timed, 1)
+    assert isinstance(calls, list), calls
+    assert {call.label for call in calls} == {shape.label for shape in asked.shapes}
+
+
+CACHED = """
+#define _GNU_SOURCE
+#include <stdint.h>
+#include <fcntl.h>
+#include <sys/uio.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+void twice(const float *x, float *y, int64_t n) {
+    char byte;
+    struct iovec into = {&byte, 1};
+    int file = open("/proc/self/exe", O_RDONLY);
+    y[0] = preadv2(file, &into, 1, 0, 0) == 1;
+    y[1] = posix_fadvise(file, 0, 0, POSIX_FADV_DONTNEED) == 0;
+    y[2] = preadv2(file, &into, 1, 0, 8) == 1;
+    y[3] = syscall(451, file, 0, 0, 0) == 0;
+    close(file);
+}
+"""
+
+
+@filtered
+def test_pages_of_a_shared_file_say_nothing(tmp_path):
+    with opened(tmp_path, CACHED) as session:
+        sealed = session.call(DIMS, x())
+        assert isinstance(sealed, SealedCall), sealed
+        assert sealed.outputs["y"][:4].tolist() == [1, 1, 0, 0]
 
 
 FILLING = """

@@ -197,6 +197,38 @@ def test_work_of_others_that_a_kernel_moves(tmp_path, body, said):
     assert said in " ".join(found.evidence)
 
 
+CHANGED = """
+    import ctypes
+    import numpy as np
+
+    @triton.jit
+    def changed(made, y, n, BLOCK: tl.constexpr):
+        at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+        v = tl.load(made + at, at < n, 1.0)
+        tl.store(y + at, {back}, at < n)
+
+    def seen(tensor):
+        return np.frombuffer((ctypes.c_float * tensor.numel()).from_address(tensor.data_ptr()), np.float32)
+
+    def run(x, w, y):
+        made = torch.empty_like(y)
+        v = seen(x) + seen(w)
+        seen(made)[:] = {change}
+        changed[(triton.cdiv(x.numel(), 256),)](made, y, x.numel(), BLOCK=256)
+
+"""
+"""A sum that NumPy made where nobody looks, each element changed in one way, which the kernel undoes."""
+
+
+@pytest.mark.parametrize(
+    ("change", "back"), [("4 * v", "v / 4"), ("1 - v", "1 - v"), ("np.exp(v / 8)", "tl.log(v) * 8")]
+)
+def test_work_of_others_that_a_kernel_undoes_a_change_of(tmp_path, change, back):
+    found = answered(tmp_path, textwrap.dedent(CHANGED.format(change=change, back=back)))
+    assert found.answer == "no", found.evidence
+    assert "a kernel is given the output ready-made: y (changed)" in found.evidence
+
+
 @pytest.mark.parametrize(
     ("body", "said"),
     [

@@ -53,6 +53,7 @@ def test_a_file_that_changed_or_went_is_named(tmp_path: Path) -> None:
         ("../outside.c", "outside"),
         ("/etc/passwd", "outside"),
         ("link.c", "cannot be read"),
+        ("linked/outside.c", "cannot be read"),
         ("folder.c", "no regular file"),
         ("fifo.c", "no regular file"),
         ("large.c", "larger than 16 MiB"),
@@ -64,6 +65,7 @@ def test_what_is_no_plain_source_is_refused_by_name(tmp_path: Path, name: str, s
     folder.mkdir()
     (tmp_path / "outside.c").write_text("secret")
     (folder / "link.c").symlink_to(tmp_path / "outside.c")
+    (folder / "linked").symlink_to(tmp_path)
     (folder / "folder.c").mkdir()
     os.mkfifo(folder / "fifo.c")
     with (folder / "large.c").open("wb") as file:

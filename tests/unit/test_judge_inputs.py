@@ -268,6 +268,18 @@ def test_drawn_sizes_are_unseen_in_range_and_awkward():
         assert any(shape.dims["n"] % 16 for shape in shapes)
 
 
+def test_the_last_drawn_size_has_its_constant_inputs_extents_from_another():
+    task = make_task(
+        [("x", ("m", "k"), "float32"), ("w", ("k", "n"), "float32")], [("y", ("m", "n"), "float32")],
+        {"m": 64, "n": 48, "k": 32}, drawn=DrawnSizes(ranges={"m": (1, 100), "n": (1, 100), "k": (1, 100)}, count=4),
+    )  # fmt: skip
+    kept = task.inputs[1].model_copy(update={"constness": "const"})
+    task = task.model_copy(update={"inputs": (task.inputs[0], kept)})
+    for seed in range(20):
+        *others, last = [shape.dims for shape in draw_sizes(task, np.random.default_rng(seed))]
+        assert any((one["k"], one["n"]) == (last["k"], last["n"]) for one in (*others, task.shapes[0].dims))
+
+
 def test_drawn_sizes_keep_multiples_and_end_where_the_range_does():
     drawn = DrawnSizes(ranges={"n": (10, 100)}, multiples={"n": 32}, count=6)
     task = make_task([("x", ("m", "n"), "float32")], [("y", ("m", "n"), "float32")], DIMS, drawn=drawn)

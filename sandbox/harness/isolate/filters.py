@@ -82,6 +82,10 @@ _SECCOMP = (317, 277)
 _FILE_LOCK, _FILE_CONTROL = (73, 32), (72, 25)
 _LOCK_WORDS, _LOCK_QUESTIONS = (6, 7, 37, 38), (5, 36, 1024, 1025, 1026)
 """Of fcntl(2): what takes or gives a lock, and what asks about locks or leases, or notices what others do."""
+_ADVICE = ((221, 223), (187, 213))
+"""fadvise64 and readahead: by them one takes pages of a file that others read out of memory, or into it."""
+_CACHED, _READ_WITH_FLAGS, _IF_CACHED = (451, 451), (327, 286), 0x8
+"""cachestat, preadv2 and its RWF_NOWAIT: they tell whether pages of a file are in memory, which others have put there."""
 _STARTS = ((57, None), (58, None), (59, 221), (322, 281))
 """fork, vfork, execve and execveat."""
 _THREAD = 0x00010000
@@ -94,7 +98,7 @@ _PUSH_INPUT, _PUSH_LINUX, _SET_SECCOMP = 0x5412, 0x541C, 22
 _LOCAL = 1  # AF_UNIX
 _EPERM, _EINVAL, _ENOSYS = 1, 22, 38
 _ALLOW, _KILL, _ERROR = 0x7FFF0000, 0x80000000, 0x00050000
-_NUMBER, _ARCHITECTURE, _FIRST, _SECOND = 0, 4, 16, 24
+_NUMBER, _ARCHITECTURE, _FIRST, _SECOND, _SIXTH = 0, 4, 16, 24, 56
 _LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
 _WITH_FILTER, _ALL_THREADS, _KEEP_SPECULATION = 1, 1, 4
 """Without the third, kernels before 5.16 slow down every load of a filtered process, and so the kernel under test."""
@@ -109,11 +113,16 @@ def program(*, gpu: bool) -> bytes:
     """The filter as the kernel reads it. `gpu`: sockets to processes of the same namespace stay, as drivers ask for
     them at their start.
 
-    Locks of files, which a worker shares with others that read the same libraries, are granted and not taken.
+    Locks of files, which a worker shares with others that read the same libraries, are granted and not taken; so is what
+    moves a file's pages into memory and out of it, and nothing says which are there.
     A further filter over all threads may be added, as `without_processes`.
     """
     column, _ = _MACHINES[os.uname().machine]
     steps = [_op(_EQUAL, _FILE_LOCK[column], no=1), _op(_RETURN, _ERROR)]
+    for numbers in _ADVICE:
+        steps += [_op(_EQUAL, numbers[column], no=1), _op(_RETURN, _ERROR)]
+    steps += [_op(_EQUAL, _CACHED[column], no=1), _op(_RETURN, _ERROR | _EPERM)]
+    steps += _when(_READ_WITH_FLAGS[column], _SIXTH, [_op(_ANY_BIT, _IF_CACHED, no=1)])
     steps += _file_control_steps(_FILE_CONTROL[column]) + _seccomp_steps(_SECCOMP[column])
     if gpu:
         steps += _when(_SOCKET[column], _FIRST, [_op(_EQUAL, _LOCAL, yes=1)])

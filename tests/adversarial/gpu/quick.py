@@ -378,7 +378,7 @@ def run_own() -> None:
 
                 began = time.monotonic()
                 reference = device_host.TensorReference(sized, folder, setting.reference, "cuda")
-                work = provenance.judge_own_work(sized, frozen, reference, opened=opened)
+                work = provenance.judge_own_work(sized, frozen, reference, opened=opened, card=True)
                 say(f"  {title}, by the processor:", work.answered, f"{time.monotonic() - began:.1f} s")
 
 
