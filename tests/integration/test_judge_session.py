@@ -517,10 +517,10 @@ def test_inputs_and_bands_are_looked_at_as_often_as_wanted_and_no_damage_to_band
 def test_a_version_whose_workers_start_at_once_is_built_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     second, builds = threading.Event(), list[Path]()
 
-    def compile_slowly(task: Task, folder: Path, place: Path, **_: object) -> bytes:
+    def compile_slowly(task: Task, folder: Path, place: Path, **_: object) -> worker._Compiled:
         builds.append(folder)
         second.wait(0.2) if len(builds) == 1 else second.set()
-        return b"library"
+        return worker._Compiled(library=b"library", printed="")
 
     monkeypatch.setattr(worker, "_compile", compile_slowly)
     with ThreadPoolExecutor(2) as starters:
