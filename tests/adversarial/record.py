@@ -133,6 +133,8 @@ def table(kept: dict[str, Any]) -> str:
     lines = ["| class | spelling: refused of judgements | answers (correct/faster/own work) |", "|---|---|---|"]
     for row, name in CLASSES.items():
         cases = {case: one for case, one in kept.items() if one["class"] == row}
+        if not cases:
+            continue
         counts = [(case, sum(one["answers"].values()), len(one["unlike"])) for case, one in cases.items()]
         answers = sum((Counter(one["answers"]) for one in cases.values()), Counter[str]())
         lines.append(
