@@ -40,6 +40,9 @@ class Limits(Value):
     calibration_late: Annotated[bool, Field(exclude_if=is_default(False))] = False
     """Calibrating waits until the first candidate is about to be measured: no question does. False calibrates before the
     first question, as campaigns did before this limit was."""
+    unmeasured_apart: Annotated[bool, Field(exclude_if=is_default(False))] = False
+    """Candidates that a busy machine left without numbers are no sign of stagnation, and no lesson is asked about them. False
+    counts them as rollbacks, as campaigns did before this limit was."""
     calibration_minutes: float = Field(default=2.0, gt=0)
     """Calibrating ends early after this long, with the pairs it has."""
     canary_every: int = Field(default=8, ge=0)
@@ -197,7 +200,9 @@ class Limits(Value):
 
 
 PRESETS: dict[Preset, Limits] = {
-    "evidence": Limits(lost_in_a_row=3, calibration_looks=(4, 6, 8, 12), calibration_late=True, warm_start=True),
+    "evidence": Limits(
+        lost_in_a_row=3, calibration_looks=(4, 6, 8, 12), calibration_late=True, unmeasured_apart=True, warm_start=True
+    ),
     "campaign": Limits(preset="campaign", repair_builds=False, max_restarts=0),
     "router": Limits(preset="router", repair_builds=False, split=False, write_baseline=True, max_restarts=3),
     "autonomous": Limits(

@@ -27,6 +27,7 @@ from ridgeline.graph.rules.goal import read_stop_lines
 from ridgeline.graph.rules.lessons import check_prediction
 from ridgeline.graph.rules.person_edit import mark_replaced
 from ridgeline.graph.rules.race import mark_outpaced
+from ridgeline.graph.rules.readings import is_left_unmeasured
 from ridgeline.graph.rules.result import attribute_gain, compute_final_speedup
 from ridgeline.graph.rules.roofline import bound_of
 from ridgeline.graph.rules.stagnation import (
@@ -121,7 +122,8 @@ def _make_closed(
         reflection, opened_at, cost = Reflection(attribution=judged.verdict.sentence), start.opened_at, Cost()
     else:
         briefing = make_briefing(state, ports).model_copy(update={"round": start.round})
-        asked = taught or start.beside is None
+        is_known = not (history.limits.unmeasured_apart and is_left_unmeasured(judged))
+        asked = is_known and (taught or start.beside is None)
         reflection = (
             ports.planner.reflect(briefing, judged) if asked else Reflection(attribution=judged.verdict.sentence)
         )

@@ -24,6 +24,7 @@ from ridgeline.graph.reports.text import cell, interval, line, minute, number, q
 from ridgeline.graph.rules.cost import device_minutes
 from ridgeline.graph.rules.history import accepted_rounds, total_cost
 from ridgeline.graph.rules.lessons import check_round
+from ridgeline.graph.rules.readings import is_left_unmeasured
 from ridgeline.graph.rules.result import Claim, claim_speedup, compute_result
 from ridgeline.graph.standing import History
 from ridgeline.graph.values import Cost, Value
@@ -186,10 +187,18 @@ def describe_losses(history: History) -> str:
             cell(closed.reflection.root_cause or closed.judged.verdict.sentence),
         )
         for closed in history.rounds
-        if not closed.accepted
+        if not (closed.accepted or is_left_unmeasured(closed.judged))
     ]
     header = ("Round", "Change", "Reason", "Measured", "Why it did not help")
-    return table(header, rows) if rows else "No round was rolled back."
+    unknown = [f"round-{closed.round}" for closed in history.rounds if is_left_unmeasured(closed.judged)]
+    note = (
+        f"The machine was too busy to time {', '.join(unknown)}: nothing is known of what they changed."
+        if unknown
+        else ""
+    )
+    if not rows:
+        return note or "No round was rolled back."
+    return "\n\n".join(filter(None, (table(header, rows), note)))
 
 
 def describe_predictions(history: History, rounds: Sequence[RoundClosed] | None = None) -> str:

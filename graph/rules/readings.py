@@ -7,7 +7,7 @@ from ridgeline.graph.evidence import Benchmark, BenchmarkFailed, Comparison, Lev
 from ridgeline.graph.limits import Limits
 from ridgeline.graph.rules.score import at_least, exceeds
 from ridgeline.graph.standing import Standing
-from ridgeline.graph.trial import Applied, Stage, Timed, find
+from ridgeline.graph.trial import Applied, Judged, Stage, Timed, find
 from ridgeline.graph.values import Value
 from ridgeline.graph.verdict import ShapeChange
 
@@ -62,6 +62,15 @@ def _find_failure(evidence: Sequence[Measured], limits: Limits) -> BenchmarkFail
         if isinstance(item, BenchmarkFailed) and (item.reason != DISTURBED or row >= limits.lost_in_a_row):
             return item
     return None
+
+
+def is_left_unmeasured(judged: Judged) -> bool:
+    """Whether the machine was too disturbed to time a candidate: nothing is known of it, so its verdict says nothing of the change."""
+    timed = find(judged, Timed)
+    if judged.verdict.reason != "benchmark_failed" or timed is None:
+        return False
+    failures = [item for item in timed.evidence if isinstance(item, BenchmarkFailed)]
+    return bool(failures) and all(item.reason == DISTURBED for item in failures)
 
 
 def active_labels(standing: Standing, level: Level) -> tuple[str, ...]:

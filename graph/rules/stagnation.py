@@ -13,7 +13,7 @@ from ridgeline.graph.rules.gates import is_same_rung
 from ridgeline.graph.rules.history import best_round, masked_versions, standing
 from ridgeline.graph.rules.outcome import describe_losses
 from ridgeline.graph.rules.preset_autonomous import KERNEL_TIME
-from ridgeline.graph.rules.readings import find_failing_rows, find_lost_shapes
+from ridgeline.graph.rules.readings import find_failing_rows, find_lost_shapes, is_left_unmeasured
 from ridgeline.graph.rules.score import ScoreError, aggregate, delta, exceeds, weighted_geomean
 from ridgeline.graph.standing import History
 from ridgeline.graph.trial import Applied, Timed, Traced, find, find_proposal
@@ -188,7 +188,9 @@ ROUNDS_BETWEEN = 2
 
 def find_stagnation(history: History) -> str | None:
     """Why a stagnation review is due now; None when none is."""
-    rounds, limits = without_edits(history.rounds), history.limits
+    limits = history.limits
+    known = (closed for closed in history.rounds if not (limits.unmeasured_apart and is_left_unmeasured(closed.judged)))
+    rounds = without_edits(tuple(known))
     if not rounds or _is_just_reviewed(history):
         return None
     if (streak := consecutive_rollbacks(rounds)) >= limits.stagnation_rollbacks:

@@ -2,8 +2,9 @@
 
 import pytest
 
-from ridgeline.graph.evidence import Origin
+from ridgeline.graph.evidence import BenchmarkFailed, Origin
 from ridgeline.graph.record import Reviewed
+from ridgeline.graph.reports.html import describe_losses
 from ridgeline.graph.rules.escalation import advise_escalation, compare_machine_code, describe_best_known
 from ridgeline.graph.rules.stagnation import find_stagnation
 from tests.builders import (
@@ -11,9 +12,11 @@ from tests.builders import (
     make_contract,
     make_history,
     make_hypothesis,
+    make_judged,
     make_limits,
     make_profiled,
     make_round,
+    make_traced,
 )
 
 PATIENT = {"stagnation_rollbacks": 99, "stagnation_same_category": 99, "stagnation_same_bottleneck": 99}
@@ -50,6 +53,29 @@ def review(after_round):
 def test_two_rollbacks(pattern, due):
     why = find_stagnation(make_history(*rounds(pattern)))
     assert why == ("2 consecutive rollbacks" if due else None)
+
+
+def unmeasured(number, reason="unstable"):
+    """A round whose candidate was never timed."""
+    commit = f"{number:x}".rjust(2, "0") * 20
+    failed = BenchmarkFailed(commit=commit, reason=reason, detail="others took the core", seconds=2.0)
+    trial = make_traced(failed, failed, failed, round=number, commit=commit)
+    return make_round(number, judged=make_judged("rolled_back", "benchmark_failed", gain=None, trial=trial))
+
+
+def test_what_a_busy_machine_left_unmeasured_is_no_sign_of_stagnation():
+    apart = make_limits(**{**PATIENT, "stagnation_rollbacks": 2, "unmeasured_apart": True})
+    assert find_stagnation(make_history(unmeasured(2), unmeasured(3), limits=apart)) is None
+    lost = (*rounds("r"), unmeasured(3))
+    assert find_stagnation(make_history(*lost, limits=apart)) is None
+    failed = (*rounds("r"), unmeasured(3, "no_csv"))
+    assert find_stagnation(make_history(*failed, limits=apart)) == "2 consecutive rollbacks"
+    before = apart.model_copy(update={"unmeasured_apart": False})
+    assert find_stagnation(make_history(*lost, limits=before)) == "2 consecutive rollbacks"
+    page = describe_losses(make_history(*lost, limits=apart))
+    assert "round-2" in page.split("The machine")[0]
+    assert "round-3" not in page.split("The machine")[0]
+    assert "The machine was too busy to time round-3: nothing is known of what they changed." in page
 
 
 @pytest.mark.feature("F056")
