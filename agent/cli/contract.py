@@ -155,18 +155,35 @@ def _adopt(path: Path, like: str, instruction: str) -> None:
     console.say(f"{look}, then `ridgeline check {quote(str(path))}`")
 
 
+def _is_in_repository(folder: Path) -> bool:
+    """`init`: whether git has a checkout around a folder, so that candidates can be commits."""
+    from ridgeline.graph.errors import NotAGitRepository
+    from ridgeline.sandbox.workspace.repository import find_repository
+
+    try:
+        return bool(find_repository(folder))
+    except NotAGitRepository:
+        return False
+
+
 def _make_task(path: Path, kind: "Format", source: Path, *, entry: str | None, processor: bool, anyway: bool) -> None:
     """`init`: write a task of a foreign problem, and leave with 1 where a wrong kernel may pass its test."""
     from ridgeline.agent.formats.reading import open_problem
+    from ridgeline.agent.scaffold.contract import begin_repository
     from ridgeline.agent.scaffold.pytorch import Request
     from ridgeline.agent.scaffold.pytorch import write as write_task
 
+    is_new = not path.exists() or not any(path.iterdir())
     problem, file = open_problem(source, kind)
     if entry is not None:
         problem = problem.model_copy(update={"entry": entry})
     request = Request(processor=processor, progress=console.Progress(console.note))
     written = write_task(path, problem, request, file=file)
-    console.say(f"{written.folder}: task made of {source}; look at task.yaml, commit it, then `ridgeline check`")
+    where = "look at task.yaml, commit it"
+    if is_new and not _is_in_repository(written.folder):
+        begin_repository(written.folder, f"Task made of {source.name}")
+        where = "it is a git repository of its own, with one commit; look at task.yaml"
+    console.say(f"{written.folder}: task made of {source}; {where}, then `ridgeline check`")
     for note in written.notes:
         console.say(f"note: {note}")
     for wrong in written.wrong:

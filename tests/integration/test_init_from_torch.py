@@ -372,6 +372,19 @@ def test_files_that_no_task_can_be_made_of(tmp_path, cli, text, options, said):
     assert not (tmp_path / "task").exists()
 
 
+def test_outside_a_repository_a_new_folder_becomes_one_and_others_do_not(tmp_path, cli, git):
+    (tmp_path / "op.py").write_text(textwrap.dedent(FUNCTION))
+    made = cli("init", tmp_path / "task", "--from-pytorch", tmp_path / "op.py")
+    assert "it is a git repository of its own, with one commit" in made.out
+    assert git(tmp_path / "task", "status", "--short") == ""
+    assert len(git(tmp_path / "task", "log", "--oneline").splitlines()) == 1
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "mine.txt").write_text("mine\n")
+    inside = cli("init", tmp_path / "full", "--from-pytorch", tmp_path / "op.py")
+    assert "look at task.yaml, commit it" in inside.out
+    assert not (tmp_path / "full" / ".git").exists()
+
+
 def test_nothing_is_overwritten_and_one_source_is_enough(tmp_path, cli):
     (tmp_path / "kernel.py").write_text("mine")
     done = cli("init", tmp_path, "--from-pytorch", tmp_path / "kernel.py")
