@@ -230,8 +230,8 @@ class CallJudge:
     def _is_right_if_relaxed(self, sealed: SealedCall, truth: Truth) -> bool:
         """For the judge: whether a task that allows formulas which round more would take it."""
         floats = [self.task.dtype_of(name) for name in judged_names(self.task)]
-        if self.task.precision != "strict" or "float32" not in floats:
-            return False
+        if self.task.precision != "strict" or "float32" not in floats or truth.lone:
+            return False  # beside an outlier's row what is wrong by half may be small
         relaxed = replace(self, task=self.task.model_copy(update={"precision": "relaxed"}))
         return not relaxed._numbers(sealed, truth, exact=False)
 

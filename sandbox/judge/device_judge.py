@@ -294,8 +294,8 @@ class DeviceCallJudge:
     def _is_right_if_relaxed(self, outputs: Tensors, part: Part, truth: DeviceTruth) -> bool:
         """The judge on a card: whether a task that allows formulas which round more would take it."""
         floats = [self.task.dtype_of(name) for name in judged_names(self.task)]
-        if self.task.precision != "strict" or "float32" not in floats:
-            return False
+        if self.task.precision != "strict" or "float32" not in floats or truth.lone:
+            return False  # beside an outlier's row what is wrong by half may be small
         relaxed = replace(self, task=self.task.model_copy(update={"precision": "relaxed"}))
         return not relaxed._numbers(outputs, _Allowance(bench=relaxed, part=part, truth=truth), exact=False)
 

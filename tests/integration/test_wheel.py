@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-MOST_BYTES = 2_200_000
-"""2.17 MB on 2026-11-24 (`make wheels` says it): a third of it is `sandbox`. Research and campaigns would show."""
+MOST_BYTES = 2_300_000
+"""2.22 MB on 2026-11-27 (`make wheels` says it): a third of it is `sandbox`. Research and campaigns would show."""
 FOLDERS = {"agent", "evals", "graph", "knowledge", "prompts", "sandbox"}
 FOREIGN = "raise RuntimeError('a foreign package was imported in place of our own')\n"
 
