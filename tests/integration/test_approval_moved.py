@@ -78,7 +78,10 @@ def killed_when_it_asks(words: tuple[object, ...], folder: Path, known: int) -> 
     argv = (sys.executable, "-m", "tests.drive_cli", *map(str, words))
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     with subprocess.Popen(argv, cwd=ROOT, **quiet) as process:
-        while process.poll() is None and len([*folder.rglob("approvals/*.request.json")]) <= known:
+        while (
+            process.poll() is None
+            and len([*folder.glob("kernels/agent/workspace/*/approvals/*.request.json")]) <= known
+        ):
             time.sleep(0.002)
         process.send_signal(signal.SIGKILL)
         return process.wait(60)
