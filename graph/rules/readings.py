@@ -69,8 +69,10 @@ def is_left_unmeasured(judged: Judged) -> bool:
     timed = find(judged, Timed)
     if judged.verdict.reason != "benchmark_failed" or timed is None:
         return False
-    failures = [item for item in timed.evidence if isinstance(item, BenchmarkFailed)]
-    return bool(failures) and all(item.reason == DISTURBED for item in failures)
+    last = (
+        timed.evidence[-1] if timed.evidence else None
+    )  # what else ends measuring comes behind a pair that was lost before
+    return isinstance(last, BenchmarkFailed) and last.reason == DISTURBED
 
 
 def active_labels(standing: Standing, level: Level) -> tuple[str, ...]:

@@ -70,6 +70,13 @@ def test_what_a_busy_machine_left_unmeasured_is_no_sign_of_stagnation():
     assert find_stagnation(make_history(*lost, limits=apart)) is None
     failed = (*rounds("r"), unmeasured(3, "no_csv"))
     assert find_stagnation(make_history(*failed, limits=apart)) == "2 consecutive rollbacks"
+    commit = "03" * 20
+    lost_pair = BenchmarkFailed(commit=commit, reason="unstable", detail="others took the core", seconds=2.0)
+    trial = make_traced(lost_pair, make_benchmark(commit=commit), round=3, commit=commit)
+    refused = make_round(3, judged=make_judged("rolled_back", "benchmark_failed", gain=None, trial=trial))
+    assert find_stagnation(make_history(*rounds("r"), refused, limits=apart)) == "2 consecutive rollbacks", (
+        "it was timed"
+    )
     before = apart.model_copy(update={"unmeasured_apart": False})
     assert find_stagnation(make_history(*lost, limits=before)) == "2 consecutive rollbacks"
     page = describe_losses(make_history(*lost, limits=apart))
