@@ -1,7 +1,7 @@
 """The suite for a card, and one task from the command line, in some minutes: what is unexpected, and a summary.
 
     python tests/adversarial/gpu/quick.py [all | suite | attacks] [command] [own] [--processes 7] [--seconds 400]
-                                          [--only WORD,WORD] [--out FILE]
+                                          [--cards 0,1] [--only WORD,WORD] [--out FILE]
 
 `suite`: all cheats and honest kernels, reading off, judged where the card is, several at a time, those first that took
 longest. `attacks`: what was written against the path on a card with its code at hand. `all`: both in one run. What is
@@ -9,6 +9,7 @@ unexpected is told at once. Cases that leave others no card, and those that were
 alone at the end. After `--seconds` everything is ended, and the last lines have the counts.
 `--out`: every line of JSON, as soon as it is known. What such a file has judged at this state of the code is not judged
 again, so that a suite goes on where the time was over, and a summary is of one state.
+`--cards`: numbers of the cards among which the processes are shared out; default: what the environment leaves.
 `command`: `ridgeline judge candidate` on a softmax task of 4096x32768 against a slower version, one minute at most.
 `own`: whose work a version is, with arrays in the judge's segments and by way of the processor.
 """
@@ -93,11 +94,18 @@ def serve_cases() -> None:
 class CaseProcess:
     """One of those that judge cases, with a process of its own that holds the card."""
 
-    def __init__(self, argv: Sequence[str], errors: Path) -> None:
+    def __init__(self, argv: Sequence[str], errors: Path, card: str = "") -> None:
         self._errors = errors
+        environment = {**os.environ, "CUDA_VISIBLE_DEVICES": card} if card else None
         with errors.open("wb") as file:
             self.popen = subprocess.Popen(
-                argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=file, text=True, start_new_session=True
+                argv,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=file,
+                text=True,
+                start_new_session=True,
+                env=environment,
             )
 
     def judge(self, name: str) -> Line:
@@ -137,6 +145,8 @@ class SuiteRun:
     task_by_case: Mapping[str, str]
     """Of one task, a process knows more at the second case."""
     argv: Sequence[str] = (sys.executable, __file__, "--serve")
+    cards: Sequence[str] = ("",)
+    """Numbers of the cards that processes take in turn."""
     seconds_by_case: dict[str, float] = field(default_factory=dict)
     """What each took before."""
     lines: list[Line] = field(default_factory=list)
@@ -165,7 +175,7 @@ class SuiteRun:
                     left.remove(name)
                     if number not in running:
                         errors = self.folder / f"{len(self.lines)}-{number}.err"
-                        running[number] = CaseProcess(self.argv, errors)
+                        running[number] = CaseProcess(self.argv, errors, self.cards[number % len(self.cards)])
                 task = self.task_by_case.get(name, "")
                 line = running[number].judge(name)
                 if time.monotonic() >= until:
@@ -234,7 +244,8 @@ def run_suite(kinds: tuple[str, ...], given: argparse.Namespace) -> None:
     commit, code = describe_code()
     commit = given.commit or commit
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as made:
-        run = SuiteRun(Path(made), given.out, commit, code, tasks, seconds_by_case=json.loads(SECONDS.read_text()))
+        known_s, cards = json.loads(SECONDS.read_text()), given.cards.split(",")
+        run = SuiteRun(Path(made), given.out, commit, code, tasks, cards=cards, seconds_by_case=known_s)
         run.read_judged(names)
         judged = {line["name"] for line in run.lines}
         left = [name for name in names if name not in judged]
@@ -388,6 +399,7 @@ def main() -> None:
     parser.add_argument("sections", nargs="*")
     parser.add_argument("--processes", type=int, default=7)
     parser.add_argument("--seconds", type=float, default=400)
+    parser.add_argument("--cards", default="")
     parser.add_argument("--only", default="")
     parser.add_argument("--out", type=Path)
     parser.add_argument("--commit", default="", help="what stands in each line, where git cannot say it")
