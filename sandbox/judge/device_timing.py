@@ -59,7 +59,8 @@ torch: Any = import_module("torch")
 Tensor = Any
 Tensors = Mapping[str, Any]
 COPIES = 5
-
+QUEUE_CYCLES = 2_000_000
+"""Of the card's clock, a millisecond or more: until the copies are all given to it."""
 
 OFFSET_US = 20.0
 """How far the judge's clock differs between two processes of one version by what is neither's: standard deviation. Of
@@ -129,6 +130,8 @@ class DevicePairs:
     _clocked: dict[str, list[tuple[float, float]]] = field(default_factory=dict)
     _shown_us: dict[str, float] = field(default_factory=dict)
     """By size and versions: the claimed gain that calls in a row have shown."""
+    _chains: dict[str, tuple[int, float]] = field(default_factory=dict)
+    """By size: as many calls in a row could be asked about, and the older version's time, us."""
 
     def is_shown(self, label: str, claimed_us: float) -> bool:
         """The judge on a card: whether calls in a row have shown as much of that size in a process pair of this command."""
@@ -163,6 +166,28 @@ class DevicePairs:
     def find_unseen_gain(self) -> str | None:
         """What the judge's own clock says of a size whose claimed gain it does not show; None where it shows all."""
         return find_unseen_gain(self.gains)
+
+    def note_chain(self, label: str, count: int, a_us: float) -> None:
+        """The judge on a card: what calls in a row of that size can be asked about."""
+        self._chains[label] = count, a_us
+
+    def find_unasked_gain(self) -> str | None:
+        """A size whose claimed gain calls in a row could show, and did not, nor the judge's clock by single calls; None where none is.
+
+        In no process pair its claims were alike enough to ask, as on a card at other work.
+        """
+        for label, (count, a_us) in self._chains.items():
+            wall, claimed_us = measure_claims(self.gains[label])
+            error_us = STANDARD_ERRORS * math.hypot(OFFSET_US, CHAIN_SCATTER_US) / max(count, 1)
+            if count < LEAST_CHAIN or claimed_us < CHAIN_CLAIM * a_us or CHAIN_SHARE * claimed_us <= error_us:
+                continue
+            seen_us = wall.mean_us - STANDARD_ERRORS * math.hypot(wall.error_us, OFFSET_US)
+            if seen_us < CLAIM_SHARE * claimed_us and not self.is_shown(label, claimed_us):
+                return (
+                    f"{label}: the card's timer claims {claimed_us:.1f} us less a call, and its times scattered too much "
+                    f"to ask the judge's clock about {count} calls in a row"
+                )
+        return None
 
     def run(
         self, opened: Mapping[str, Opened], shapes: Sequence[Shape], blocks: int
@@ -248,23 +273,21 @@ class DevicePairs:
         if shape.label not in self._floors_us:
             half = torch.empty(max(array_bytes(self.bench.task, shape.dims) // 2, 1), dtype=torch.uint8, device=device)
             target = torch.empty_like(half)
-            copy_us = min(_time_copy(target, half, device) for _ in range(COPIES))
+            copy_us = min(_time_copies(target, half))
             self._floors_us[shape.label] = LEAST_SHARE * bytes_share(self.bench.task, shape.dims) * copy_us
         return self._floors_us[shape.label]
 
 
-def _time_copy(target: Tensor, source: Tensor, device: str) -> float:
-    """The judge on a card: microseconds of one copy, by events on a card."""
-    if device == "cpu":
-        began = time.perf_counter_ns()
+def _time_copies(target: Tensor, source: Tensor) -> list[float]:
+    """The judge on a card: microseconds of some copies, by events, behind other work: waiting for the host is no part of them."""
+    events = [[torch.cuda.Event(enable_timing=True) for _ in range(2)] for _ in range(COPIES)]
+    torch.cuda._sleep(QUEUE_CYCLES)
+    for before, after in events:
+        before.record()
         target.copy_(source)
-        return (time.perf_counter_ns() - began) / 1e3
-    events = [torch.cuda.Event(enable_timing=True) for _ in range(2)]
-    events[0].record()
-    target.copy_(source)
-    events[1].record()
+        after.record()
     torch.cuda.synchronize()
-    return float(events[0].elapsed_time(events[1]) * 1e3)
+    return [float(before.elapsed_time(after) * 1e3) for before, after in events]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -525,12 +548,16 @@ class DeviceTurns:
         a_us, b_us = (median(self._claims[side]) for side in "ab")
         coarse_us = STANDARD_ERRORS * math.hypot(wall.error_us, OFFSET_US)
         claims = [gain_us for _, gain_us in self.gains]
-        scatter_us = stdev(claims) / math.sqrt(len(claims))
+        trimmed = measure_claims([(gain_us, gain_us) for gain_us in claims])[
+            0
+        ]  # a card at other work throws some far off
+        scatter_us = min(stdev(claims) / math.sqrt(len(claims)), trimmed.error_us)
+        count = count_chain(min(a_us, b_us), self._chain_bytes(), bench.reference.free_bytes())
+        self.pairs.note_chain(label, count, a_us)
         if claimed_us < max(CHAIN_CLAIM * a_us, SHOWN_ERRORS * scatter_us) or self.pairs.is_shown(label, claimed_us):
             return None
         if wall.mean_us - coarse_us >= CLAIM_SHARE * claimed_us:
             return None
-        count = count_chain(min(a_us, b_us), self._chain_bytes(), bench.reference.free_bytes())
         if count < LEAST_CHAIN:
             return None
         for session in self.sessions.values():

@@ -74,6 +74,9 @@ class Pairs(Protocol):
     def find_unseen_gain(self) -> str | None:
         """A claimed gain that the judge's own clock does not show."""
 
+    def find_unasked_gain(self) -> str | None:
+        """A claimed gain that the judge's own clock could show, and was not asked about."""
+
 
 SLOWED_SHARE, SLOWED_LEAST = 0.5, 0.05
 """Of a gain, and at least: what the older version may be slower by beside the judged one than beside itself. Of less, a machine's
@@ -199,6 +202,8 @@ class CandidateJudgment:
         faster = timed.answer
         if faster.answer == "yes" and (late := pairs.find_late_work()):
             return answer_unverified(*faster.evidence, late)
+        if faster.answer == "yes" and self.options.has("own_clock") and (unasked := pairs.find_unasked_gain()):
+            return answer_unverified(*faster.evidence, unasked)
         unseen = pairs.find_unseen_gain() if self.options.has("own_clock") else None
         if faster.answer != "yes" or unseen is None or not work.reaches:
             return faster

@@ -413,6 +413,10 @@ class TimedPairs:
         """What the judge's own clock says of a size whose claimed gain it does not show; None where it shows all."""
         return find_unseen_gain(self.gains)
 
+    def find_unasked_gain(self) -> str | None:
+        """For the judge: none: what a processor's calls took is by the judge's clock."""
+        return None
+
     def copy_us(self, arrays: Sequence[NDArray[np.generic]], label: str) -> float:
         """For the judge: half the time of a plain copy of these bytes, which reads and writes each; measured once per size."""
         if label not in self._floors:

@@ -399,6 +399,36 @@ def soft(x, y):
 }
 
 
+@pytest.mark.parametrize(
+    ("claimed_us", "wall_us", "wall_error_us", "shown_us", "count", "asked"),
+    [
+        (14.0, 30.0, 900.0, 0.0, 28, False),  # claims too unlike each other in every process pair
+        (14.0, 30.0, 900.0, 14.0, 28, True),
+        (14.0, 30.0, 900.0, 11.0, 28, False),  # what they have shown is less
+        (900.0, 880.0, 20.0, 0.0, 28, True),  # single calls show it
+        (14.0, 30.0, 900.0, 0.0, 2, True),  # too few in a row to ask: nothing can be known
+        (1.0, 0.0, 900.0, 0.0, 28, True),  # below 1 %
+        (2.0, 0.0, 900.0, 0.0, 28, True),  # below what 28 calls in a row resolve
+    ],
+)
+def test_a_gain_that_was_never_asked_about_for_its_scatter_is_not_called_shown(
+    bench: DeviceCallJudge,
+    claimed_us: float,
+    wall_us: float,
+    wall_error_us: float,
+    shown_us: float,
+    count: int,
+    asked: bool,
+) -> None:
+    gains = [(wall_us + wall_error_us * (-1) ** one, claimed_us) for one in range(40)]
+    pairs = DevicePairs(bench=bench, versions=("old", "new"), gains={"s": gains}, _chains={"s": (count, 140.0)})
+    pairs.note_shown("s", shown_us)
+    said = pairs.find_unasked_gain()
+    assert (said is None) == asked, said
+    if said:
+        assert said.startswith("s: the card's timer claims 14.0 us less a call")
+
+
 def time_claim(bench: DeviceCallJudge, opener: Opener, name: str, shown: dict[str, float]) -> Any:
     """A process pair of a version that takes 200 us beside ordinary ones, and that version."""
     pairs = DevicePairs(bench=bench, versions=("old", name), _shown_us=shown)
