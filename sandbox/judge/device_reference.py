@@ -149,6 +149,10 @@ class DeviceReference:
         free, _ = torch.cuda.mem_get_info()
         return int(free + torch.cuda.memory_reserved() - torch.cuda.memory_allocated())
 
+    def total_bytes(self) -> int:
+        """The judge on a card: of the card, what there is; of the machine's memory, where the processor plays one."""
+        return int(psutil.virtual_memory().total if self.device == "cpu" else torch.cuda.mem_get_info()[1])
+
     def part_axis(self, dims: Mapping[str, int]) -> str | None:
         """The judge on a card: the dimension of independent items, found by trying: in parts, the reference says the same."""
         if self._axis is False:

@@ -44,6 +44,7 @@ from ridgeline.sandbox.judge.timing import (
     SHOWN_ERRORS,
     STANDARD_ERRORS,
     WARM_UP,
+    ClockedGain,
     LongRunAnswers,
     Stops,
     TimingRefused,
@@ -94,6 +95,15 @@ def count_chain(call_us: float, call_bytes: int, free_bytes: int) -> int:
     return min(MOST_CHAIN, math.ceil(CHAIN_US / max(call_us, LEAST_US)), by_memory)
 
 
+def is_seen(wall: ClockedGain, claimed_us: float) -> bool:
+    """The judge on a card: whether single calls show a claimed gain by the judge's clock.
+
+    Far more than is claimed shows nothing: on a card that others use too, a process waits for its turn by milliseconds.
+    """
+    shown_us = wall.mean_us - STANDARD_ERRORS * math.hypot(wall.error_us, OFFSET_US)
+    return CLAIM_SHARE * claimed_us <= shown_us <= claimed_us / CLAIM_SHARE
+
+
 LEAST_BLOCKS = 4
 SIZE_S = 1.0
 """All blocks of one size in one process pair, where that are `LEAST_BLOCKS` or more: gigabytes take long to draw, to copy
@@ -131,7 +141,7 @@ class DevicePairs:
     _shown_us: dict[str, float] = field(default_factory=dict)
     """By size and versions: the claimed gain that calls in a row have shown."""
     _chains: dict[str, tuple[int, float]] = field(default_factory=dict)
-    """By size: as many calls in a row could be asked about, and the older version's time, us."""
+    """By size: as many calls in a row could be asked about on a card without other work, and the older version's time, us."""
 
     def is_shown(self, label: str, claimed_us: float) -> bool:
         """The judge on a card: whether calls in a row have shown as much of that size in a process pair of this command."""
@@ -174,18 +184,17 @@ class DevicePairs:
     def find_unasked_gain(self) -> str | None:
         """A size whose claimed gain calls in a row could show, and did not, nor the judge's clock by single calls; None where none is.
 
-        In no process pair its claims were alike enough to ask, as on a card at other work.
+        In no process pair its claims were alike enough to ask, or there was the memory to: a card at other work.
         """
         for label, (count, a_us) in self._chains.items():
             wall, claimed_us = measure_claims(self.gains[label])
             error_us = STANDARD_ERRORS * math.hypot(OFFSET_US, CHAIN_SCATTER_US) / max(count, 1)
             if count < LEAST_CHAIN or claimed_us < CHAIN_CLAIM * a_us or CHAIN_SHARE * claimed_us <= error_us:
                 continue
-            seen_us = wall.mean_us - STANDARD_ERRORS * math.hypot(wall.error_us, OFFSET_US)
-            if seen_us < CLAIM_SHARE * claimed_us and not self.is_shown(label, claimed_us):
+            if not is_seen(wall, claimed_us) and not self.is_shown(label, claimed_us):
                 return (
-                    f"{label}: the card's timer claims {claimed_us:.1f} us less a call, and its times scattered too much "
-                    f"to ask the judge's clock about {count} calls in a row"
+                    f"{label}: the card's timer claims {claimed_us:.1f} us less a call, and the judge's clock could not be "
+                    f"asked about {count} calls in a row: times scatter, or memory is short, as on a card at other work"
                 )
         return None
 
@@ -546,18 +555,17 @@ class DeviceTurns:
             return None
         wall, claimed_us = measure_claims(self.gains)
         a_us, b_us = (median(self._claims[side]) for side in "ab")
-        coarse_us = STANDARD_ERRORS * math.hypot(wall.error_us, OFFSET_US)
         claims = [gain_us for _, gain_us in self.gains]
         trimmed = measure_claims([(gain_us, gain_us) for gain_us in claims])[
             0
         ]  # a card at other work throws some far off
         scatter_us = min(stdev(claims) / math.sqrt(len(claims)), trimmed.error_us)
-        count = count_chain(min(a_us, b_us), self._chain_bytes(), bench.reference.free_bytes())
-        self.pairs.note_chain(label, count, a_us)
+        self.pairs.note_chain(label, self._count_chain(min(a_us, b_us), bench.reference.total_bytes()), a_us)
         if claimed_us < max(CHAIN_CLAIM * a_us, SHOWN_ERRORS * scatter_us) or self.pairs.is_shown(label, claimed_us):
             return None
-        if wall.mean_us - coarse_us >= CLAIM_SHARE * claimed_us:
+        if is_seen(wall, claimed_us):
             return None
+        count = self._count_chain(min(a_us, b_us), bench.reference.free_bytes())
         if count < LEAST_CHAIN:
             return None
         for session in self.sessions.values():
@@ -614,6 +622,9 @@ class DeviceTurns:
         for session in self.sessions.values():
             session.close_chain()
         return gain_us
+
+    def _count_chain(self, call_us: float, free_bytes: int) -> int:
+        return count_chain(call_us, self._chain_bytes(), free_bytes)
 
     def _chain_bytes(self) -> int:
         """The judge on a card: of one of the calls in a row: both workers' arrays, its values, copies of outputs and what a graph keeps."""

@@ -406,6 +406,7 @@ def soft(x, y):
         (14.0, 30.0, 900.0, 14.0, 28, True),
         (14.0, 30.0, 900.0, 11.0, 28, False),  # what they have shown is less
         (900.0, 880.0, 20.0, 0.0, 28, True),  # single calls show it
+        (14.0, 2000.0, 20.0, 0.0, 28, False),  # and what they show is another process's turn on the card
         (14.0, 30.0, 900.0, 0.0, 2, True),  # too few in a row to ask: nothing can be known
         (1.0, 0.0, 900.0, 0.0, 28, True),  # below 1 %
         (2.0, 0.0, 900.0, 0.0, 28, True),  # below what 28 calls in a row resolve
