@@ -90,8 +90,24 @@ def install(mode: str) -> None:
     if torch is not None:
         _watch_operators(torch)
         _watch_escapes(torch, watched)
+    _ask_ahead(torch)
     _before.update(sys.modules)
     sys.addaudithook(_audit)
+
+
+def _ask_ahead(torch: Any) -> None:
+    """Inside a traced worker: what PyTorch and Triton look up once for all: they load and start things for it, for whoever asks.
+
+    A kernel that walks over tiles asks PyTorch how many multiprocessors there are, which loads NVML to count the cards; one
+    that is tuned has Triton look for the driver's library.
+    """
+    if torch is None or not torch.cuda.is_initialized():
+        return
+    torch.cuda.get_device_properties(0)
+    with contextlib.suppress(
+        Exception
+    ):  # no Triton, or another one: a candidate that asks is seen to load what it loads
+        import_module("triton.runtime").driver.active.get_current_target()
 
 
 def forget_tensors(slot: int) -> None:

@@ -1,5 +1,8 @@
 """Whose work is it? What a traced candidate calls, and whether its own kernels make the output."""
 
+import json
+import subprocess
+import sys
 import textwrap
 from pathlib import Path
 
@@ -19,6 +22,7 @@ from ridgeline.sandbox.judge.references import Reference
 pytest.importorskip("torch")
 pytest.importorskip("triton")
 pytestmark = pytest.mark.slow
+HARNESS = Path(__file__).resolve().parents[2] / "sandbox" / "harness"
 KERNEL = """
     import torch
     import triton
@@ -195,6 +199,33 @@ def test_work_of_others_that_a_kernel_moves(tmp_path, body, said):
     found = answered(tmp_path, textwrap.dedent(MOVED) + body)
     assert found.answer == "no", found.evidence
     assert said in " ".join(found.evidence)
+
+
+COUNTED_ONCE = """
+import functools
+import os
+import sys
+sys.path.insert(0, os.path.dirname(sys.argv[1]))
+import torch
+import judge_trace
+
+@functools.cache
+def count_cards():
+    sys.audit("ctypes.dlopen", "libnvidia-ml.so.1")  # as PyTorch 2.11 counts them, when it is first asked
+
+torch.cuda.is_initialized = lambda: True
+torch.cuda.get_device_properties = lambda device: count_cards()
+judge_trace.install("trace")
+torch.cuda.get_device_properties(0)  # the candidate
+sys.audit("ctypes.dlopen", "libcublas.so")
+print(judge_trace.report().decode())
+"""
+
+
+def test_what_pytorch_loads_to_count_the_cards_is_no_doubt_about_the_candidate_that_asks_for_multiprocessors():
+    argv = [sys.executable, "-c", COUNTED_ONCE, str(HARNESS / "judge_trace.py")]
+    noted = json.loads(subprocess.run(argv, capture_output=True, text=True, check=True).stdout)
+    assert list(noted["loads"]) == ["libcublas.so"]
 
 
 CHANGED = """
