@@ -13,7 +13,7 @@ from ridgeline.agent.campaign.checkpoints import Checkpoints
 from ridgeline.agent.campaign.progress import NoView
 from ridgeline.agent.campaign.runner import drive
 from ridgeline.agent.campaign.side_by_side import Lane, SideBySide, prepare_port
-from ridgeline.agent.campaign.tape import PROTOCOLS, Tape, tape_port
+from ridgeline.agent.campaign.tape import PROTOCOLS, Tape, TapedPreparer, tape_port
 from ridgeline.graph.limits import Limits
 from ridgeline.graph.loop.build import CHECKPOINTED
 from ridgeline.graph.loop.context import restore_files
@@ -48,6 +48,11 @@ class Campaign:
     saver: SqliteSaver
     files: FakeFiles
     workspace: FakeWorkspace
+    ahead: SideBySide
+
+    def forget_prepared(self) -> None:
+        """As a process does that ends: what the next one knows is on the tape."""
+        self.ahead.prepare((), ())
 
     def drive(self) -> None:
         """Begin, or go on after a crash."""
@@ -104,6 +109,7 @@ def make_campaign(
     )
     if tape is not None:
         ports = replace(ports, **{name: tape_port(name, getattr(ports, name), tape) for name in PROTOCOLS})
+        ports = replace(ports, preparer=TapedPreparer(ahead, ports.builder, ports.checker, tape))
     request = Request(
         contract=declared,
         contract_path="ridgeline.yaml",
@@ -115,7 +121,7 @@ def make_campaign(
         version="0",
         drafts_first=True,
     )
-    return Campaign(ports=ports, request=request, saver=saver(), files=files, workspace=workspace)
+    return Campaign(ports=ports, request=request, saver=saver(), files=files, workspace=workspace, ahead=ahead)
 
 
 def wrapped(ports: Ports, wrap) -> Ports:

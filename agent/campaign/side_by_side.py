@@ -115,6 +115,11 @@ class SideBySide:
         if _is_settled(answer):
             self._answers[key] = answer
 
+    def has(self, method: str, commit: str, purpose: str = "") -> bool:
+        """Whether there is a value that nobody has taken yet."""
+        answer = self._answers.get((method, commit, purpose))
+        return answer is not None and not isinstance(answer, Exception)
+
     def take(self, method: str, commit: str, purpose: str) -> object | None:
         """The answer, once; None where there is none. Raises what was raised."""
         answer = self._answers.pop((method, commit, purpose), None)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from functools import cache, wraps
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, Literal, cast, get_type_hints
+from typing import TYPE_CHECKING, Any, Literal, cast, get_type_hints
 
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import to_jsonable_python
@@ -24,6 +24,9 @@ from ridgeline.graph.errors import MEND
 from ridgeline.graph.values import SCHEMA, Value
 from ridgeline.sandbox.store.durable import UnsyncedFiles, append_whole
 from ridgeline.sandbox.store.json_file import NotJson, explain_first, parse_json
+
+if TYPE_CHECKING:
+    from ridgeline.agent.campaign.side_by_side import SideBySide
 
 logger = logging.getLogger(__name__)
 
@@ -193,6 +196,34 @@ class TapedPort:
 def tape_port(name: str, inner: object | None, tape: Tape) -> Any:
     """Any port of `PROTOCOLS`; `inner` None is allowed in replay, and for what is `OPTIONAL`."""
     return TapedPort(name, inner, tape)
+
+
+class TapedPreparer:
+    """`ports.Preparer` whose answers are on the tape when it returns: a question about the first candidate loses none of the others.
+
+    What the tape has is not prepared again.
+    """
+
+    def __init__(self, ahead: "SideBySide", builder: declared.Builder, checker: declared.Checker, tape: Tape) -> None:
+        """`builder`, `checker`: on the tape, of what was prepared."""
+        self._ahead, self._builder, self._checker, self._tape = ahead, builder, checker, tape
+
+    def prepare(self, commits: tuple[str, ...], purposes: tuple[str, ...]) -> None:
+        """As `ports.Preparer`."""
+        waiting = [pair for pair in zip(commits, purposes, strict=True) if not self._is_taped(*pair)]
+        self._ahead.prepare(tuple(commit for commit, _ in waiting), tuple(purpose for _, purpose in waiting))
+        for commit, purpose in waiting:  # in the order in which the loop asks, whichever was ready first
+            if self._ahead.has("build", commit):
+                self._builder.build(commit)
+            if self._ahead.has("check", commit, purpose):
+                self._checker.check(commit, purpose=purpose)
+
+    def _is_taped(self, commit: str, purpose: str) -> bool:
+        """Whether the tape has the candidate's test, or a build without which there is none."""
+        key = _hash_question("builder", "build", (commit,), {})
+        if self._tape.is_answered(key) and not self._tape.answer(key)["ok"]:
+            return True
+        return self._tape.is_answered(_hash_question("checker", "check", (commit,), {"purpose": purpose}))
 
 
 def _wrap_method(port: str, method: str, call: Callable[..., Any] | None, tape: Tape) -> Callable[..., Any]:

@@ -17,7 +17,7 @@ from ridgeline.agent.campaign.approvals import ApprovalFiles
 from ridgeline.agent.campaign.device_host import REMOTE, DeviceHost, find_hosts
 from ridgeline.agent.campaign.progress import show_pair
 from ridgeline.agent.campaign.side_by_side import Lane, LocalLanes, SideBySide, prepare_port
-from ridgeline.agent.campaign.tape import Tape, tape_port
+from ridgeline.agent.campaign.tape import Tape, TapedPreparer, tape_port
 from ridgeline.agent.console import note
 from ridgeline.agent.contract_file import LoadedContract
 from ridgeline.agent.errors import UserError
@@ -363,6 +363,8 @@ def on_tape(
         clock=tape_port("clock", live.clock, tape),
         signals=tape_port("signals", live.signals, tape),
     )
+    if isinstance(live.preparer, SideBySide):
+        taped = replace(taped, preparer=TapedPreparer(live.preparer, taped.builder, taped.checker, tape))
     if make_worker is None and recorded is None:
         return taped
     return replace(taped, worker=tape_port("worker", make_worker(taped) if make_worker else None, tape))

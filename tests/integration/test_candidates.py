@@ -17,7 +17,7 @@ from ridgeline.graph.stats.sequential import estimate_gain
 from ridgeline.graph.trial import Applied, Timed, Traced, find
 from tests.builders import make_limits
 from tests.campaigns import make_campaign
-from tests.world import SideBySide
+from tests.world import SideBySide, TextChecker
 
 
 def race(tmp_path, *scripts, candidates=3, planner=SideBySide, **limits):
@@ -182,6 +182,40 @@ def test_a_person_may_keep_another_candidate_than_the_fastest(tmp_path):
     verdicts = dict(zip((2, 3, 4), campaign.verdicts(), strict=True))
     assert verdicts == {slower: "faster", faster: "outpaced", 4: "not_better"}
     assert campaign.history().rounds[0].decisions[0].by == "Ada"
+
+
+class AwayForRepairs(SideBySide):
+    """Its repairs come from outside, once somebody is there."""
+
+    away = True
+
+    def repair(self, briefing, broken, attempt):
+        if self.away:
+            raise Waiting("a repair is asked for")
+        return super().repair(briefing, broken, attempt)
+
+
+def test_a_question_about_one_candidate_loses_no_test_of_the_others(tmp_path, monkeypatch):
+    """The first is wrong, and its repair is asked for before the loop comes to the others, which were tested beside it."""
+    tested: list[str] = []
+    check = TextChecker.check
+
+    def count(self, commit, *, purpose):
+        tested.append(commit)
+        return check(self, commit, purpose=purpose)
+
+    monkeypatch.setattr(TextChecker, "check", count)
+    planner = AwayForRepairs(["speed 120 wrong", "speed 120"], "speed 110", "speed 90")
+    limits = make_limits(target_peak_fraction=None, max_rounds=3, candidates=3)
+    campaign = make_campaign(tmp_path, planner=planner, limits=limits, tape=Tape(tmp_path / "tape.jsonl"))
+    with pytest.raises(Waiting):
+        campaign.drive()
+    assert len(tested) == len(set(tested)) == 4, "the original and three candidates"
+    planner.away = False
+    campaign.forget_prepared()
+    campaign.drive()
+    assert dict(zip((2, 3, 4), campaign.verdicts(), strict=True)) == {2: "faster", 3: "outpaced", 4: "not_better"}
+    assert len(tested) == len(set(tested)) == 5, "and the repaired one"
 
 
 class PlanReader(SideBySide):
