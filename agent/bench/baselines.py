@@ -464,6 +464,11 @@ def _take_champion(place: Path, task: Task, folder: Path, to: Path) -> Path:
         return place
     history = folders.history(place)
     changed = {edit.path: edit.text for edit in list_changed(place, history)} if lineage(history) else {}
+    if not changed and (measured := folders.read_status(place).get("measured")):
+        raise UserError(
+            f"--candidate {place}: nothing was kept there yet; its open round counts when the question about it is answered"
+            f" (`ridgeline answer`): {measured}"
+        )
     if not changed:
         raise UserError(f"--candidate {place}: nothing was accepted there; the best version is the original")
     for name in task.source:

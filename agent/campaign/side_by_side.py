@@ -69,6 +69,7 @@ class SideBySide:
         with self._open_lanes(len(waiting)) as lanes:
             if len(lanes) > 1:
                 self._prepared |= {commit for commit, _ in waiting}
+                note(f"side by side, built and tested: {', '.join(purpose for _, purpose in waiting)}")
                 self._work(lanes[: len(waiting)], waiting)
 
     def _work(self, lanes: Sequence[Lane], waiting: deque[tuple[str, str]]) -> None:
@@ -101,7 +102,11 @@ class SideBySide:
                 self._keep(("build", commit, ""), build)
                 method = "check"
                 if build.ok and not build.touched:
-                    self._keep(("check", commit, purpose), lane.checker.check(commit, purpose=purpose))
+                    test = lane.checker.check(commit, purpose=purpose)
+                    self._keep(("check", commit, purpose), test)
+                    note(f"{purpose}: tested in {test.seconds:.0f} s: {test.kind}")
+                else:
+                    note(f"{purpose}: does not build")
             except RidgelineError as error:
                 if lane.spare and isinstance(error, DeviceLost):
                     note(f"{lane.spare}: lost; other devices do its work in this round")

@@ -33,7 +33,7 @@ _FUNCTIONS = {
 
 
 class DriverError(RuntimeError):
-    """A driver's function failed; the text has its name and number."""
+    """A driver's function failed; the text has its name, number and the driver's words for it."""
 
 
 class Driver:
@@ -47,6 +47,8 @@ class Driver:
         self._limit = None if hip else library.cuCtxSetLimit
         self._limited = None if hip else library.cuCtxGetLimit
         self._reset = None if hip else library.cuCtxResetPersistingL2Cache
+        self._explain = library.hipGetErrorString if hip else library.cuGetErrorString
+        self._explain.restype = ctypes.c_char_p if hip else ctypes.c_int
         self._start, self._stop = self._event(), self._event()
         self._stream = ctypes.c_void_p(0)
 
@@ -119,7 +121,13 @@ class Driver:
 
     def _call_driver(self, name: str, *arguments: Any) -> None:
         if code := int(self._do[name](*arguments)):
-            raise DriverError(f"{_FUNCTIONS[name][self._hip]} failed with {code}")
+            raise DriverError(f"{_FUNCTIONS[name][self._hip]} failed with {code}: {self._explain_code(code)}")
+
+    def _explain_code(self, code: int) -> str:
+        """Inside a worker: the driver's words for an error: 700 is an illegal address, 715 an illegal instruction."""
+        text = ctypes.c_char_p()
+        said = self._explain(code) if self._hip else self._explain(code, ctypes.byref(text)) or text.value
+        return said.decode(errors="replace") if isinstance(said, bytes) else "unknown"
 
 
 class Stock:
