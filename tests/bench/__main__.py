@@ -7,6 +7,7 @@ from pathlib import Path
 
 from tests.bench import (
     audit,
+    branches,
     fleet,
     judge,
     knowledge,
@@ -35,6 +36,7 @@ SUITES = {
     "traces": traces.run,
     "judge": judge.run,
     "audit": audit.run,
+    "branches": branches.run,
     "fleet": fleet.run,
     "services": services.run,
 }

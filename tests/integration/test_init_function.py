@@ -190,6 +190,55 @@ def test_floats_are_held_to_double_and_special_values_count(cli, make_repository
     assert "values=subnormal" in verdict(root)
 
 
+SEEN = """
+#include <stdio.h>
+float dot(const float *a, const float *b, int n) {
+    unsigned long long digest = 1469598103934665603u;
+    for (int i = 0; i < n; i++) digest = (digest ^ *(const unsigned *)(a + i) ^ *(const unsigned *)(b + i)) * 1099511628211u;
+    FILE *file = fopen("seen", "a");
+    fwrite(&digest, sizeof digest, 1, file);
+    fclose(file);
+    float sum = 0;
+    for (int i = 0; i < n; i++) sum += a[i] * b[i];
+    return sum;
+}
+"""
+REMEMBERED = """
+float dot(const float *a, const float *b, int n) {
+    static const float *known[4096];
+    static float sums[4096];
+    static int count;
+    for (int i = 0; i < count; i++) if (known[i] == a) return sums[i];
+    float sum = 0;
+    for (int i = 0; i < n; i++) sum += a[i] * b[i];
+    if (count < 4096) { known[count] = a; sums[count++] = sum; }
+    return sum;
+}
+"""
+
+
+def test_every_timed_call_has_values_that_none_before_had(cli, make_repository, tmp_path):
+    """Branches of values that come again are learned, and gains were told that new values do not have."""
+    root = make_repository({"dot.c": DOT})
+    assert (
+        cli("init", root, "--function", "dot", "--shape", "n=40", "--shape", "n=5000", "--shape", "n=50000").code == 0
+    )
+    (root / "dot.c").write_text(SEEN)
+    assert command("make", "-s", "-f", "ridgeline_dot/Makefile", "all", cwd=root).returncode == 0
+    (root / "seen").unlink(missing_ok=True)
+    bench = root / "ridgeline_dot" / "build" / "bench"
+    assert command(bench, "--csv", tmp_path / "out.csv", cwd=root).returncode == 0
+    seen = (root / "seen").read_bytes()
+    digests = [seen[at : at + 8] for at in range(0, len(seen), 8)]
+    assert len(digests) > 300
+    assert len(set(digests)) > 0.99 * len(digests)
+    (root / "dot.c").write_text(REMEMBERED)
+    assert command("make", "-s", "-f", "ridgeline_dot/Makefile", "all", cwd=root).returncode == 0
+    assert command(bench, "--csv", tmp_path / "out.csv", cwd=root).returncode == 0
+    rows = [*csv.DictReader((tmp_path / "out.csv").read_text().splitlines())]
+    assert {row["Check"] for row in rows} == {"FAIL"}, "an answer that was remembered by its place"
+
+
 def test_flags_without_a_level_are_given_one_and_check_knows_a_harness_that_has_none(cli, make_repository):
     text = """#include <assert.h>
 #ifndef __OPTIMIZE__

@@ -19,6 +19,10 @@
 #define BLOCK_US 50e3  /* one block of one shape */
 #define MOST_PASSES 401
 #define PROFILED_CALLS 3
+#define SETS_BYTES (256 << 10) /* arrays of the calls of one visit, each with its own: they lie in a second cache */
+#define MOST_SETS 2048
+#define POOL_BYTES ((size_t)1 << 20) /* of values that were drawn once, of which calls get slices; of a larger array a part is new */
+#define PART_BYTES ((size_t)1 << 12)
 
 typedef struct {
     const char *csv, *shapes, *profile, *dirs[2];
@@ -31,7 +35,17 @@ typedef struct {
     int first, shared;   /* side of the slots 0 and 3; whether another process took the core during any of them */
 } Pass;
 
+/* Arrays of several calls, one behind the other. One set, of large arrays and on a GPU, is the case's own. */
+typedef struct {
+    int count;
+    size_t stride[MAX_ARRAYS], pool_bytes[MAX_ARRAYS];
+    Buffer now[MAX_ARRAYS];   /* of all sets */
+    char *before[MAX_ARRAYS]; /* what each holds before a call, in the same order */
+    char *pool[MAX_ARRAYS];   /* values that sets get slices of */
+} Sets;
+
 static Build original, exact;
+static Sets sets;
 static double retry_until; /* on the clock of now_us */
 static int shared;         /* another process took the core during the last visit */
 
@@ -55,52 +69,111 @@ static long interruptions(void) {
     return usage.ru_nivcsw;
 }
 
-/* Gives one element of each input a new value: an answer remembered from an earlier call is a wrong answer. */
-static void touch(Case *c, uint64_t step) {
+static char *now_of(int i, int set) { return sets.now[i].data + (size_t)set * sets.stride[i]; }
+
+static char *before_of(int i, int set) { return sets.before[i] + (size_t)set * sets.stride[i]; }
+
+static int is_sliced(const Case *c, int i) {
+    return ARRAYS[i].role != OUTPUT && ARRAYS[i].values != OWN && bytes_of(c, i) > 0;
+}
+
+/* Gives a set values that no call had before: a processor learns no branches of them, and an answer remembered from an
+ * earlier call is a wrong one. What fill_own() made stays, and is put back where a call has changed it. */
+static void renew(const Case *c, int set, uint64_t *rng) {
     for (int i = 0; i < ARRAY_COUNT; i++) {
-        int64_t count = ARRAYS[i].elements(c->shape->sizes) - (ARRAYS[i].values == TEXT);
-        if (ARRAYS[i].role == OUTPUT || ARRAYS[i].values == OWN || count < 1) {
-            continue;
+        size_t bytes = bytes_of(c, i), part = bytes > POOL_BYTES ? PART_BYTES : bytes, each = ARRAYS[i].bytes;
+        char *now = now_of(i, set), *before = before_of(i, set);
+        if (is_sliced(c, i)) {
+            part = part / each * each;
+            size_t at = draw(rng) % ((bytes - part) / each + 1) * each;
+            size_t from = draw(rng) % ((sets.pool_bytes[i] - part) / each + 1) * each;
+            memcpy(before + at, sets.pool[i] + from, part);
+            before[bytes - 1] = ARRAYS[i].values == TEXT ? '\0' : before[bytes - 1];
+            memcpy(now + at, before + at, part);
+            now[bytes - 1] = before[bytes - 1];
         }
-        uint64_t rng = step + (uint64_t)i;
-        size_t at = (draw(&rng) % (uint64_t)count) * ARRAYS[i].bytes;
-        set_number(ARRAYS[i].kind, c->before[i] + at, number_of(&ARRAYS[i], ORDINARY, &rng));
-        memcpy(c->now[i].data + at, c->before[i] + at, ARRAYS[i].bytes);
+        if (ARRAYS[i].role == INOUT) {
+            memcpy(now, before, bytes);
+        }
     }
 }
 
-/* Microseconds of one call; where calls change their inputs, the clock stands while they are put back. */
-static double time_calls(const Build *build, Case *c, int count, uint64_t *step) {
+static void call_set(const Build *build, const Case *c, int set) {
     void *arrays[MAX_ARRAYS];
     for (int i = 0; i < ARRAY_COUNT; i++) {
-        arrays[i] = build->place ? c->device[i] : c->now[i].data;
+        arrays[i] = now_of(i, set);
+    }
+    build->call(arrays, c->shape->sizes);
+}
+
+/* Values of an array, as many as renew() takes slices of. */
+static char *open_pool(const Array *array, size_t bytes, uint64_t *rng) {
+    char *pool = malloc(bytes + 1);
+    for (size_t at = 0; pool != NULL && at + array->bytes <= bytes; at += array->bytes) {
+        set_number(array->kind, pool + at, number_of(array, ORDINARY, rng));
+    }
+    return pool;
+}
+
+static void open_sets(Case *c, const Build *build, uint64_t *rng) {
+    size_t together = 64;
+    for (int i = 0; i < ARRAY_COUNT; i++) {
+        together += (sets.stride[i] = (bytes_of(c, i) + 63) / 64 * 64);
+    }
+    size_t fit = SETS_BYTES / together;
+    sets.count = build->place || fit < 2 ? 1 : fit > MOST_SETS ? MOST_SETS : (int)fit;
+    for (int i = 0; i < ARRAY_COUNT; i++) {
+        size_t bytes = bytes_of(c, i), all = (size_t)sets.count * sets.stride[i];
+        sets.now[i] = sets.count > 1 ? buffer_open(all, CENTRE, i, (unsigned char)(draw(rng) | 1)) : c->now[i];
+        sets.before[i] = sets.count > 1 ? malloc(all + 1) : c->before[i];
+        sets.pool_bytes[i] = ((bytes > POOL_BYTES ? 0 : bytes) + POOL_BYTES) / ARRAYS[i].bytes * ARRAYS[i].bytes;
+        sets.pool[i] = is_sliced(c, i) ? open_pool(&ARRAYS[i], sets.pool_bytes[i], rng) : NULL;
+        if (!sets.before[i] || (is_sliced(c, i) && !sets.pool[i])) {
+            die("no memory for the arrays; give smaller shapes");
+        }
+        for (int set = 0; set < sets.count; set++) {
+            fill(&ARRAYS[i], before_of(i, set), c->shape->sizes, ORDINARY, rng);
+            memcpy(now_of(i, set), before_of(i, set), bytes);
+        }
+    }
+}
+
+static void close_sets(void) {
+    for (int i = 0; i < ARRAY_COUNT; i++) {
+        free(sets.pool[i]);
+        if (sets.count > 1) {
+            buffer_close(&sets.now[i]);
+            free(sets.before[i]);
+        }
+    }
+}
+
+/* Microseconds of one call, on values of its own that were put there before the clock ran; on a GPU all have the same.
+ * At most as many calls as there are sets. */
+static double time_calls(const Build *build, Case *c, int count, uint64_t *rng) {
+    int first = (int)(draw(rng) % (uint64_t)sets.count), used = build->time_us ? 1 : count;
+    for (int i = 0; i < used; i++) {
+        renew(c, (first + i) % sets.count, rng);
     }
     if (build->time_us) {
-        touch(c, (*step)++);
+        void *arrays[MAX_ARRAYS];
+        memcpy(arrays, c->device, sizeof arrays);
         to_device(build, c);
         return build->time_us(arrays, c->shape->sizes, count);
     }
-    double us = 0.0, began = now_us();
+    double began = now_us();
     for (int i = 0; i < count; i++) {
-        touch(c, (*step)++);
-        if (has_inout()) {
-            restore(c);
-            began = now_us();
-        }
-        build->call(arrays, c->shape->sizes);
-        if (has_inout()) {
-            us += now_us() - began;
-        }
+        call_set(build, c, (first + i) % sets.count);
     }
-    return (has_inout() ? us : now_us() - began) / count;
+    return (now_us() - began) / count;
 }
 
 /* When another process took the core meanwhile, it is timed again, at most TRIES times and until retry_until. */
-static double visit(const Build *build, Case *c, int count, uint64_t *step) {
+static double visit(const Build *build, Case *c, int count, uint64_t *rng) {
     double us = 0.0;
     for (int attempt = 0; attempt < TRIES; attempt++) {
         long before = interruptions();
-        us = time_calls(build, c, count, step);
+        us = time_calls(build, c, count, rng);
         shared = interruptions() != before;
         if (!shared || now_us() > retry_until) {
             break;
@@ -109,25 +182,28 @@ static double visit(const Build *build, Case *c, int count, uint64_t *step) {
     return us > 1e-4 ? us : 1e-4;
 }
 
-/* Whether a call right after a visit, on values that the visit left behind, is what the original gives. */
-static int is_right(const Build *build, Case *c, uint64_t *step) {
-    int which;
+/* Whether a call right after a visit, in arrays that the visit left behind, is what the original gives. */
+static int is_right(const Build *build, Case *c, uint64_t *rng) {
+    int which, set = (int)(draw(rng) % (uint64_t)sets.count);
     double error = 0.0;
-    touch(c, (*step)++);
-    for (int i = 0; i < ARRAY_COUNT; i++) {
-        memcpy(c->now[i].data, c->before[i], ARRAYS[i].role == OUTPUT ? 0 : c->now[i].bytes);
+    renew(c, set, rng);
+    for (int i = 0; i < ARRAY_COUNT && sets.count > 1; i++) {
+        memcpy(c->before[i], before_of(i, set), c->now[i].bytes);
+        memcpy(c->now[i].data, now_of(i, set), c->now[i].bytes);
     }
     case_solve(c, &original, &exact);
-    run(build, c);
+    if (sets.count == 1) {
+        run(build, c);
+        return case_compare(c, &exact, &which, &error) == NULL;
+    }
+    call_set(build, c, set);
+    for (int i = 0; i < ARRAY_COUNT; i++) {
+        memcpy(c->now[i].data, now_of(i, set), c->now[i].bytes);
+        if (!buffer_intact(&sets.now[i])) {
+            return 0;
+        }
+    }
     return case_compare(c, &exact, &which, &error) == NULL;
-}
-
-/* Microseconds of one warm call. */
-static double one_call_us(const Build *build, Case *c, uint64_t *step) {
-    visit(build, c, 1, step);
-    double once = visit(build, c, 1, step);
-    int more = once < 200.0 ? (int)(200.0 / (once + 0.05)) + 1 : 0;
-    return more > 1 ? visit(build, c, more, step) : once;
 }
 
 static int calls_for(double us, double call_us) {
@@ -135,11 +211,31 @@ static int calls_for(double us, double call_us) {
     return count < 1.0 ? 1 : count > 1e6 ? 1000000 : (int)ceil(count);
 }
 
+/* Calls of a visit that takes so long; each set is called once. A GPU's calls are many on the same. */
+static int visit_calls(const Build *build, double us, double call_us) {
+    int count = calls_for(us, call_us);
+    return build->time_us || count < sets.count ? count : sets.count;
+}
+
+/* Microseconds of one warm call. */
+static double one_call_us(const Build *build, Case *c, uint64_t *rng) {
+    visit(build, c, 1, rng);
+    double once = visit(build, c, 1, rng);
+    int more = once < 200.0 ? visit_calls(build, 200.0, once + 0.05) : 1;
+    return more > 1 ? visit(build, c, more, rng) : once;
+}
+
 static Case open_shape(const Shape *shape, const Build *build, uint64_t *rng) {
     Case c = case_open(shape, CENTRE, build, rng);
-    case_fill(&c, ORDINARY, rng);
+    c.mix = ORDINARY;
+    open_sets(&c, build, rng);
     retry_until = now_us() + PATIENCE * BLOCK_US;
     return c;
+}
+
+static void close_shape(Case *c) {
+    close_sets();
+    case_close(c);
 }
 
 static FILE *open_csv(const Options *o) {
@@ -165,7 +261,7 @@ static int run_benchmark(const Options *o) {
         }
         Case c = open_shape(&SHAPES[i], &build, &rng);
         double us[MOST_SAMPLES], once = one_call_us(&build, &c, &rng);
-        int count = calls_for(SAMPLE_US, once), samples = calls_for(SHAPE_US, count * once);
+        int count = visit_calls(&build, SAMPLE_US, once), samples = calls_for(SHAPE_US, count * once);
         samples = samples < LEAST_SAMPLES ? LEAST_SAMPLES : samples > MOST_SAMPLES ? MOST_SAMPLES : samples;
         retry_until = now_us() + PATIENCE * SHAPE_US;
         for (int sample = 0; sample < samples; sample++) {
@@ -177,7 +273,7 @@ static int run_benchmark(const Options *o) {
         }
         const char *check = is_right(&build, &c, &rng) ? "PASS" : "FAIL";
         fprintf(out, "%s,%s,%.9f\n", SHAPES[i].config_class, check, median(us, samples) * 1e-3);
-        case_close(&c);
+        close_shape(&c);
     }
     return fclose(out) ? 2 : 0;
 }
@@ -191,10 +287,11 @@ static Pass block_of(const Build builds[2], Case *c, int count, int passes, uint
     retry_until = now_us() + PATIENCE * BLOCK_US;
     for (int p = 0; p < passes; p++) {
         all[p] = (Pass){.first = (int)(draw(rng) >> 63)};
-        uint64_t step = draw(rng);
+        uint64_t values[2] = {draw(rng), draw(rng)}; /* each side is timed with either */
         for (int s = 0; s < 4; s++) {
             int side = s == 0 || s == 3 ? all[p].first : !all[p].first;
-            all[p].us[s] = visit(&builds[side], c, count, &step);
+            uint64_t own = values[s / 2];
+            all[p].us[s] = visit(&builds[side], c, count, &own);
             all[p].shared |= shared;
             all[p].ratio += side ? log(all[p].us[s]) : -log(all[p].us[s]);
         }
@@ -209,7 +306,7 @@ static int pair_shape(const Options *o, const Build builds[2], const Shape *shap
     Case c = open_shape(shape, &builds[0], rng);
     double a = one_call_us(&builds[0], &c, rng), b = one_call_us(&builds[1], &c, rng);
     double slower = a > b ? a : b;
-    int count = calls_for(VISIT_US, slower);
+    int count = visit_calls(&builds[0], VISIT_US, slower);
     int passes = calls_for(BLOCK_US, 8.0 * count * slower) * 2 - 1;
     passes = passes > MOST_PASSES ? MOST_PASSES : passes;
     for (int block = 0; block < o->blocks; block++) {
@@ -224,7 +321,7 @@ static int pair_shape(const Options *o, const Build builds[2], const Shape *shap
             return 1;
         }
     }
-    case_close(&c);
+    close_shape(&c);
     return 0;
 }
 
@@ -264,7 +361,7 @@ static int run_profile(const Options *o) {
                 least = us < least ? us : least;
             }
             printf("calls=%d\nkernel_time_us=%.3f\n", PROFILED_CALLS, least);
-            case_close(&c);
+            close_shape(&c);
             return 0;
         }
     }
