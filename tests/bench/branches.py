@@ -117,12 +117,6 @@ def run() -> Iterator[dict[str, Any]]:
         for n in SIZES:
             told = _read_ratio(out, f"n{n}")
             new = float(_run(folder / "lines", first / "alone.so", second / "alone.so", str(n), cwd=folder).split()[0])
-            yield {
-                "what": f"{n} letters: a line without branches, as the harness tells",
-                "value": told,
-                "unit": "times",
-            }
-            yield {"what": f"{n} letters: the same, a new line each time", "value": new, "unit": "times"}
             beside = max(told / new, new / told)
             yield {"what": f"{n} letters, without branches: as the harness tells", "value": told, "unit": "times"}
             yield {"what": f"{n} letters, without branches: a new line each time", "value": new, "unit": "times"}
