@@ -37,6 +37,8 @@ class Judgment(Value):
     own_work_required: bool = False
     """Whether the task keeps nothing that a library computed (`library: forbidden`)."""
     path: JudgePath = "processor"
+    step_s: dict[str, float] = {}
+    """Seconds that each step of judging took, by its name."""
 
     @property
     def passed(self) -> bool:
@@ -60,7 +62,9 @@ class Judgment(Value):
         if not self.own_work_required and self.correct.answer == "yes" and self.own_work.answer == "no":
             lines.append("a result of a library is taken: the task does not forbid it (`library:` in task.yaml)")
         off = (f"switched off: {', '.join(self.defences_off)}",) if self.defences_off else ()
-        return (*lines, f"{self.calls} judged calls, on the {self.path}, isolation: {self.isolation}", *off)
+        took = ", ".join(f"{seconds:.1f} s {name}" for name, seconds in self.step_s.items() if seconds)
+        calls = f"{self.calls} judged calls, on the {self.path}, isolation: {self.isolation}"
+        return (*lines, *((f"took {took}",) if took else ()), calls, *off)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -361,7 +361,7 @@ def _run(place: Place, request: Request, ports: Ports, progress: Progress) -> Ou
             live.end(ended, problem=str(stop))
             progress.close()
             if ended == "waiting" and live.measured:
-                note(f"measured: {live.measured}")  # its round closes when the question about it is answered
+                note(f"measured, and counted once the question about it is answered: {live.measured}")
             if isinstance(stop, DeviceBusy):
                 add_stop_summary(ports, str(stop))
                 return _report_end(without_device(place, request, ports, str(stop)), progress)

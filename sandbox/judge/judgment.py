@@ -4,9 +4,10 @@ import hashlib
 import json
 import math
 import statistics
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
@@ -138,6 +139,17 @@ class CandidateJudgment:
     options: Options
     surroundings: Surroundings = HERE
     step: Step = nullcontext
+    step_s: dict[str, float] = field(default_factory=dict)
+
+    @contextmanager
+    def _spend(self, name: str) -> Iterator[None]:
+        """For the judge: a step, told as such, whose seconds are kept."""
+        began = time.monotonic()
+        try:
+            with self.step(name):
+                yield
+        finally:
+            self.step_s[name] = round(self.step_s.get(name, 0.0) + time.monotonic() - began, 1)
 
     @property
     def path(self) -> JudgePath:
@@ -150,17 +162,17 @@ class CandidateJudgment:
         rng = np.random.default_rng(seed)  # None: from the operating system
         bench = self.bench(rng)
         gate = self._tests(bench)
-        with self.step(TESTING):
+        with self._spend(TESTING):
             correct = self.convict_by_reading() or gate.check(self.opener(self.new))
         if correct.answer != "yes":
             return self._make_judgment(correct, NOT_TIMED, NOT_ASKED, calls=gate.calls)
-        with self.step(ASKING):
+        with self._spend(ASKING):
             work = self._own_work()
         own_work = work.answered
         if not self.task.timed:
             return self._make_judgment(correct, NOT_HERE, own_work, calls=gate.calls)
         pairs = self._pairs(bench)
-        with self.step("timing in fresh process pairs"):
+        with self._spend("timing in fresh process pairs"):
             timed = self._time(pairs)
         calls = gate.calls + pairs.calls
         if isinstance(timed, TimingRefused):
@@ -175,7 +187,7 @@ class CandidateJudgment:
         faster = self._discount_unseen_gain(timed, pairs, work)
         if faster.answer == "yes":
             long_run = self._long_run(bench, pairs, share=1.0)
-            with self.step(CALLING):
+            with self._spend(CALLING):
                 correct, calls = long_run.judge(correct, self.opener(self.new)), calls + long_run.calls
             faster = long_run.discount(faster)
         if self.options.device == "cpu" and self.task.language in CARD_LANGUAGES:
@@ -217,14 +229,14 @@ class CandidateJudgment:
         """For the judge: correctness and own work, without timing."""
         bench = self.bench(np.random.default_rng())
         gate = self._tests(bench)
-        with self.step(TESTING):
+        with self._spend(TESTING):
             correct, calls = self.convict_by_reading() or gate.check(self.opener(self.new)), gate.calls
         long_run: LongRunAnswers[Any] | None = None
         if correct.answer == "yes":
             long_run = self._long_run(bench, self._pairs(bench), share=UNTIMED_SHARE)
-            with self.step(CALLING):
+            with self._spend(CALLING):
                 correct, calls = long_run.judge(correct, self.opener(self.new)), calls + long_run.calls
-        with self.step(ASKING):
+        with self._spend(ASKING):
             own_work = self._own_work(long_run).answered if correct.answer == "yes" else NOT_ASKED
         return self._make_judgment(correct, NOT_WANTED, own_work, calls=calls)
 
@@ -377,6 +389,7 @@ class CandidateJudgment:
             defences_off=tuple(sorted(self.options.without)),
             own_work_required=self.task.library == "forbidden",
             path=self.path,
+            step_s=dict(self.step_s),
         )
 
 
