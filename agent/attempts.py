@@ -6,10 +6,11 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from threading import Thread
+from typing import IO, Any, TypeVar
 
 from ridgeline.agent import console
 from ridgeline.agent.errors import EndRequest
@@ -51,13 +52,16 @@ Command = Callable[[Sequence[str], float | None], Ended]
 """Runs `ridgeline` with these words, for at most so many seconds."""
 
 
-def run_command(words: Sequence[str], timeout_s: float | None) -> Ended:
-    """Run `ridgeline` for a suite or fleet in a process of its own, which ends with this one; its standard error is passed on as it
-    comes.
+def run_command(words: Sequence[str], timeout_s: float | None, *, name: str = "") -> Ended:
+    """Run `ridgeline` for a suite or fleet in a process of its own, which ends with the thread that asks; its standard error is
+    passed on as it comes, behind `name` in each line where there is one.
     """
     argv = [*death_signal_words("KILL"), sys.executable, "-m", "ridgeline", *words]
     began = time.monotonic()
-    with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as process:
+    with (
+        subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE if name else None, text=True) as process,
+        _pass_lines(process, name),
+    ):
         try:
             output, _ = process.communicate(timeout=timeout_s)
         except subprocess.TimeoutExpired:
@@ -71,6 +75,48 @@ def run_command(words: Sequence[str], timeout_s: float | None) -> Ended:
                 process.communicate(timeout=END_S)  # it ends in order
             raise
     return Ended(code=process.returncode, output=output, seconds=time.monotonic() - began)
+
+
+@contextmanager
+def _pass_lines(process: subprocess.Popen[str], name: str) -> Iterator[None]:
+    """While a command of several that run at once does: its lines, each told as its own; and it can be ended from outside."""
+    lines, process.stderr = process.stderr, None  # else `communicate` would read it
+    passing = Thread(target=_name_lines, args=(lines, name)) if lines is not None else None
+    _running.add(process)
+    try:
+        if passing is not None:
+            passing.start()
+        yield
+    finally:
+        _running.discard(process)
+        if passing is not None:
+            process.wait()
+            passing.join(timeout=END_S)
+
+
+def _name_lines(lines: IO[str], name: str) -> None:
+    """Pass a command's lines on, each behind its name."""
+    with lines:
+        for line in lines:
+            console.note(f"{name}: {line.rstrip()}")
+
+
+_running: set[subprocess.Popen[str]] = set()
+
+
+def end_commands() -> None:
+    """End in order what this process runs in threads: the commands of a suite that is interrupted. Those that do not are killed."""
+    if _running:
+        console.note(f"interrupted: {len(_running)} commands end in order, within {END_S:.0f} s")
+    until = time.monotonic() + END_S
+    for process in [*_running]:
+        if EndRequest.signal_number:  # the terminal interrupts all, `kill` but one
+            process.terminate()
+    for process in [*_running]:
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(timeout=max(0.1, until - time.monotonic()))
+            continue
+        process.kill()
 
 
 def list_run_options(settings: Mapping[str, str]) -> Iterator[str]:

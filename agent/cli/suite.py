@@ -39,6 +39,9 @@ MaxMinutes = Annotated[
 ]
 MaxRounds = Annotated[int | None, typer.Option(help="Rounds of each campaign.")]
 Only = Annotated[str, typer.Option(help="Problems whose name holds this text.")]
+Beside = Annotated[
+    int, typer.Option(min=1, max=64, help="Attempts at a time: as many as there are cards; each takes an idle one.")
+]
 Processor = Annotated[bool, typer.Option("--processor", help="Make tasks for this machine's processor.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output, logs on standard error.")]
 
@@ -62,6 +65,7 @@ def run(
     max_minutes: MaxMinutes = None,
     max_rounds: MaxRounds = None,
     only: Only = "",
+    beside: Beside = 1,
     processor: Processor = False,
     as_json: Json = False,
 ) -> None:
@@ -82,7 +86,7 @@ def run(
         minutes_each=minutes_each,
         max_rounds=max_rounds,
     )
-    suite = Suite(folder=out, settings=settings, progress=console.Progress(console.note), only=only)
+    suite = Suite(folder=out, settings=settings, progress=console.Progress(console.note), only=only, beside=beside)
     _print_table(suite.run(max_minutes), out, as_json=as_json)
 
 

@@ -7,9 +7,11 @@ a suite that was killed goes on where it was: rows are lines of a file, campaign
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 from ridgeline.agent.attempts import (
@@ -17,6 +19,7 @@ from ridgeline.agent.attempts import (
     Command,
     Ended,
     append_row,
+    end_commands,
     list_run_options,
     read_object,
     read_rows,
@@ -43,6 +46,8 @@ ANSWERS = "answers"
 SLACK_S = 600.0
 """Beyond its minutes an attempt may validate, report and end; then it is ended."""
 INTERRUPTED = 130
+POLL_S = 1.0
+"""An interruption is heard so soon."""
 
 
 class Arm(Value):
@@ -88,7 +93,11 @@ class Suite:
     clock: Callable[[], float] = time.monotonic
     only: str = ""
     """Problems whose name holds this text; all for none."""
+    beside: int = 1
+    """Attempts at a time: as many campaigns as there are cards, each takes one that is idle."""
     rows: list[Row] = field(default_factory=list)
+    _attempts: list[Future[None]] = field(default_factory=list)
+    _lock: Lock = field(default_factory=Lock)
 
     def __post_init__(self) -> None:
         sources = list_sources(Path(self.settings.source))
@@ -109,25 +118,62 @@ class Suite:
     def run(self, max_minutes: float | None = None) -> Table:
         """Take every attempt of the suite that is not at its end and that the budget allows; then the table."""
         until = self.clock() + 60 * max_minutes if max_minutes is not None else None
-        for number, source in enumerate(self.sources, 1):
-            waiting = [arm for arm in self._order(number) if not self._is_ended(source, arm)]
-            if not waiting:
-                continue
-            if until is not None and self.clock() + 60 * (self.settings.minutes_each or 0) * len(waiting) > until:
-                self.progress.tell(f"{source.name}: left for another run: the budget does not reach for every arm")
-                break
+        with ThreadPoolExecutor(self.beside, thread_name_prefix="attempt") as threads:
             try:
-                task = self._prepare(source)
-            except (RidgelineError, UserError) as error:
-                for arm in waiting:
-                    self._note(Row(problem=source.name, arm=arm.name, result="refused", detail=_first_line(str(error))))
-                continue
-            for arm in waiting:
-                self.progress.tell(f"[{number}/{len(self.sources)}] {source.name}, {arm.name}")
-                began = self.clock()
-                row = self._judge(source, arm, task) if arm.answers else self._campaign(source, arm, task)
-                self._note(row.model_copy(update={"seconds": self.clock() - began}))
+                for number, source in enumerate(self.sources, 1):
+                    waiting = [arm for arm in self._order(number) if not self._is_ended(source, arm)]
+                    if not waiting:
+                        continue
+                    self._wait_for_room()
+                    if (
+                        until is not None
+                        and self.clock() + 60 * (self.settings.minutes_each or 0) * len(waiting) > until
+                    ):
+                        self.progress.tell(
+                            f"{source.name}: left for another run: the budget does not reach for every arm"
+                        )
+                        break
+                    self._begin(number, source, waiting, threads)
+                self._wait_for_room(0)
+            except BaseException:
+                end_commands()
+                raise
         return self.table()
+
+    def _begin(self, number: int, source: Source, waiting: Sequence[Arm], threads: ThreadPoolExecutor) -> None:
+        """Make a suite's problem a task, and hand its attempts to threads."""
+        try:
+            task = self._prepare(source)
+        except (RidgelineError, UserError) as error:
+            for arm in waiting:
+                self._note(Row(problem=source.name, arm=arm.name, result="refused", detail=_first_line(str(error))))
+            return
+        for arm in waiting:
+            if self.beside == 1:
+                self._attempt(number, source, arm, task)
+                continue
+            self._wait_for_room()
+            self._attempts.append(threads.submit(self._attempt, number, source, arm, task))
+
+    def _wait_for_room(self, most: int | None = None) -> None:
+        """Until fewer attempts of the suite than may be are under way, or none of `most` 0. Raises what one raised."""
+        room = self.beside - 1 if most is None else most
+        while sum(not attempt.done() for attempt in self._attempts) > room:
+            wait(self._attempts, return_when=FIRST_COMPLETED, timeout=POLL_S)
+            self._forget_done()
+        self._forget_done()
+
+    def _forget_done(self) -> None:
+        for attempt in [each for each in self._attempts if each.done()]:
+            self._attempts.remove(attempt)
+            attempt.result()
+
+    def _attempt(self, number: int, source: Source, arm: Arm, task: Path) -> None:
+        """One attempt of a suite, from its first word to its row."""
+        self.progress.tell(f"[{number}/{len(self.sources)}] {source.name}, {arm.name}")
+        began = self.clock()
+        row = self._judge(source, arm, task) if arm.answers else self._campaign(source, arm, task)
+        self._note(row.model_copy(update={"seconds": self.clock() - began}))
 
     def table(self) -> Table:
         """What is known of the suite so far."""
@@ -146,8 +192,9 @@ class Suite:
         return any(row.problem == source.name and row.arm == arm.name and row.result in FINAL for row in self.rows)
 
     def _note(self, row: Row) -> None:
-        append_row(self.folder, row)
-        self.rows.append(row)
+        with self._lock:
+            append_row(self.folder, row)
+            self.rows.append(row)
         gain = f" {row.speedup:.3f}x" if row.speedup and row.result == "faster" else ""
         detail = str(self.folder / row.page) if row.page else row.detail
         self.progress.tell(f"{row.problem}, {row.arm}: {row.result}{gain}{f': {detail}' if detail else ''}")
@@ -198,7 +245,13 @@ class Suite:
         if answer is None:
             return row.model_copy(update={"detail": f"no {source.name}.py, .json or folder in {arm.answers}"})
         words = ["judge", "candidate", str(task / "task.yaml"), "--candidate", str(answer), "--json"]
-        return read_judgment(row, self.command(words, None))
+        return read_judgment(row, self._run_command(source, arm, words, None))
+
+    def _run_command(self, source: Source, arm: Arm, words: Sequence[str], limit_s: float | None) -> Ended:
+        """A command of a suite's attempt; of several at once, each line says whose it is."""
+        if self.beside > 1 and self.command is run_command:
+            return run_command(words, limit_s, name=f"{source.name}, {arm.name}")
+        return self.command(words, limit_s)
 
     def _campaign(self, source: Source, arm: Arm, task: Path) -> Row:
         """A suite's campaign on the task, gone on with where it was stopped."""
@@ -219,7 +272,7 @@ class Suite:
             ]
         limit_s = None if minutes is None else 60 * minutes + SLACK_S
         row = Row(problem=source.name, arm=arm.name, result="failed", detail=str(campaign))
-        row = read_outcome(row, self.command([*words, "--json"], limit_s))
+        row = read_outcome(row, self._run_command(source, arm, [*words, "--json"], limit_s))
         page = str(Path(row.page).relative_to(self.folder.resolve())) if row.page else ""
         return row.model_copy(update={"page": page})
 

@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from threading import Barrier
 
 import pytest
 
@@ -68,6 +69,27 @@ def test_a_budget_that_does_not_reach_for_every_arm_begins_nothing(tmp_path):
     settings = SuiteSettings(source=str(TASKS), arms=ARMS, minutes_each=2)
     table = Suite(folder=tmp_path / "suite", settings=settings, command=runner, only="softmax_c").run(max_minutes=3)
     assert (runner.asked, table.untried) == ([], 2)
+
+
+class MeetingRunner(Runner):
+    """Of two that run at once, neither ends before the other has begun."""
+
+    def __init__(self, *ended: Ended) -> None:
+        super().__init__(*ended)
+        self.meeting = Barrier(2, timeout=30)
+
+    def __call__(self, words: Sequence[str], timeout_s: float | None) -> Ended:
+        self.meeting.wait()
+        return super().__call__(words, timeout_s)
+
+
+def test_as_many_attempts_as_wanted_run_at_a_time(tmp_path):
+    settings = SuiteSettings(source=str(TASKS), arms=ARMS[:1])
+    runner = MeetingRunner(gained(2), gained(2))
+    suite = Suite(folder=tmp_path / "suite", settings=settings, command=runner, only="softmax", beside=2)
+    table = suite.run()
+    assert len(runner.asked) == len(suite.sources) == 2
+    assert [arm.correct for arm in table.arms] == [2]
 
 
 def test_other_settings_in_the_same_folder_are_refused(tmp_path):
