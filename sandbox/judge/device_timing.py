@@ -161,6 +161,13 @@ class DevicePairs:
         sign = 1.0 if self.versions[0] <= self.versions[1] else -1.0
         kept = self._clocked.setdefault(" ".join((label, *sorted(self.versions))), [])
         kept.append((sign * wall_us, sign * claimed_us))
+        return self.list_clocked(label)
+
+    def list_clocked(self, label: str) -> list[tuple[float, float]]:
+        """What `add_clocked` has kept of these versions at that size."""
+        sides = self.versions or ()
+        sign = 1.0 if sides == tuple(sorted(sides)) else -1.0
+        kept = self._clocked.get(" ".join((label, *sorted(sides))), [])
         return [(sign * wall, sign * claimed) for wall, claimed in kept]
 
     def share_pools(self) -> "DevicePairs":
@@ -560,6 +567,9 @@ class DeviceTurns:
             0
         ]  # a card at other work throws some far off
         scatter_us = min(stdev(claims) / math.sqrt(len(claims)), trimmed.error_us)
+        pair_claims = [claim_us for _, claim_us in self.pairs.list_clocked(label)]  # this pair's is the last
+        if len(pair_claims) >= 3 and (together_us := stdev(pair_claims) / math.sqrt(len(pair_claims))) < scatter_us:
+            claimed_us, scatter_us = fmean(pair_claims), together_us  # what all pairs say is known better
         self.pairs.note_chain(label, self._count_chain(min(a_us, b_us), bench.reference.total_bytes()), a_us)
         if claimed_us < max(CHAIN_CLAIM * a_us, SHOWN_ERRORS * scatter_us) or self.pairs.is_shown(label, claimed_us):
             return None

@@ -331,7 +331,7 @@ def test_what_the_clock_says_is_kept_over_process_pairs_in_either_order(bench: D
         sign = 1.0 if number % 2 else -1.0
         pairs = DevicePairs(bench=bench, versions=order, _clocked=kept)
         seen = pairs.add_clocked("large", sign * 3.0, sign * 40.0)
-        assert seen == [(sign * 3.0, sign * 40.0)] * (number + 1)
+        assert seen == pairs.list_clocked("large") == [(sign * 3.0, sign * 40.0)] * (number + 1)
     assert DevicePairs(bench=bench, versions=("old", "other"), _clocked=kept).add_clocked("large", 1, 2) == [(1, 2)]
     assert DevicePairs(bench=bench).add_clocked("large", 1, 2) == [(1, 2)]
     outcomes = {}
