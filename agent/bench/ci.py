@@ -277,14 +277,19 @@ def _property(text: str) -> str:
     return _escape(text).replace(":", "%3A").replace(",", "%2C")
 
 
+Case = Passing | Literal["not shown"]
+"""Of a shape that measures slower without being shown to be: neither passed nor failed."""
+
+
 def write_junit(path: Path, answer: Answer, gate: Gate) -> None:
     """The comparison as one JUnit suite: each shape where there are several, and what was expected. Raises what writing raises."""
-    cases: list[tuple[str, Passing, str]] = []
+    cases: list[tuple[str, Case, str]] = []
     if gate.mean:
         cases.append((f"B is not slower than A by more than {percent(gate.margin)}", gate.mean, answer.sentence))
     for shape in answer.shapes if gate.mean and len(answer.shapes) > 1 else ():
         said = f"B against A: {format_signed_percent(shape.ratio - 1)}"
-        cases.append((f"shape {shape.label}", "failed" if shape.label in gate.slow_shapes else "passed", said))
+        open_end: Case = "not shown" if shape.ratio < 1 - gate.margin else "passed"
+        cases.append((f"shape {shape.label}", "failed" if shape.label in gate.slow_shapes else open_end, said))
     if gate.expected:
         cases.append((f"as {gate.expected.file} expects", gate.expected.outcome, gate.expected.sentence))
     suite = ElementTree.Element(
@@ -293,11 +298,14 @@ def write_junit(path: Path, answer: Answer, gate: Gate) -> None:
         tests=str(len(cases)),
         failures=str(sum(outcome == "failed" for _, outcome, _ in cases)),
         errors=str(sum(outcome == "undecided" for _, outcome, _ in cases)),
+        skipped=str(sum(outcome == "not shown" for _, outcome, _ in cases)),
         time=f"{answer.seconds:.3f}",
     )
     for name, outcome, said in cases:
         case = ElementTree.SubElement(suite, "testcase", classname="ridgeline.bench", name=name)
-        if outcome != "passed":
+        if outcome == "not shown":
+            ElementTree.SubElement(case, "skipped", message=f"{said}, slower by more than the margin, not shown to be")
+        elif outcome != "passed":
             tag = "failure" if outcome == "failed" else "error"
             ElementTree.SubElement(case, tag, type=outcome, message=said).text = "\n".join(answer.notes)
         ElementTree.SubElement(case, "system-out").text = said

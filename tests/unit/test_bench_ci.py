@@ -186,8 +186,21 @@ def test_junit_tells_failed_from_undecided(tmp_path):
     }
     cases = {case.get("name"): [child.tag for child in case] for case in suite}
     assert cases["B is not slower than A by more than 1.5 %"] == ["failure", "system-out"]
-    assert (cases["shape small"], cases["shape large"]) == (["system-out"], ["failure", "system-out"])
+    assert (cases["shape small"], cases["shape large"]) == (["skipped", "system-out"], ["failure", "system-out"])
     assert cases[f"as {file} expects"] == ["error", "system-out"]
+
+
+def test_a_shape_that_measures_slower_and_is_not_shown_to_be_has_not_passed(tmp_path):
+    xml = tmp_path / "out.xml"
+    said = compared(0.0, sd=0.1, pairs=4, fail_on="slower:1.5%", shapes={"small": 0.2, "large": -0.2})
+    assert not said.gate.slow_shapes
+    write_junit(xml, said, said.gate)
+    suite = ElementTree.parse(xml).getroot()
+    cases = {case.get("name"): [child.tag for child in case] for case in suite}
+    measured = {shape.label: shape.ratio for shape in said.shapes}
+    assert measured["large"] < 1 - said.gate.margin < measured["small"]
+    assert (cases["shape small"], cases["shape large"]) == (["system-out"], ["skipped", "system-out"])
+    assert suite.get("skipped") == "1"
 
 
 def test_annotations_stand_at_the_changed_files_and_are_escaped():
