@@ -9,7 +9,11 @@ from ridgeline.graph.values import Value
 
 Language = Literal["c", "python", "triton", "cuda", "hip", "flydsl", "cutedsl"]
 """How the candidate is built and called. `python` is any module with an entry function, PyTorch or NumPy."""
-DType = Literal["float64", "float32", "float16", "bfloat16", "int64", "int32", "int16", "int8", "uint8", "bool"]
+DType = Literal[
+    "float64", "float32", "float16", "bfloat16", "float8_e4m3fn", "float8_e5m2", "int64", "int32", "int16", "int8", "uint8",
+    "bool",
+]  # fmt: skip
+"""8-bit floats as PyTorch and the OCP specification have them: e4m3fn ends at 448 and has no infinity, e5m2 at 57344."""
 Constness = Literal["per_call", "const", "mutated"]
 """`per_call`: new values at every call. `const`: the same for all calls of one size in the life of a process, so it
 may be packed in advance, once for each size: another size comes with other values, even where its extents are the same.
@@ -20,7 +24,8 @@ the third to another range."""
 Precision = Literal["strict", "relaxed", "tf32", "emulated"]
 """fp32 work: exact to fp32 rounding; other formulas for the same in fp32 allowed, though they round more (Strassen, Winograd,
 a variance from one pass, fast math); TF32 products allowed; splits into several lower-precision products allowed.
-Half-precision outputs always mean products summed in fp32. Integers are always exact."""
+Half-precision outputs always mean products summed in fp32. Outputs of 8 bits are the nearest to what `strict` or `relaxed`
+asks of fp32. Integers are always exact."""
 Library = Literal["forbidden", "reported", "allowed"]
 """May the result come from a vendor library or the framework's own operators?"""
 Convention = Literal["out", "return"]

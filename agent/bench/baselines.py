@@ -58,7 +58,9 @@ MOST_THREADS = 8
 LONGEST_PROGRAM = 400
 """Characters of PyTorch's version that are told as they stand."""
 T = TypeVar("T")
-SHORT = {"float32": "fp32", "float16": "fp16", "bfloat16": "bf16", "float64": "fp64"}
+SHORT = {
+    "float32": "fp32", "float16": "fp16", "bfloat16": "bf16", "float64": "fp64", "float8_e4m3fn": "fp8", "float8_e5m2": "fp8",
+}  # fmt: skip
 
 
 class ShapeTimes(Value):

@@ -20,7 +20,8 @@ from ridgeline.sandbox.store.yaml_file import explain_errors
 Part = TypeVar("Part", bound=BaseModel)
 INTEGERS = {"int8": (-128, 128), "int16": (-1024, 1024), "int32": (-1024, 1024), "int64": (-1024, 1024)}
 """From where the field's own runner draws whole numbers."""
-FLOATS = ("float64", "float32", "float16", "bfloat16")
+EIGHTS = ("float8_e4m3fn", "float8_e5m2")
+FLOATS = ("float64", "float32", "float16", "bfloat16", *EIGHTS)
 
 
 class _Foreign(BaseModel):
@@ -232,6 +233,8 @@ def _write_draw(form: Definition, spec: TensorSpec) -> str:
     """Python that makes an input as flashinfer-bench's own runner does."""
     extents = ", ".join(_extent(form, name) for name in spec.shape or ())
     shape = f"({extents},)" if extents else "()"
+    if spec.dtype in EIGHTS:
+        return f"_torch.randn({shape}).to(_torch.{spec.dtype})"
     if spec.dtype in FLOATS:
         return f"_torch.randn({shape}, dtype=_torch.{spec.dtype})"
     if spec.dtype == "bool":

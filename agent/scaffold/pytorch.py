@@ -37,10 +37,12 @@ FILES = ("task.yaml", "reference.py", "kernel.py", "ridgeline.yaml", "README.md"
 SIMPLE = re.compile(r"[A-Za-z_]\w*|\d+")
 ITEM_BYTES = {
     "float64": 8, "float32": 4, "float16": 2, "bfloat16": 2, "int64": 8, "int32": 4, "int16": 2, "int8": 1, "uint8": 1,
-    "bool": 1,
+    "bool": 1, "float8_e4m3fn": 1, "float8_e5m2": 1,
 }  # fmt: skip
 LONGEST_FORMULA = 400
-SHORT = {"float32": "fp32", "float16": "fp16", "bfloat16": "bf16", "float64": "fp64"}
+SHORT = {
+    "float32": "fp32", "float16": "fp16", "bfloat16": "bf16", "float64": "fp64", "float8_e4m3fn": "fp8", "float8_e5m2": "fp8",
+}  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -433,8 +435,9 @@ def _making(plan: Plan) -> str:
 
 def _write_making(plan: Plan) -> str:
     """The call that makes the file's module for the arrays of `plan`."""
-    float_input = next((argument for argument in plan.inputs if argument.dtype in SHORT), plan.inputs[0])
-    dtype = f"{float_input.name}.dtype" if float_input.dtype in SHORT else "_torch.float32"
+    floats = [argument for argument in plan.inputs if SHORT.get(argument.dtype, "fp8") != "fp8"]
+    float_input = floats[0] if floats else plan.inputs[0]
+    dtype = f"{float_input.name}.dtype" if floats else "_torch.float32"
     sizes = "".join(f", {name}={_locate_size(plan, name)}" for name in plan.made_with)
     return f"_module({float_input.name}.device, {dtype}{sizes})"
 

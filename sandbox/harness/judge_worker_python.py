@@ -14,12 +14,14 @@ from typing import Any
 
 ROOM = 216
 """Bytes of an answer's text."""
+PATTERNS = {"bfloat16": "uint16", "float8_e4m3fn": "uint8", "float8_e5m2": "uint8"}
+"""What NumPy holds types in that it has not."""
 COMPILER_NOTES = "_dynamo_"
 """What `torch.compile` calls its notes on tensors."""
 
 
 class Numpy:
-    """Arrays of NumPy over shared memory. bfloat16, which it has not, is given as bit patterns in uint16."""
+    """Arrays of NumPy over shared memory. Floats that it has not are given as bit patterns: bfloat16 in uint16, 8 bits in uint8."""
 
     def __init__(self) -> None:
         import numpy
@@ -34,7 +36,7 @@ class Numpy:
 
     def wrap(self, memory: mmap.mmap, dtype: str, shape: Sequence[int], offset: int) -> Any:
         """Inside a worker: the NumPy array at that offset; the same object at every call."""
-        kind = self._numpy.dtype("uint16" if dtype == "bfloat16" else dtype)
+        kind = self._numpy.dtype(PATTERNS.get(dtype, dtype))
         return self._numpy.frombuffer(memory, kind, math.prod(shape), offset).reshape(shape)
 
     def pointer(self, array: Any, output: Any) -> int | str:
@@ -211,15 +213,21 @@ def _find_pointer(array: Any) -> int:
 
 
 def _mend_interpreter() -> None:
-    """Inside a worker: make bf16 right in Triton's interpreter, which (3.9) multiplies its bits in tl.dot and cuts in casts."""
+    """Inside a worker: make bf16 right in Triton's interpreter, which (3.9) multiplies its bits in tl.dot and cuts in casts.
+
+    8-bit floats too, which it rounds in ways of its own: to nearest even here, and what is too large to the largest, as cards do.
+    """
     numpy = importlib.import_module("numpy")
     tl = importlib.import_module("triton.language")
     interpreter = importlib.import_module("triton.runtime.interpreter")
     builder = interpreter.InterpreterBuilder
-    dot, cast = builder.create_dot, builder.cast_impl
+    dot, cast, convert = builder.create_dot, builder.cast_impl, builder.create_fp_to_fp
+    eights = {tl.float8e4nv: _list_eight_bits(numpy, 3), tl.float8e5: _list_eight_bits(numpy, 2)}
 
     def widen(handle: Any) -> Any:
-        if handle.dtype.scalar != tl.bfloat16:
+        if (kind := handle.dtype.scalar) in eights:
+            return interpreter.TensorHandle(eights[kind][handle.data], tl.float32)
+        if kind != tl.bfloat16:
             return handle
         bits = numpy.left_shift(handle.data.astype(numpy.uint32), 16)
         return interpreter.TensorHandle(bits.view(numpy.float32), tl.float32)
@@ -232,8 +240,38 @@ def _mend_interpreter() -> None:
         bits = numpy.where(numpy.isnan(handle.data), 0x7FC0, nearest)
         return interpreter.TensorHandle(bits.astype(numpy.uint16), tl.bfloat16)
 
+    def convert_eight(builder_self: Any, handle: Any, target: Any, mode: Any) -> Any:
+        source, kind = handle.dtype.scalar, target.scalar
+        if source not in eights and kind not in eights:
+            return convert(builder_self, handle, target, mode)
+        wide = widen(handle)
+        if kind not in eights:
+            return wide if kind == tl.float32 else builder_self.cast_impl(wide, target)
+        return interpreter.TensorHandle(_round_eight_bits(numpy, wide.data, eights[kind]), kind)
+
+    builder.create_fp_to_fp = convert_eight
     builder.create_dot = lambda builder_self, a, b, *rest: dot(builder_self, widen(a), widen(b), *rest)
     builder.cast_impl = round_to
+
+
+def _list_eight_bits(numpy: Any, fraction_bits: int) -> Any:
+    """Inside a worker: the numbers of an 8-bit float's patterns: e4m3fn with three bits behind the point, e5m2 with two."""
+    words = numpy.arange(256, dtype=numpy.uint16)
+    if fraction_bits == 2:
+        return (words << 8).view(numpy.float16).astype(numpy.float32)
+    halves = ((words & 0x80) << 8 | (words & 0x7F) << 7).view(numpy.float16).astype(numpy.float32) * numpy.float32(256)
+    return numpy.where((words & 0x7F) == 0x7F, numpy.float32(numpy.nan), halves)
+
+
+def _round_eight_bits(numpy: Any, values: Any, table: Any) -> Any:
+    """Inside a worker: patterns of the nearest 8-bit floats, ties to even; the largest for what is larger, as on a card."""
+    sizes = table[: int(numpy.isfinite(table[:128]).sum())].astype(numpy.float64)
+    wide = values.astype(numpy.float64)
+    middles = (sizes[1:] + sizes[:-1]) / 2
+    left, right = (numpy.searchsorted(middles, numpy.abs(wide), side=side) for side in ("left", "right"))
+    codes = numpy.where(left % 2 == 0, left, right)  # they differ at a tie
+    codes = numpy.where(numpy.isnan(wide), 0x7F, codes)
+    return (codes | numpy.signbit(wide).astype(numpy.int64) << 7).astype(numpy.uint8)
 
 
 def _several(result: Any) -> list[Any] | None:

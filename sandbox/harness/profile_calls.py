@@ -41,9 +41,10 @@ class NumpyArrays:
         self._rng = self._numpy.random.default_rng()
 
     def draw(self, array: dict[str, Any]) -> Any:
-        """In the process that a profiler looks at: ordinary values of an input, or an output full of zeros. bfloat16 as its bits."""
+        """In the process that a profiler looks at: ordinary values of an input, or zeros. As bits where NumPy has no such type."""
         np, shape = self._numpy, tuple(array["shape"])
-        kind = "float32" if array["dtype"] == "bfloat16" else array["dtype"]
+        is_pattern = array["dtype"] == "bfloat16" or array["dtype"].startswith("float8")
+        kind = "float32" if is_pattern else array["dtype"]
         if array["values"] is None:
             values = np.zeros(shape, kind)
         elif array["values"] == "normal":
@@ -52,7 +53,18 @@ class NumpyArrays:
             values = self._rng.integers(*array["range"], shape).astype(kind)
         else:
             values = self._rng.uniform(*array["range"], shape).astype(kind)
-        return (values.view("uint32") >> 16).astype("uint16") if array["dtype"] == "bfloat16" else values
+        if array["dtype"].startswith("float8"):
+            return self._cut_to_eight_bits(values, array["dtype"])
+        return (values.view("uint32") >> 16).astype("uint16") if is_pattern else values
+
+    def _cut_to_eight_bits(self, values: Any, dtype: str) -> Any:
+        """In the process that a profiler looks at: patterns of 8-bit floats, towards zero: their first bits are those of float16."""
+        np, fraction_bits = self._numpy, 2 if dtype == "float8_e5m2" else 3
+        bits = values.astype("float16").view("uint16")
+        if fraction_bits == 2:
+            return (bits >> 8).astype("uint8")
+        sizes = (np.abs(values) / 256).astype("float16").view("uint16") >> 7
+        return (bits >> 8 & 0x80 | np.minimum(sizes, 0x7E)).astype("uint8")
 
     def pointer(self, values: Any) -> ctypes.c_void_p:
         """In the process that a profiler looks at: where an array's elements are, for a function in C."""

@@ -25,7 +25,8 @@ from numpy.typing import NDArray
 
 LENGTH = struct.Struct("<Q")
 HALVES = ("float16", "bfloat16")
-FLOATS = ("float64", "float32", *HALVES)
+EIGHTS = ("float8_e4m3fn", "float8_e5m2")
+FLOATS = ("float64", "float32", *HALVES, *EIGHTS)
 Array = NDArray[Any]
 
 
@@ -76,8 +77,17 @@ def load_module(file: Path) -> ModuleType:
     return module
 
 
+def widen_eight_bits(raw: Array, dtype: str) -> Array:
+    """In the reference's process: the numbers of 8-bit floats from their bytes, in float32. They are halves of float16, nearly."""
+    words = raw.astype(np.uint16)
+    if dtype == "float8_e5m2":
+        return (words << 8).view(np.float16).astype(np.float32)
+    halves = ((words & 0x80) << 8 | (words & 0x7F) << 7).view(np.float16).astype(np.float32)
+    return np.where((words & 0x7F) == 0x7F, np.float32(np.nan), halves * np.float32(256))
+
+
 class NumPy:
-    """Gives the reference NumPy arrays. Half precision comes as float32, which NumPy has arithmetic for."""
+    """Gives the reference NumPy arrays. Half precision and 8 bits come as float32, which NumPy has arithmetic for."""
 
     name = "numpy"
 
@@ -92,6 +102,8 @@ class NumPy:
         if dtype not in FLOATS:
             return raw
         value = (raw.astype(np.uint32) << 16).view(np.float32) if raw.dtype == np.uint16 else raw
+        if raw.dtype == np.uint8:
+            value = widen_eight_bits(raw, dtype)
         return value.astype(np.float64 if wide else np.float32 if dtype in HALVES else value.dtype)
 
     @contextlib.contextmanager
@@ -123,6 +135,8 @@ class Torch:
         """In the reference's process: its own tensor from the judge's bytes."""
         if raw.dtype == np.uint16:
             tensor = self.torch.from_numpy(raw.view(np.int16)).view(self.torch.bfloat16)
+        elif dtype in EIGHTS and raw.dtype == np.uint8:
+            tensor = self.torch.from_numpy(raw).view(getattr(self.torch, dtype))
         else:
             tensor = self.torch.from_numpy(raw.astype(bool) if dtype == "bool" else raw)
         return tensor.to(self.device, self.torch.float64 if wide and dtype in FLOATS else None)
@@ -198,7 +212,7 @@ class Host:
         arrays: dict[str, Array] = {}
         for name, value in values.items():
             arrays[name], had = self.framework.plain(value)
-            if wide and had in ("float32", *HALVES) and self._is_float(name):
+            if wide and had in FLOATS[1:] and self._is_float(name):
                 notes.append(f"{name} comes as {had}")
         return arrays, notes
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from ridgeline.graph.judgment import QuestionAnswer
 from ridgeline.graph.task import DType, Input, Shape, Task
 from ridgeline.sandbox.judge.call_names import NEAR, PROBES, REACHES_TRIED, ConstantNames, ValuesName, draw_near_pairs
-from ridgeline.sandbox.judge.dtypes import LARGEST, SMALLEST, from_float64, is_float, to_float64, unit
+from ridgeline.sandbox.judge.dtypes import FLOAT8, LARGEST, SMALLEST, from_float64, is_float, to_float64, unit
 from ridgeline.sandbox.judge.inputs import (
     MIXES,
     PARTS,
@@ -42,6 +42,8 @@ from ridgeline.sandbox.judge.session import BrokenWorker, SealedCall, Session
 Arrays = Mapping[str, NDArray[np.generic]]
 KeepConstants = Callable[[dict[str, NDArray[np.generic]]], Arrays]
 RELAXED_HINT = "; only its rounding is larger: `precision: relaxed` in task.yaml allows that"
+RELAXABLE = {"float32", *FLOAT8}
+"""Types of outputs that a task's `precision` says something of."""
 MOST_FAULT_LINES = 3
 """Of one call that are told."""
 LOST_SHARE = 2.0**-10
@@ -179,11 +181,22 @@ def judge_again(task: Task, truth: Truth, values: ValuesName) -> Truth:
 def _is_representable(task: Task, truth: Truth, name: str) -> bool:
     """For the judge: whether a float result is finite, fits its type, and is not lost in the trusted program's own rounding."""
     dtype, right, usual = task.dtype_of(name), truth.oracle[name], truth.trusted[name]
-    room = RANGE_SHARE_HALF if dtype == "float16" else RANGE_SHARE
-    largest = room * min(LARGEST[dtype], LARGEST["float32"])
-    if not (np.isfinite(usual).all() and np.abs(right).max(initial=0.0) <= largest):
+    if not (np.isfinite(usual).all() and np.abs(right).max(initial=0.0) <= find_room(dtype)):
         return False
-    return _norm(usual - right) <= max(LOST_SHARE, LOST_UNITS * unit(dtype)) * _norm(right)
+    return _norm(usual - right) <= find_lost_share(dtype) * _norm(right)
+
+
+def find_room(dtype: DType) -> float:
+    """For the judge: how large results with outliers may be. Of 8 bits all of the type: what is on the way to them is in float32."""
+    if dtype in FLOAT8:
+        return (1 + unit(dtype) / 2) * LARGEST[dtype]
+    room = RANGE_SHARE_HALF if dtype == "float16" else RANGE_SHARE
+    return room * min(LARGEST[dtype], LARGEST["float32"])
+
+
+def find_lost_share(dtype: DType) -> float:
+    """For the judge: how far off the trusted program may be with outliers in its inputs, as a share of the result."""
+    return max(LOST_SHARE, (1 if dtype in FLOAT8 else LOST_UNITS) * unit(dtype))
 
 
 def _norm(values: NDArray[np.float64]) -> float:
@@ -230,7 +243,7 @@ class CallJudge:
     def _is_right_if_relaxed(self, sealed: SealedCall, truth: Truth) -> bool:
         """For the judge: whether a task that allows formulas which round more would take it."""
         floats = [self.task.dtype_of(name) for name in judged_names(self.task)]
-        if self.task.precision != "strict" or "float32" not in floats or truth.lone:
+        if self.task.precision != "strict" or not RELAXABLE & set(floats) or truth.lone:
             return False  # beside an outlier's row what is wrong by half may be small
         relaxed = replace(self, task=self.task.model_copy(update={"precision": "relaxed"}))
         return not relaxed._numbers(sealed, truth, exact=False)
@@ -433,6 +446,8 @@ class CorrectnessTests:
         shape = min(self.task.shapes, key=lambda shape: element_count(self.task, shape))
         for name, value in SPECIAL_VALUES.items() if free else ():
             tensor = free[int(self.rng.integers(len(free)))]
+            if not has_value(tensor.dtype, value):
+                continue
             inputs = dict(draw(self.task, shape.dims, MIXES[0], self.rng))
             numbers = to_float64(inputs[tensor.name], tensor.dtype)
             if value is None:
@@ -576,7 +591,12 @@ def describe_kinds(name: str, count: int, size: int, kind: int, right_kind: int)
 
 def find_tiny(dtype: DType) -> float:
     """For the judge: a subnormal number of that float type."""
-    return 2.0**-20 if dtype == "float16" else SMALLEST[dtype] / 4
+    return 2.0**-20 if dtype == "float16" else SMALLEST[dtype] / (1 if dtype in FLOAT8 else 4)
+
+
+def has_value(dtype: DType, value: float | None) -> bool:
+    """For the judge: whether a type has that special value: e4m3fn knows no infinity."""
+    return value is None or not math.isinf(value) or dtype != "float8_e4m3fn"
 
 
 def list_free_inputs(task: Task) -> list[Input]:

@@ -20,13 +20,10 @@ from ridgeline.sandbox.judge.call_names import NEAR, PROBES, REACHES_TRIED, TIME
 from ridgeline.sandbox.judge.correctness import (
     FEW_MIXES,
     LARGE_ELEMENTS,
-    LOST_SHARE,
-    LOST_UNITS,
     MOST_FAULT_LINES,
     MOST_WRONG_LINES,
     PING_SHARE,
-    RANGE_SHARE,
-    RANGE_SHARE_HALF,
+    RELAXABLE,
     RELAXED_HINT,
     ROW_PEAK_FACTOR,
     SPECIAL_S,
@@ -36,7 +33,10 @@ from ridgeline.sandbox.judge.correctness import (
     describe_fault,
     describe_kinds,
     element_count,
+    find_lost_share,
+    find_room,
     find_tiny,
+    has_value,
     judged_names,
     list_free_inputs,
     list_mixes,
@@ -45,7 +45,7 @@ from ridgeline.sandbox.judge.device_numerics import Noise, Range
 from ridgeline.sandbox.judge.device_reference import DeviceReference, Part
 from ridgeline.sandbox.judge.device_session import DeviceSealed, DeviceSession, plan_memory
 from ridgeline.sandbox.judge.device_values import Chance, draw, draw_near_pairs, draw_ordinary, make_probes, to_type
-from ridgeline.sandbox.judge.dtypes import LARGEST, is_float, unit
+from ridgeline.sandbox.judge.dtypes import is_float
 from ridgeline.sandbox.judge.inputs import MIXES, PARTS, SPIKING, draw_sizes, is_integer_like
 from ridgeline.sandbox.judge.numerics import Fault, Tolerance
 from ridgeline.sandbox.judge.options import Options, answer_no, answer_yes
@@ -258,12 +258,10 @@ class DeviceCallJudge:
 
     def _is_representable(self, part: Part, name: str) -> bool:
         dtype, right, usual = self.task.dtype_of(name), part.oracle[name], part.trusted[name]
-        room = RANGE_SHARE_HALF if dtype == "float16" else RANGE_SHARE
-        largest = room * min(LARGEST[dtype], LARGEST["float32"])
-        if not right.numel() or not bool(torch.isfinite(usual).all() & (right.abs().max() <= largest)):
+        if not right.numel() or not bool(torch.isfinite(usual).all() & (right.abs().max() <= find_room(dtype))):
             return False
         away, size = torch.linalg.vector_norm(usual - right), torch.linalg.vector_norm(right)
-        return bool(away <= max(LOST_SHARE, LOST_UNITS * unit(dtype)) * size)
+        return bool(away <= find_lost_share(dtype) * size)
 
     def wrong(self, sealed: DeviceSealed, truth: DeviceTruth, *, exact: bool = False) -> tuple[str, ...]:
         """The judge on a card: everything wrong with one call, one line each; empty when it was right. Raises ReferenceFailed."""
@@ -294,7 +292,7 @@ class DeviceCallJudge:
     def _is_right_if_relaxed(self, outputs: Tensors, part: Part, truth: DeviceTruth) -> bool:
         """The judge on a card: whether a task that allows formulas which round more would take it."""
         floats = [self.task.dtype_of(name) for name in judged_names(self.task)]
-        if self.task.precision != "strict" or "float32" not in floats or truth.lone:
+        if self.task.precision != "strict" or not RELAXABLE & set(floats) or truth.lone:
             return False  # beside an outlier's row what is wrong by half may be small
         relaxed = replace(self, task=self.task.model_copy(update={"precision": "relaxed"}))
         return not relaxed._numbers(outputs, _Allowance(bench=relaxed, part=part, truth=truth), exact=False)
@@ -470,7 +468,7 @@ def _tell_apart(task: Task, outputs: Tensors, part: Part) -> Iterator[str]:
 
 def _classify_numbers(values: Tensor) -> Tensor:
     """The judge on a card: of each number its place in `correctness.KINDS`."""
-    kinds = torch.zeros(values.shape, dtype=torch.uint8, device=values.device)
+    kinds, values = torch.zeros(values.shape, dtype=torch.uint8, device=values.device), values.double()
     for place, found in enumerate((values.isnan(), values == math.inf, values == -math.inf, values == 0), 1):
         kinds[found] = place
     return kinds
@@ -577,10 +575,13 @@ class DeviceTests:
         shape = min(bench.task.shapes, key=partial(element_count, bench.task))
         for name, value in SPECIAL_VALUES.items() if free else ():
             tensor = free[int(bench.rng.integers(len(free)))]
+            if not has_value(tensor.dtype, value):
+                continue
             inputs = self._keep(shape, draw(bench.task, shape.dims, MIXES[0], bench.chance))
             numbers = inputs[tensor.name].clone()
             if value is None:
-                numbers = torch.copysign(torch.full_like(numbers, find_tiny(tensor.dtype)), numbers)
+                sizes = torch.full_like(numbers, find_tiny(tensor.dtype), dtype=torch.float64)
+                numbers = to_type(torch.copysign(sizes, numbers.double()), tensor.dtype)
             elif numbers.numel():
                 numbers.reshape(-1)[int(bench.rng.integers(numbers.numel()))] = value
             truth = bench.truth_of({**inputs, tensor.name: numbers}, shape.dims)

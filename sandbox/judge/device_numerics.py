@@ -5,6 +5,7 @@ own types; exact and trusted results are float64. Needs PyTorch.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from importlib import import_module
 from typing import Any
 
@@ -12,9 +13,18 @@ import numpy as np
 
 from ridgeline.graph.task import DType, Precision, Task
 from ridgeline.sandbox.judge import numerics
-from ridgeline.sandbox.judge.device_values import Chance, change_one_element, draw_declared
-from ridgeline.sandbox.judge.dtypes import LARGEST, SMALLEST, is_float, unit
-from ridgeline.sandbox.judge.numerics import Fault, Tolerance, describe_error, error_limit, is_continuous
+from ridgeline.sandbox.judge.device_values import Chance, change_one_element, draw_declared, to_type
+from ridgeline.sandbox.judge.dtypes import FLOAT8, LARGEST, SMALLEST, is_float, unit
+from ridgeline.sandbox.judge.numerics import (
+    FLOAT8_OVERFLOWS,
+    Fault,
+    Tolerance,
+    describe_error,
+    describe_no_rounding,
+    error_limit,
+    is_continuous,
+    move_dtype,
+)
 
 torch: Any = import_module("torch")
 Tensor = Any
@@ -166,7 +176,8 @@ def _has_equal_runs(values: Tensor, rng: np.random.Generator) -> bool:
     parts = numerics.EQUAL_PARTS
     if values.numel() < parts:
         return False
-    rows = values.reshape(-1, values.shape[-1])
+    rows = view_bits(values) if values.element_size() == 1 else values  # 8-bit floats have no order, and need none
+    rows = rows.reshape(-1, values.shape[-1])
     rows = rows[_indices(_pick(len(rows), numerics.ROWS_SAMPLED, rng), values)]
     for sample in (rows, rows.reshape(1, -1)):
         distance = max(1, sample.shape[1] // parts)
@@ -180,7 +191,7 @@ def _take_rows(values: Tensor, rng: np.random.Generator) -> Any:
     """The judge on a card: the input on the processor in float32, or so many whole items of its first axis as `LOOP_ROWS_BYTES` hold."""
     most = max(1, LOOP_ROWS_BYTES // 4 * len(values) // max(values.numel(), 1)) if values.ndim else 1
     if values.ndim > 1 and most < len(values):
-        values = values[_indices(_pick(len(values), most, rng), values)]
+        values = view_bits(values)[_indices(_pick(len(values), most, rng), values)].view(values.dtype)
     return values.float().cpu().numpy()
 
 
@@ -221,19 +232,19 @@ def _count_terms(
 
 def _perturb(task: Task, inputs: Tensors, generator: Any) -> tuple[dict[str, Tensor], float]:
     """The judge on a card: the inputs, each element up or down by chance, and the relative size of half such a move."""
-    free = [tensor for tensor in task.inputs if is_continuous(tensor)]
-    coarsest: DType = max(free, key=lambda tensor: unit(tensor.dtype)).dtype if free else "float64"
+    free: dict[str, DType] = {tensor.name: move_dtype(tensor.dtype) for tensor in task.inputs if is_continuous(tensor)}
+    coarsest: DType = max(free.values(), key=unit) if free else "float64"
     largest = numerics.LARGEST_MOVES.get(coarsest, numerics.LARGEST_MOVE)
     perturbation = dict(inputs)
-    for tensor in free:
-        values = inputs[tensor.name]
+    for name, dtype in free.items():
+        values = inputs[name].to(torch_type(dtype))
         steps = torch.randint(
             1, largest + 1, values.shape, generator=generator, device=values.device, dtype=INTS[values.element_size()]
         )
-        if coarsest != tensor.dtype:
-            steps *= round(unit(coarsest) / unit(tensor.dtype))
+        if coarsest != dtype:
+            steps *= round(unit(coarsest) / unit(dtype))
         up = torch.randint(0, 2, values.shape, generator=generator, device=values.device, dtype=torch.bool)
-        perturbation[tensor.name] = _step(values, tensor.dtype, steps, up)
+        perturbation[name] = _step(values, dtype, steps, up)
     usual = float(np.sqrt(np.mean(np.square(np.arange(1.0, largest + 1)))))
     return perturbation, 2 * unit(coarsest) * usual
 
@@ -306,6 +317,9 @@ def compare(
     values = candidate.double()
     if noise is None and is_plainly_right(values, oracle, trusted, dtype=dtype, precision=precision):
         return ()
+    if dtype in FLOAT8:
+        wrong = _is_no_rounding(values, oracle, trusted, noise, dtype=dtype, precision=precision)
+        return _count_no_roundings(wrong, values, oracle, output, dtype)
     scale = local_scale(oracle)
     unit_error = honest_error(scale, noise, dtype=dtype, precision=precision).add_(SMALLEST[dtype])
     if noise is None:
@@ -330,6 +344,8 @@ def is_plainly_right(
     noise: Noise | None = None,
 ) -> bool:
     """The judge on a card: whether `compare` finds nothing, told by a few passes; where they do not tell, it says no."""
+    if dtype in FLOAT8:
+        return not bool(_is_no_rounding(values, oracle, trusted, noise, dtype=dtype, precision=precision).any())
     factors, right = error_limit(dtype, precision), to_rows(oracle)
     length = right.shape[1]
     rows = _root_mean_squares(right)
@@ -360,6 +376,8 @@ def has_room(oracle: Tensor, dtype: DType) -> bool:
 
 
 def _has_room(rows: Tensor, length: int, dtype: DType) -> bool:
+    if dtype in FLOAT8:  # `_is_no_rounding` minds the end of the type itself
+        return bool(rows.isfinite().all())
     return bool(rows.max() * length**0.5 < LARGEST[dtype] / 4)
 
 
@@ -419,6 +437,46 @@ def _count_wrong(wrong: Tensor, values: Tensor, oracle: Tensor, output: str) -> 
         f"{_describe_value(values, where)} instead of {_describe_value(oracle, where)}"
     )
     return (Fault("exact", output, detail, float(count), 0.0),)
+
+
+def _is_no_rounding(
+    values: Tensor, oracle: Tensor, trusted: Tensor, noise: Noise | None, *, dtype: DType, precision: Precision
+) -> Tensor:
+    """The judge on a card: where a result of 8 bits is no rounding of an honest one, as `numerics._is_no_rounding`."""
+    largest = LARGEST[dtype]
+    error = _float32_error(local_scale(oracle.clamp(-largest, largest)), noise, precision)
+    low, high = (_round_saturating(oracle + side * error, dtype) for side in (-1, 1))
+    usual = trusted.clamp(-largest, largest)
+    right = (values >= torch.fmin(low, usual)) & (values <= torch.fmax(high, usual))
+    over = oracle.abs() + error >= FLOAT8_OVERFLOWS[dtype]
+    past = (
+        values.isnan()
+        if dtype == "float8_e4m3fn"
+        else values == torch.copysign(torch.full_like(oracle, torch.inf), oracle)
+    )
+    nothing = values.isnan() & (oracle.isnan() | trusted.isnan())
+    return ~(right | (over & past) | (values == trusted) | nothing)
+
+
+def _float32_error(scale: Tensor, noise: Noise | None, precision: Precision) -> Tensor:
+    """The judge on a card: by how much an element may be off before it is rounded to 8 bits: `numerics.float32_error`."""
+    error = honest_error(scale, noise, dtype="float32", precision=precision).add_(SMALLEST["float32"])
+    return error.mul_(2 * error_limit("float32", precision).peak)
+
+
+def _round_saturating(values: Tensor, dtype: DType) -> Tensor:
+    return to_type(values.clamp(-LARGEST[dtype], LARGEST[dtype]), dtype).double()
+
+
+def _count_no_roundings(wrong: Tensor, values: Tensor, oracle: Tensor, output: str, dtype: DType) -> tuple[Fault, ...]:
+    count = int(torch.count_nonzero(wrong))
+    if not count:
+        return ()
+    away = torch.where(wrong, (values - oracle).abs().nan_to_num(nan=torch.inf, posinf=torch.inf), -1.0)
+    where = int(away.reshape(-1).argmax())
+    value, exact = float(values.reshape(-1)[where]), float(oracle.reshape(-1)[where])
+    place = _describe_place(where, wrong)
+    return (describe_no_rounding(output, dtype, count, wrong.numel(), place, value, exact),)
 
 
 def _trusted_excess(oracle: Tensor, trusted: Tensor, unit_error: Tensor) -> Tensor:
@@ -551,6 +609,8 @@ def _is_split(values: Tensor, least: Tensor) -> Tensor:
 
 def _least_error(exact: Tensor, dtype: DType, precision: Precision) -> Tensor:
     scale = local_scale(exact)
+    if dtype in FLOAT8:
+        return _float32_error(scale, None, precision) + unit(dtype) * exact.abs() + SMALLEST[dtype]
     error = honest_error(scale, None, dtype=dtype, precision=precision) + SMALLEST[dtype]
     return error * (2 * error_limit(dtype, precision).peak)
 
@@ -576,6 +636,9 @@ def derive_tolerance(
     oracle: Tensor, trusted: Tensor, *, dtype: DType, precision: Precision, noise: Noise | None = None
 ) -> Tolerance:
     """The judge on a card: twice what `compare` allows one answer, as `numerics.derive_tolerance`."""
+    if dtype in FLOAT8:
+        error = _float32_error(local_scale(oracle), noise, precision)
+        return replace(numerics.default_tolerance(dtype, precision), peak_amount=2 * float(error.max()))
     factors, scale = error_limit(dtype, precision), local_scale(oracle)
     amounts = honest_error(scale, noise, dtype=dtype, precision=precision)
     amounts -= honest_error(scale, None, dtype=dtype, precision=precision)
@@ -598,6 +661,8 @@ def agree(a: Tensor, b: Tensor, *, dtype: DType, within: Tolerance) -> bool:
         return True
     if not is_float(dtype):
         return False
+    if dtype in FLOAT8:
+        return _are_neighbours(a.reshape(-1), b.reshape(-1), dtype, within)
     left, right = to_rows(a), to_rows(b)
     step, total = max(1, AGREE_ELEMENTS // right.shape[1]), 0.0
     for start in range(0, len(right), step):
@@ -606,6 +671,17 @@ def agree(a: Tensor, b: Tensor, *, dtype: DType, within: Tolerance) -> bool:
             return False
         total += part
     return bool(total <= right.numel())
+
+
+def _are_neighbours(a: Tensor, b: Tensor, dtype: DType, within: Tolerance) -> bool:
+    """The judge on a card: whether two results of 8 bits differ by single steps, and seldom: `numerics._are_neighbours`."""
+    places = torch.nonzero(view_bits(a) != view_bits(b)).reshape(-1)
+    if places.numel() > numerics.MOST_TIES * a.numel() + 1:
+        return False
+    left, right = (view_bits(each)[places].view(each.dtype).double() for each in (a, b))
+    step = torch.minimum(left.abs(), right.abs()).mul_(within.peak).clamp_(min=SMALLEST[dtype])
+    near = (left - right).abs() <= step + within.peak_amount
+    return bool((near | (left.isnan() & right.isnan())).all())
 
 
 def _sum_shares(left: Tensor, right: Tensor, dtype: DType, within: Tolerance) -> float | None:

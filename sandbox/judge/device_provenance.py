@@ -13,12 +13,11 @@ import numpy as np
 from ridgeline.graph.task import DType, Shape, Task
 from ridgeline.sandbox.judge.device_reference import USED_SHARE, DeviceReference
 from ridgeline.sandbox.judge.device_values import Chance, draw
-from ridgeline.sandbox.judge.dtypes import Floats, is_float, unit
+from ridgeline.sandbox.judge.dtypes import Floats, is_float
 from ridgeline.sandbox.judge.inputs import MIXES
 from ridgeline.sandbox.judge.provenance import (
     CALL_S,
     MANY_ELEMENTS,
-    ROUNDING_UNITS,
     SAMPLED_ELEMENTS,
     TRIVIAL_NEARNESS,
     CallFindings,
@@ -28,6 +27,7 @@ from ridgeline.sandbox.judge.provenance import (
     WorkCalls,
     call_results,
     find_copied_output,
+    find_rounding,
     secret_rng,
     total_elements,
 )
@@ -160,7 +160,7 @@ def is_made(
     fills = [torch.zeros(1, dtype=right.dtype, device=right.device) if before is None else before]
     fills += _input_copies(right, inputs)
     if is_float(dtype):
-        return _is_made_float(values, right, fills, inputs, ROUNDING_UNITS * unit(dtype))
+        return _is_made_float(values, right, fills, inputs, find_rounding(dtype))
     missed = _share(values != right)
     if missed > TRIVIAL_NEARNESS:
         return False

@@ -212,7 +212,11 @@ class DeviceReference:
         """The judge on a card: one input for the reference: its own where it may write to it."""
         if wide and is_float(declared.dtype) and tensor.dtype != torch.float64:
             return tensor.double()
-        if tensor.dtype == torch.float32 and declared.dtype in reference_host.HALVES and not wide:
+        if (
+            tensor.dtype == torch.float32
+            and declared.dtype in (*reference_host.HALVES, *reference_host.EIGHTS)
+            and not wide
+        ):
             return tensor  # moved by less than its type can tell
         return tensor.clone() if declared.constness == "mutated" else tensor
 

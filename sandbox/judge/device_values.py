@@ -15,7 +15,7 @@ import numpy as np
 
 from ridgeline.graph.task import DType, Input, Task
 from ridgeline.sandbox.judge import inputs as kinds
-from ridgeline.sandbox.judge.dtypes import STORAGE, is_float
+from ridgeline.sandbox.judge.dtypes import FLOAT8, LARGEST, STORAGE, is_float
 from ridgeline.sandbox.judge.inputs import (
     MIXES,
     PARTIAL_PREFIX,
@@ -158,7 +158,7 @@ def draw_declared(tensor: Input, shape: tuple[int, ...], chance: Chance) -> Tens
         values.uniform_(low, high, generator=generator)
         if tensor.values == "positive" and tensor.within is None:
             values.clamp_(min=low)
-    return values.to(kind)
+    return to_type(values, tensor.dtype)
 
 
 def to_type(values: Tensor, dtype: DType) -> Tensor:
@@ -166,6 +166,8 @@ def to_type(values: Tensor, dtype: DType) -> Tensor:
     if dtype == "bool":
         return values != 0
     kind = getattr(torch, dtype)
+    if dtype == "float8_e4m3fn" and values.dtype != kind:
+        values = values.clamp(-LARGEST[dtype], LARGEST[dtype])  # what PyTorch makes of more hangs on its version
     if is_float(dtype) or values.dtype == kind:
         return values.to(kind)
     limits = torch.iinfo(kind)
@@ -209,7 +211,7 @@ def change_one_element(
     if float(distances.max()) > 0:
         flat[at] = donors[int(distances.argmax())]
     elif not is_integer_like(tensor):
-        flat[at] = 1 if float(flat[at]) == 0 else flat[at] / 2
+        flat[at] = 1 if float(flat[at]) == 0 else float(flat[at]) / 2
     else:
         fresh = draw_declared(tensor, (kinds.DONORS,), chance)
         flat[at] = fresh[int((fresh != flat[at]).to(torch.uint8).argmax())]
@@ -227,7 +229,7 @@ def _by_row(values: Tensor) -> tuple[int, ...]:
 
 
 def _wide(tensor: Input, values: Tensor, chance: Chance, chosen: bool) -> Tensor:
-    low, high = kinds.WIDE_HALF if tensor.dtype == "float16" else kinds.WIDE
+    low, high = kinds.WIDE_NARROW.get(tensor.dtype, kinds.WIDE)
     powers = chance.uniform(_by_row(values), low, high)
     if tensor.values == "normal":
         return values * torch.exp2(powers)
@@ -519,6 +521,8 @@ def from_storage(array: Any, dtype: DType, device: str) -> Tensor:
     array = np.ascontiguousarray(array)
     if dtype == "bfloat16":
         return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16).to(device)
+    if dtype in FLOAT8:
+        return torch.from_numpy(array.copy()).to(device).view(getattr(torch, dtype))
     return torch.from_numpy(array if array.flags.writeable else array.copy()).to(device).to(getattr(torch, dtype))
 
 
@@ -527,12 +531,21 @@ def to_storage(tensor: Tensor, dtype: DType) -> Any:
     tensor = tensor.detach().cpu().contiguous()
     if dtype == "bfloat16":
         return tensor.view(torch.int16).numpy().view(np.uint16)
+    if dtype in FLOAT8:
+        return tensor.view(torch.uint8).numpy()
     return tensor.numpy().astype(STORAGE[dtype], copy=False)
 
 
 # What outputs hold before a call.
 
-NAN_BITS: dict[DType, int] = {"float64": 0x7FF8 << 48, "float32": 0x7FC0 << 16, "float16": 0x7E00, "bfloat16": 0x7FC0}
+NAN_BITS: dict[DType, int] = {
+    "float64": 0x7FF8 << 48,
+    "float32": 0x7FC0 << 16,
+    "float16": 0x7E00,
+    "bfloat16": 0x7FC0,
+    "float8_e4m3fn": 0x7F,
+    "float8_e5m2": 0x7E,
+}
 """Bits that, all set, make it no number, whatever the others are (IEEE 754)."""
 
 
@@ -540,6 +553,8 @@ def fill_with_poison(target: Tensor, dtype: DType, kind: str, chance: Chance, de
     """The judge on a card: no numbers, plausible ones, or a right answer to other inputs, into an output in its place."""
     if kind == "decoy" and decoy is not None:
         target.copy_(decoy)
+    elif kind == "noise" and dtype in FLOAT8:
+        target.copy_(to_type(chance.normal(tuple(target.shape)), dtype))
     elif kind == "noise" and is_float(dtype):
         target.normal_(generator=chance.elements)
     elif dtype == "bool":

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ridgeline.graph.formula import evaluate
-from ridgeline.graph.task import DrawnSizes, Input, Shape, Task, Tensor
-from ridgeline.sandbox.judge.dtypes import SIGNIFICAND_BITS, STORAGE, Floats, Raw, from_float64, is_float
+from ridgeline.graph.task import DrawnSizes, DType, Input, Shape, Task, Tensor
+from ridgeline.sandbox.judge.dtypes import SIGNIFICAND_BITS, STORAGE, Floats, Raw, from_float64, is_float, to_float64
 
 LONGEST = 1 << 40
 """Elements along one axis; more is a mistake in a formula."""
@@ -125,13 +125,12 @@ def change_one_element(
     values = inputs[tensor.name].copy()
     place = tuple(int(rng.integers(length)) for length in values.shape)
     donors = values.reshape(-1)[rng.integers(0, values.size, size=DONORS)]
-    kind = "bfloat16" if values.dtype == np.uint16 else "float64"
-    numbers = _numbers(np.append(donors, values[place]), kind)
+    numbers = to_float64(np.append(donors, values[place]), tensor.dtype)
     distances = np.nan_to_num(np.abs(numbers[:-1] - numbers[-1]), nan=0.0)
     if distances.max() > 0:
         values[place] = donors[int(np.argmax(distances))]
     elif not is_integer_like(tensor):
-        values[place] = _different_value(values[place], kind)[0]
+        values[place] = _different_value(values[place], tensor)[0]
     else:
         fresh_values = to_storage(tensor, (DONORS,), rng)
         values[place] = fresh_values[int(np.argmax(fresh_values != values[place]))]
@@ -182,20 +181,12 @@ def _draw_storage(tensor: Input) -> np.dtype[np.generic]:
     return np.dtype(np.float64) if is_float(tensor.dtype) else STORAGE[tensor.dtype]
 
 
-def _numbers(values: Raw, kind: str) -> Floats:
-    if kind == "bfloat16":
-        return (values.astype(np.uint32) << np.uint32(16)).view(np.float32).astype(np.float64)
-    return values.astype(np.float64)
-
-
-def _different_value(value: np.generic, kind: str) -> Raw:
+def _different_value(value: np.generic, tensor: Input) -> Raw:
     """For the judge: another value of an input where all are equal: half of a number, 1 for zero, one less of a positive integer."""
     array = np.array([value])
-    if kind == "bfloat16":
-        numbers = _numbers(array, kind)
-        return from_float64(np.where(numbers == 0, 1.0, numbers / 2), "bfloat16")
-    if np.issubdtype(array.dtype, np.floating):
-        return np.where(array == 0, 1, array / 2).astype(array.dtype)
+    if is_float(tensor.dtype):
+        numbers = to_float64(array, tensor.dtype)
+        return from_float64(np.where(numbers == 0, 1.0, numbers / 2), tensor.dtype)
     return np.where(array > 0, array - 1, array + 1).astype(array.dtype)
 
 
@@ -257,8 +248,10 @@ Mix = Callable[[Input, Floats, np.random.Generator, bool], Floats]
 """Of an input, its ordinary values, and whether it is the one chosen input; the result is in the same domain."""
 WIDE = (-4.0, 8.0)
 """Powers of two between rows. Not lower: formulas like exp(x) - 1 lose digits there that no reordering would."""
-WIDE_HALF = (-4.0, 4.0)
-"""For float16, whose largest number is 65504."""
+WIDE_NARROW: Mapping[DType, tuple[float, float]] = dict.fromkeys(
+    ("float16", "float8_e4m3fn", "float8_e5m2"), (-4.0, 4.0)
+)
+"""For types whose largest number is small: 65504, 448, 57344."""
 OFFSET = 100.0
 SHIFT = 80.0
 TAIL = 16
@@ -268,7 +261,11 @@ SPECIAL = 0.25
 """Share of rows or matrices of a batch that have a structure."""
 MOST_SPECIAL = 4096
 """They are made one by one."""
-SPIKE = {"float16": (4.0, 11.0)}
+SPIKE: Mapping[DType, tuple[float, float]] = {
+    "float16": (4.0, 11.0),
+    "float8_e4m3fn": (4.0, 8.0),
+    "float8_e5m2": (4.0, 11.0),
+}
 SPIKE_WIDE = (6.0, 26.0)
 """Powers of two of lone outliers: beyond what exp() takes, int16 holds, and 2^23 where float32 has no halves left."""
 SPIKE_WHOLE = 10.0
@@ -305,7 +302,7 @@ def _normal(tensor: Input, values: Floats, rng: np.random.Generator, chosen: boo
 
 def _wide(tensor: Input, values: Floats, rng: np.random.Generator, chosen: bool) -> Floats:
     """For the judge: inputs with each row at a scale of its own; each element where there is one row."""
-    low, high = WIDE_HALF if tensor.dtype == "float16" else WIDE
+    low, high = WIDE_NARROW.get(tensor.dtype, WIDE)
     shape = (*values.shape[:-1], 1) if values.ndim > 1 else values.shape
     powers = rng.uniform(low, high, size=shape)
     if tensor.values == "normal":

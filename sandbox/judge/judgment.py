@@ -23,6 +23,7 @@ from ridgeline.graph.values import Artifact
 from ridgeline.sandbox.audit.examine import find_added
 from ridgeline.sandbox.judge.correctness import CallJudge, CorrectnessTests
 from ridgeline.sandbox.judge.device_process import Unfit, ask_judgment, is_judged_on_card
+from ridgeline.sandbox.judge.dtypes import FLOAT8
 from ridgeline.sandbox.judge.freeze import Frozen, freeze_sources
 from ridgeline.sandbox.judge.options import (
     CARD_LANGUAGES,
@@ -265,6 +266,8 @@ class CandidateJudgment:
         }
         judged = (*self.task.outputs, *(tensor for tensor in self.task.inputs if tensor.constness == "mutated"))[0]
         dtype = {"float32": "fp32", "bfloat16": "bf16", "float16": "fp16"}.get(judged.dtype, "fp32")
+        if any(tensor.dtype in FLOAT8 for tensor in (*self.task.inputs, *self.task.outputs)):
+            dtype = "fp8"  # a cast to it is the operator's own
         convicting = [
             finding for finding in find_added(texts["a"], texts["b"], dtype=dtype) if finding.severity == "convicts"
         ]

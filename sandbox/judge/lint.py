@@ -94,6 +94,8 @@ OracleAnswer = Mapping[str, NDArray[np.float64]]
 DRAWS = 5
 VISIBLE = 10.0
 """Values must spread by more than so many tolerances, or a constant passes as the answer."""
+MOST_FORGIVEN = 0.05
+"""Of the values' size: a rounding to 8 bits may be more, which no constant comes as near to."""
 TINY = 0.01
 CONSTANT_SHARE = 0.5
 SHORT_US = 20.0
@@ -274,7 +276,8 @@ class _Lint:
         finite = values[np.isfinite(values)]
         if not is_float(dtype) or finite.size == 0:
             return 0.0
-        return float(error_limit(dtype, self.task.precision).peak * unit(dtype) * np.sqrt(np.mean(finite**2)))
+        share = min(error_limit(dtype, self.task.precision).peak * unit(dtype), MOST_FORGIVEN)
+        return float(share * np.sqrt(np.mean(finite**2)))
 
 
 def _check_work(task: Task) -> Iterator[LintFinding]:

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from ridgeline.graph.task import DType, Input, Precision, Task
 from ridgeline.sandbox.judge.dtypes import (
+    FLOAT8,
     LARGEST,
     SMALLEST,
     STORAGE,
@@ -101,6 +102,8 @@ def error_limit(dtype: DType, precision: Precision) -> ErrorLimit:
         return ErrorLimit(l2=2, peak=4, accumulate=unit("float32"), product=INTERMEDIATE_ERROR / 2 * unit(dtype))
     if dtype == "bfloat16":
         return ErrorLimit(l2=1.5, peak=3, accumulate=unit("float32"), product=INTERMEDIATE_ERROR / 1.5 * unit(dtype))
+    if dtype in FLOAT8:  # of a result as a whole; `compare` looks at each element
+        return ErrorLimit(l2=1, peak=1, accumulate=unit("float32"), product=0.0)
     if dtype == "float64":
         return ErrorLimit(l2=16, peak=16, accumulate=unit("float64"), product=0.0)
     match precision:
@@ -245,17 +248,17 @@ def _perturb(task: Task, inputs: Mapping[str, Raw], rng: np.random.Generator) ->
     """For the judge: the inputs, each up or down by chance, and the relative size of half such a move.
 
     Half, since rounding moves a number by half a unit in the last place at most. Wider types move by as many of
-    their units as make one of the narrowest.
+    their units as make one of the narrowest. Of 8 bits a unit is an eighth of a number, of which nothing small could
+    be learned: they move in float32, and reach the oracle so.
     """
-    free = [tensor for tensor in task.inputs if is_continuous(tensor)]
-    coarsest = max(free, key=lambda tensor: unit(tensor.dtype)).dtype if free else "float64"
+    free = {tensor.name: move_dtype(tensor.dtype) for tensor in task.inputs if is_continuous(tensor)}
+    coarsest: DType = max(free.values(), key=unit) if free else "float64"
     largest = LARGEST_MOVES.get(coarsest, LARGEST_MOVE)
     perturbed = {}
-    for tensor in free:
-        sizes = rng.integers(1, largest + 1, size=inputs[tensor.name].shape)
-        perturbed[tensor.name] = _step_by_chance(
-            inputs[tensor.name], tensor.dtype, sizes * round(unit(coarsest) / unit(tensor.dtype)), rng
-        )
+    for name, dtype in free.items():
+        raw = inputs[name] if dtype == task.dtype_of(name) else to_float32(inputs[name], task.dtype_of(name))
+        sizes = rng.integers(1, largest + 1, size=raw.shape)
+        perturbed[name] = _step_by_chance(raw, dtype, sizes * round(unit(coarsest) / unit(dtype)), rng)
     usual = float(np.sqrt(np.mean(np.square(np.arange(1.0, largest + 1)))))
     return {**inputs, **perturbed}, 2 * unit(coarsest) * usual
 
@@ -279,6 +282,11 @@ def perturbed_pairs(task: Task, inputs: Mapping[str, Raw], rng: np.random.Genera
                 steps = sizes[at] * round(unit(coarsest) / unit(free[name]))
                 perturbed[name] = _step_ulps(raw, free[name], steps, turn[at])
             yield {**inputs, **perturbed}
+
+
+def move_dtype(dtype: DType) -> DType:
+    """The type in which the judge moves an input by units in the last place: its own but for 8 bits, which move in float32."""
+    return "float32" if dtype in FLOAT8 else dtype
 
 
 def _sum_dtype(dtype: DType) -> DType:
@@ -364,6 +372,9 @@ def compare(
     values = to_float64(candidate, dtype)
     if noise is None and is_plainly_right(values, oracle, trusted, dtype=dtype, precision=precision):
         return ()
+    if dtype in FLOAT8:
+        wrong = _is_no_rounding(values, oracle, trusted, noise, dtype=dtype, precision=precision)
+        return _count_no_roundings(wrong, values, oracle, output, dtype)
     scale = local_scale(oracle)
     unit_error = honest_error(scale, noise, dtype=dtype, precision=precision) + SMALLEST[dtype]
     if noise is None:
@@ -381,6 +392,8 @@ def is_plainly_right(values: Floats, oracle: Floats, trusted: Floats, *, dtype: 
 
     They do where all numbers are finite and far from the type's end, and the trusted program's luck is not needed.
     """
+    if dtype in FLOAT8:
+        return not _is_no_rounding(values, oracle, trusted, None, dtype=dtype, precision=precision).any()
     factors, length = error_limit(dtype, precision), oracle.shape[-1] if oracle.ndim > 1 else oracle.size
     right, usual, errors = (array.reshape(-1, length) for array in (oracle, trusted, values))
     with np.errstate(invalid="ignore", over="ignore"):
@@ -484,6 +497,72 @@ def _count_wrong(wrong: Flags, values: Raw, oracle: Floats, output: str) -> tupl
         f"{_format_value(values, where)} instead of {_format_value(oracle, where)}"
     )
     return (Fault("exact", output, detail, float(count), 0.0),)
+
+
+# Outputs of 8 bits: the nearest such number to what an honest program has in float32. Half a unit in the last place is
+# up to an eighth of a number, so a share of the numbers' size would forgive whole steps; next to a tie either neighbour is right.
+
+FLOAT8_OVERFLOWS: dict[DType, float] = {"float8_e4m3fn": 464.0, "float8_e5m2": 61440.0}
+"""From here on a number is nearer to what would follow the type's largest."""
+
+
+def float32_error(scale: Floats, noise: RoundingNoise | None, *, precision: Precision) -> Floats:
+    """For the judge: by how much an element may be off in float32 before it is rounded to 8 bits."""
+    error = honest_error(scale, noise, dtype="float32", precision=precision) + SMALLEST["float32"]
+    return 2 * error_limit("float32", precision).peak * error
+
+
+def round_saturating(values: Floats, dtype: DType) -> Floats:
+    """For the judge: the nearest finite number of an 8-bit type, as cards convert; no number stays none."""
+    largest = LARGEST[dtype]
+    return to_float64(from_float64(np.clip(values, -largest, largest), dtype), dtype)
+
+
+def _is_no_rounding(
+    values: Floats, oracle: Floats, trusted: Floats, noise: RoundingNoise | None, *, dtype: DType, precision: Precision
+) -> Flags:
+    """For the judge: where a result of 8 bits is neither the nearest to an honest float32 one nor the trusted program's, nor between.
+
+    What is too large for the type may be its largest, as cards convert, or what PyTorch makes of it: infinity, or no number.
+    """
+    largest = LARGEST[dtype]
+    error = float32_error(local_scale(np.clip(oracle, -largest, largest)), noise, precision=precision)
+    with np.errstate(invalid="ignore"):
+        low, high = (round_saturating(oracle + side * error, dtype) for side in (-1, 1))
+        usual = np.clip(trusted, -largest, largest)
+        right = (values >= np.fmin(low, usual)) & (values <= np.fmax(high, usual))
+        over = np.abs(oracle) + error >= FLOAT8_OVERFLOWS[dtype]
+        past = np.isnan(values) if dtype == "float8_e4m3fn" else values == np.copysign(np.inf, oracle)
+    nothing = np.isnan(values) & (np.isnan(oracle) | np.isnan(trusted))
+    wrong: Flags = ~(right | (over & past) | (values == trusted) | nothing)
+    return wrong
+
+
+def _count_no_roundings(wrong: Flags, values: Floats, oracle: Floats, output: str, dtype: DType) -> tuple[Fault, ...]:
+    count = int(np.count_nonzero(wrong))
+    if not count:
+        return ()
+    with np.errstate(invalid="ignore"):
+        away = np.where(wrong, np.nan_to_num(np.abs(values - oracle), nan=np.inf), -1.0)
+    where = np.unravel_index(int(np.argmax(away)), away.shape)
+    return (describe_no_rounding(output, dtype, count, away.size, _format_index(where), values[where], oracle[where]),)
+
+
+def describe_no_rounding(
+    output: str, dtype: DType, count: int, size: int, place: str, value: float, exact: float
+) -> Fault:
+    """For the judge: the fault of results of 8 bits that are not the nearest number, with the one that is farthest off."""
+    nearest = float(round_saturating(np.array(exact), dtype))
+    strange = math.isfinite(value) != math.isfinite(nearest)
+    step = (
+        max(2 * unit(dtype) * 2.0 ** (math.frexp(nearest)[1] - 1), SMALLEST[dtype]) if math.isfinite(nearest) else 1.0
+    )
+    away = abs(value - nearest) / step
+    detail = (
+        f"{count} of {size} elements are not the nearest {dtype} to the result in float32, worst at {place}: "
+        f"{value:.9g} instead of {nearest:.9g}, for {exact:.9g}"
+    )
+    return Fault("nonfinite" if strange else "max_norm", output, detail, float(count) if strange else away, 0.0)
 
 
 def _trusted_excess(oracle: Floats, trusted: Floats, unit_error: Floats) -> Floats:
@@ -688,6 +767,9 @@ def _is_split(values: Floats, least: Floats) -> Flags:
 
 def _least_error(exact: Floats, dtype: DType, precision: Precision) -> Floats:
     """How far off an element of a judged output may be in any case; flat."""
+    if dtype in FLOAT8:
+        error = float32_error(local_scale(exact), None, precision=precision)
+        return (unit(dtype) * np.abs(exact) + SMALLEST[dtype] + error).reshape(-1)
     unit_error = honest_error(local_scale(exact), None, dtype=dtype, precision=precision) + SMALLEST[dtype]
     return (2 * error_limit(dtype, precision).peak * unit_error).reshape(-1)
 
@@ -778,6 +860,8 @@ def _loop_length(shape: tuple[int, ...], terms: float) -> int:
 
 # A quick comparison of two sides that had the same inputs: a few passes over the output, and no oracle.
 
+MOST_TIES = 2.0**-6
+"""Share of results of 8 bits that may differ by a step between two right sides, beside one: so near is none of more to a tie."""
 CHUNK_ELEMENTS = 1 << 18
 """Elements at a time: they and the differences stay in a processor's cache."""
 SQUARES_OVERFLOW = 1e18
@@ -800,6 +884,9 @@ def derive_tolerance(
     oracle: Floats, trusted: Floats, *, dtype: DType, precision: Precision, noise: RoundingNoise | None = None
 ) -> Tolerance:
     """For the judge: twice what `compare` allows one answer, taken from one case; it holds for inputs drawn in the same way."""
+    if dtype in FLOAT8:
+        error = float32_error(local_scale(oracle), noise, precision=precision)
+        return replace(default_tolerance(dtype, precision), peak_amount=2 * float(np.max(error, initial=0.0)))
     factors, scale = error_limit(dtype, precision), local_scale(oracle)
     amounts = honest_error(scale, noise, dtype=dtype, precision=precision) - honest_error(
         scale, None, dtype=dtype, precision=precision
@@ -818,6 +905,8 @@ def derive_tolerance(
 
 def default_tolerance(dtype: DType, precision: Precision = "strict") -> Tolerance:
     """For the judge: for a case of which nothing is known: twice the floors of the table."""
+    if dtype in FLOAT8:
+        return Tolerance(l2=unit(dtype) / 4, l2_amount=0.0, peak=2 * unit(dtype), peak_amount=0.0)
     factors, least = error_limit(dtype, precision), unit(dtype)
     least = max(least, error_limit(dtype, precision).product)
     return Tolerance(l2=factors.l2 * least, l2_amount=0.0, peak=2 * factors.peak * least, peak_amount=0.0)
@@ -836,6 +925,8 @@ def agree(a: Raw, b: Raw, *, dtype: DType, within: Tolerance | None = None) -> b
     if not is_float(dtype):
         return False
     allowed = within or default_tolerance(dtype)
+    if dtype in FLOAT8:
+        return _are_neighbours(to_float64(a, dtype), to_float64(b, dtype), dtype, allowed)
     length = b.shape[-1] if b.ndim > 1 else b.size
     left, right = a.reshape(-1, length), b.reshape(-1, length)
     step = max(1, CHUNK_ELEMENTS // length)
@@ -846,6 +937,17 @@ def agree(a: Raw, b: Raw, *, dtype: DType, within: Tolerance | None = None) -> b
             return False
         total += part
     return total <= a.size
+
+
+def _are_neighbours(left: Floats, right: Floats, dtype: DType, allowed: Tolerance) -> bool:
+    """For the judge: whether two results of 8 bits are the same but for few that lie next to each other, as near a tie."""
+    same = (left == right) | (np.isnan(left) & np.isnan(right))
+    if np.count_nonzero(~same) > MOST_TIES * same.size + 1:
+        return False
+    left, right = left[~same], right[~same]
+    with np.errstate(invalid="ignore"):
+        step = np.maximum(allowed.peak * np.minimum(np.abs(left), np.abs(right)), SMALLEST[dtype])
+        return bool((np.abs(left - right) <= step + allowed.peak_amount).all())
 
 
 def _sum_squares_fast(a: Raw, b: Raw, dtype: DType, allowed: Tolerance) -> float | None:

@@ -16,7 +16,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ridgeline.graph.task import DType, Input, Task, Tensor
-from ridgeline.sandbox.judge.dtypes import LARGEST, SIGNIFICAND_BITS, STORAGE, Raw, from_float64, is_float, to_float32
+from ridgeline.sandbox.judge.dtypes import (
+    FLOAT8,
+    LARGEST,
+    SIGNIFICAND_BITS,
+    STORAGE,
+    Raw,
+    from_float64,
+    is_float,
+    to_float8,
+    to_float32,
+)
 from ridgeline.sandbox.judge.inputs import axis_lengths, declared_values
 
 Array = NDArray[np.generic]
@@ -30,13 +40,18 @@ LARGE_ELEMENTS = 1 << 20
 SIGNED_DISTRIBUTIONS = ("normal", "uniform")
 """Distributions that are as before when signs are turned."""
 KEPT_MANTISSA_BITS = 2
-"""Of a mantissa, from above: so that values stay in the range that they were drawn from, up to an eighth."""
-MANTISSA_BITS = {"float64": 52, "float32": 23, "float16": 10, "bfloat16": 7}
-FLOATS = ("float64", "float32", "float16", "bfloat16")
+"""Of a mantissa, from above: so that values stay in the range that they were drawn from, up to an eighth. At least the last one turns."""
 DRAW_BYTES = 24
 """Random bytes that say where one call's slices of an input begin, and how they are put together."""
 POISON_KINDS = ("nan", "noise", "decoy")
-QUIET_NAN = {"float64": 0x7FF8 << 48, "float32": 0x7FC0 << 16, "float16": 0x7E00, "bfloat16": 0x7FC0}
+QUIET_NAN: Mapping[DType, int] = {
+    "float64": 0x7FF8 << 48,
+    "float32": 0x7FC0 << 16,
+    "float16": 0x7E00,
+    "bfloat16": 0x7FC0,
+    "float8_e4m3fn": 0x7F,
+    "float8_e5m2": 0x7E,
+}
 """Bits that, all set, make it no number, whatever the others are (IEEE 754)."""
 
 
@@ -102,7 +117,7 @@ class _RowStock:
             return values.reshape(self.shape)
         over = long.over[over_start : over_start + count]
         if long.ring is not None:
-            return wrap_around(values, over, *long.ring).reshape(self.shape)
+            return wrap_around(values, over, *long.ring, dtype=self.tensor.dtype).reshape(self.shape)
         bits: Array = np.bitwise_xor(values.view(over.dtype), over)
         return bits.view(values.dtype).reshape(self.shape)
 
@@ -143,6 +158,8 @@ def _wrap_range(values: Raw, added: Raw, low: float, high: float) -> Raw:
 
 def _narrow(sums: Raw, dtype: DType) -> Array:
     """Values for judged calls, rounded to the input's storage type."""
+    if dtype in FLOAT8:
+        return to_float8(sums, dtype)
     if dtype != "bfloat16":
         return sums.astype(STORAGE[dtype], copy=False)
     return _round_to_bfloat16(sums)
@@ -298,7 +315,7 @@ def _long_rows(tensor: Input, shape: tuple[int, ...], rng: np.random.Generator) 
     if tensor.dtype == "bool" or tensor.values == "mask":
         ones = _plain_row(tensor, values.size, rng)  # where both are set, or neither, the result is not
         return LongRows(values=values, over=ones.view(bits))
-    if tensor.dtype in FLOATS:
+    if is_float(tensor.dtype):
         if tensor.values == "integers":
             return _wrapping_rows(tensor, values, rng)
         return LongRows(
@@ -310,7 +327,7 @@ def _long_rows(tensor: Input, shape: tuple[int, ...], rng: np.random.Generator) 
 def _wrapping_rows(tensor: Input, values: Array, rng: np.random.Generator) -> LongRows:
     """Values to draw for judged calls: whole numbers over whole numbers, both of the input's range."""
     ring = tensor.low, max(tensor.high, tensor.low + 1)
-    if tensor.dtype in FLOATS and max(-ring[0], ring[1] - 1) > LARGEST[tensor.dtype]:  # some are infinite
+    if is_float(tensor.dtype) and max(-ring[0], ring[1] - 1) > LARGEST[tensor.dtype]:  # some are infinite
         return LongRows(values=values, over=None)
     return LongRows(values=values, over=_plain_row(tensor, values.size, rng), ring=ring)
 
@@ -322,12 +339,15 @@ def _plain_row(tensor: Input, count: int, rng: np.random.Generator) -> Array:
 
 def _keep_inside(values: Array, bits: np.dtype[np.generic], tensor: Input) -> Array:
     """Values for judged calls in a range, less those that rounding brought to its far ends: what is laid over them adds to those."""
-    if tensor.values == "normal":
+    low, high = (0.0, 0.0) if tensor.values == "normal" else tensor.within or (-1.0, 1.0)
+    ends = {size for size in (-low, high) if size > 0}
+    if tensor.dtype == "float8_e4m3fn":
+        ends.add(LARGEST[tensor.dtype])  # another last bit makes it no number
+    if not ends:
         return values
-    low, high = tensor.within or (-1.0, 1.0)
     sign = np.array(1 << (8 * bits.itemsize - 1), dtype=bits)
     words = values.view(bits)
-    for end in {size for size in (-low, high) if size > 0}:
+    for end in ends:
         at = from_float64(np.full(1, end), tensor.dtype).view(bits)
         words = np.where((words & ~sign) == at, words - np.array(1, dtype=bits), words)
     inside: Array = words.view(values.dtype)
@@ -338,7 +358,7 @@ def _sign_and_mantissa_mask(tensor: Input, count: int, rng: np.random.Generator)
     """For the judge: bits that turn the sign, where either sign is meant, and the mantissa but for its first bits."""
     bits = np.dtype(f"uint{8 * np.dtype(STORAGE[tensor.dtype]).itemsize}")
     sign = 1 << (8 * bits.itemsize - 1) if tensor.values in SIGNED_DISTRIBUTIONS and tensor.within is None else 0
-    mask = sign | ((1 << (MANTISSA_BITS[tensor.dtype] - KEPT_MANTISSA_BITS)) - 1)
+    mask = sign | ((1 << max(SIGNIFICAND_BITS[tensor.dtype] - 1 - KEPT_MANTISSA_BITS, 1)) - 1)
     random_bits = np.frombuffer(rng.bytes(count * bits.itemsize), dtype=bits)
     pattern: Array = np.bitwise_and(random_bits, np.array(mask, dtype=bits))
     return pattern
@@ -353,26 +373,25 @@ def _random_nans(tensor: Tensor, shape: tuple[int, ...], rng: np.random.Generato
     storage = np.dtype(STORAGE[tensor.dtype])
     count = _row_length(shape)
     bits = np.frombuffer(rng.bytes(count * storage.itemsize), dtype=f"uint{8 * storage.itemsize}")
-    if tensor.dtype in FLOATS:
+    if is_float(tensor.dtype):
         bits = bits | np.asarray(QUIET_NAN[tensor.dtype], dtype=bits.dtype)
     return bits.view(storage)
 
 
 # Whole numbers laid over others of the same range: a sum that goes round, in whatever type they are kept.
 
-FLOAT_KINDS: dict[str, DType] = {"f8": "float64", "f4": "float32", "f2": "float16"}
 EXACT_INTEGERS: dict[DType, int] = {kind: 1 << (bits - 1) for kind, bits in SIGNIFICAND_BITS.items()}
 """Up to here a type holds all whole numbers and what they differ by."""
 
 
-def wrap_around(values: Raw, over: Raw, low: int, high: int) -> Raw:
+def wrap_around(values: Raw, over: Raw, low: int, high: int, *, dtype: DType) -> Raw:
     """For the judge: `values - over - 1` brought into the range: from `low` on, and a span more where that is below 0.
 
     Of two even numbers of a range that is an even one again, and the least and the largest that occur fit the type.
     `laid` of the card's worker does the same on a card, bit for bit.
     """
-    if values.dtype.kind == "f" or values.dtype == STORAGE["bfloat16"]:
-        return _wrap_floats(values, over, low, high)
+    if is_float(dtype):
+        return _wrap_floats(values, over, low, high, dtype)
     bits = np.dtype(f"uint{8 * values.itemsize}")
     every = (1 << (8 * bits.itemsize)) - 1
     sums = values.view(bits) - over.view(bits)  # unsigned: it goes round at the type's end, and comes back
@@ -383,17 +402,14 @@ def wrap_around(values: Raw, over: Raw, low: int, high: int) -> Raw:
     return brought
 
 
-def _wrap_floats(values: Raw, over: Raw, low: int, high: int) -> Raw:
+def _wrap_floats(values: Raw, over: Raw, low: int, high: int, kind: DType) -> Raw:
     """The same of whole numbers in a float type, half precision in float32. Where the range has numbers that the type
     cannot hold, results are rounded as drawn ones are, and kept from its ends."""
-    kind = FLOAT_KINDS.get(values.dtype.str[1:], "bfloat16")
     left, right = (operand if kind == "float64" else to_float32(operand, kind) for operand in (values, over))
     sums = _select_sum(left, right, low, high)
     if max(-low, high) > EXACT_INTEGERS[kind]:
         np.clip(sums, *np.array([low, high - 1], dtype=np.float64).astype(sums.dtype), out=sums)
-    if kind != "bfloat16":
-        return sums.astype(STORAGE[kind], copy=False)
-    return _round_to_bfloat16(sums)
+    return _narrow(sums, kind)
 
 
 def _round_to_bfloat16(sums: Raw) -> Raw:

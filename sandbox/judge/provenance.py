@@ -18,7 +18,7 @@ from pydantic import Field, TypeAdapter, ValidationError
 from ridgeline.graph.judgment import QuestionAnswer
 from ridgeline.graph.task import DType, Shape, Task, Tensor
 from ridgeline.graph.values import Value
-from ridgeline.sandbox.judge.dtypes import Floats, from_float64, is_float, to_float64, unit
+from ridgeline.sandbox.judge.dtypes import FLOAT8, Floats, from_float64, is_float, to_float64, unit
 from ridgeline.sandbox.judge.freeze import Frozen
 from ridgeline.sandbox.judge.inputs import MIXES, PARTS, axis_lengths, draw
 from ridgeline.sandbox.judge.options import answer_no, answer_unverified, answer_yes
@@ -39,6 +39,11 @@ ROUNDING_UNITS = 2.0
 """Of an output that was made, in units of its type."""
 
 
+def find_rounding(dtype: DType) -> float:
+    """By what share of its size an output that was made may be off: of 8 bits by no more than its own rounding."""
+    return (1.0 if dtype in FLOAT8 else ROUNDING_UNITS) * unit(dtype)
+
+
 def is_made(
     values: Floats,
     right: Floats,
@@ -57,7 +62,7 @@ def is_made(
     if filling is not None and np.isfinite(filling).all():
         fills.append(filling)
     if is_float(dtype):
-        return _is_made_float(values, right, fills, inputs, ROUNDING_UNITS * unit(dtype))
+        return _is_made_float(values, right, fills, inputs, find_rounding(dtype))
     missed = float(np.mean(values != right))
     if missed > TRIVIAL_NEARNESS:
         return False
@@ -314,7 +319,7 @@ def _has_same_values(sample: Floats, expected: Floats, dtype: DType, *, tight: b
     elif len(np.unique(values)) < DISTINCT_VALUES:
         return False
     size = float(np.sqrt(np.mean(values**2)))
-    slack = 4 * unit(dtype) + (COPY_CLOSE if is_float(dtype) and not tight else 0.0)
+    slack = (1 if dtype in FLOAT8 else 4) * unit(dtype) + (COPY_CLOSE if is_float(dtype) and not tight else 0.0)
     return bool(np.all(np.abs(sample[where] - values) <= slack * np.maximum(size, np.abs(values))))
 
 

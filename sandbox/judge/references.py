@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ridgeline.graph.errors import WorldError, missing_package
-from ridgeline.graph.task import DType, Task
+from ridgeline.graph.task import Task
 from ridgeline.sandbox.judge.children import Answer, Child, ChildLimits, ChildLost
-from ridgeline.sandbox.judge.dtypes import from_float64, to_float64
+from ridgeline.sandbox.judge.dtypes import from_float64, is_float, to_float64
 from ridgeline.sandbox.judge.options import HERE, Surroundings
 
 HOST = Path(__file__).parents[1] / "harness" / "reference_host.py"
@@ -24,7 +24,6 @@ CALL_S = 300.0
 """Float64 on a processor is slow for the sizes of a GPU."""
 MEMORY_MB = 65_536
 """Address space; PyTorch reserves several GiB that it never touches."""
-FLOATS: tuple[DType, ...] = ("float64", "float32", "float16", "bfloat16")
 Arrays = Mapping[str, NDArray[np.generic]]
 Answers = dict[str, dict[str, NDArray[np.float64]]]
 """By question, then by name of the array."""
@@ -120,7 +119,7 @@ class Reference:
     def _round_to_type(self, name: str, values: NDArray[np.float64]) -> NDArray[np.float64]:
         """For the judge: rounded to the array's type: a reference in NumPy computes half precision in float32."""
         dtype = next(tensor.dtype for tensor in (*self._task.inputs, *self._task.outputs) if tensor.name == name)
-        return to_float64(from_float64(values, dtype), dtype) if dtype in FLOATS else values
+        return to_float64(from_float64(values, dtype), dtype) if is_float(dtype) else values
 
     def _ask(self, questions: Sequence[str], many: Sequence[Arrays]) -> list[Answers]:
         self._surroundings.check_time()

@@ -13,6 +13,7 @@ from pydantic import ValidationError
 from ridgeline.graph.errors import WorldError
 from ridgeline.graph.formula import FormulaError, evaluate
 from ridgeline.graph.task import NAME, Input, Shape, Task
+from ridgeline.sandbox.judge.dtypes import FLOAT8, LARGEST
 from ridgeline.sandbox.store.yaml_file import NotReadable, document, explain_errors, fields_of_lines, unknown_keys
 
 FILE_NAME = "task.yaml"
@@ -114,6 +115,22 @@ def _values(task: Task) -> Iterator[str]:
             yield from _bounds(tensor, where)
         if tensor.within is not None:
             yield from _check_within(tensor, tensor.within, where)
+        if tensor.dtype in FLOAT8:
+            yield from _check_largest(tensor, where)
+    eights = [tensor.name for tensor in (*task.inputs, *task.outputs) if tensor.dtype in FLOAT8]
+    if eights and task.precision in ("tf32", "emulated"):
+        mend = "leave it out, or write `relaxed`"
+        yield f"precision: {task.precision} is for products of float32, and {', '.join(eights)} is of 8 bits; {mend}"
+
+
+def _check_largest(tensor: Input, where: str) -> Iterator[str]:
+    """For the judge: ends of an 8-bit input that are beyond its type's largest number: e4m3fn has nothing there."""
+    largest = LARGEST[tensor.dtype]
+    if tensor.values == "integers" and max(-tensor.low, tensor.high - 1) > largest:
+        yield f"{where}: [{tensor.low}, {tensor.high}) goes beyond {largest:g}, the largest {tensor.dtype}; narrow it"
+    if tensor.within is not None and max(map(abs, tensor.within)) > largest:
+        low, high = tensor.within
+        yield f"{where}.within: [{low:g}, {high:g}] goes beyond {largest:g}, the largest {tensor.dtype}; narrow it"
 
 
 def _check_within(tensor: Input, ends: tuple[float, float], where: str) -> Iterator[str]:

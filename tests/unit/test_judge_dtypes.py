@@ -12,14 +12,23 @@ from ridgeline.sandbox.judge.dtypes import LARGEST, STORAGE, from_float64, is_fl
 
 @pytest.mark.parametrize("dtype", get_args(DType))
 def test_every_type_has_a_storage_and_keeps_its_values(dtype):
-    values = np.array([0.0, 1.0, 1.0, 0.0]) if dtype == "bool" else np.array([0.0, 1.0, 5.0, 100.0])
+    values = np.array([0.0, 1.0, 1.0, 0.0]) if dtype == "bool" else np.array([0.0, 1.0, 5.0, 96.0])
     raw = from_float64(values, dtype)
     assert raw.dtype == STORAGE[dtype]
     assert np.array_equal(to_float64(raw, dtype), values)
 
 
 @pytest.mark.parametrize(
-    ("dtype", "bits"), [("float64", 53), ("float32", 24), ("float16", 11), ("bfloat16", 8), ("int32", None)]
+    ("dtype", "bits"),
+    [
+        ("float64", 53),
+        ("float32", 24),
+        ("float16", 11),
+        ("bfloat16", 8),
+        ("float8_e4m3fn", 4),
+        ("float8_e5m2", 3),
+        ("int32", None),
+    ],
 )
 def test_unit_round_off(dtype, bits):
     assert unit(dtype) == (2.0**-bits if bits else 0.0)

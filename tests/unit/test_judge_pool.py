@@ -13,7 +13,7 @@ from ridgeline.sandbox.judge.pool import InputPool, PoisonPool, wrap_around
 from tests.session_tasks import task
 
 HARNESS = Path(pools.__file__).parents[1] / "harness"
-FLOATS: tuple[DType, ...] = ("float64", "float32", "float16", "bfloat16")
+FLOATS: tuple[DType, ...] = ("float64", "float32", "float16", "bfloat16", "float8_e4m3fn", "float8_e5m2")
 
 
 def _task(*inputs: Input) -> Task:
@@ -155,7 +155,7 @@ def test_whole_numbers_of_any_range_are_even_over_it_and_new(dtype: DType, low: 
 def test_each_value_laid_over_each_gives_every_one_as_often(low: int, high: int) -> None:
     each = np.arange(low, high).astype(np.int8)
     values, over = (one.reshape(-1) for one in np.meshgrid(each, each))
-    found, times = np.unique(wrap_around(values, over, low, high), return_counts=True)
+    found, times = np.unique(wrap_around(values, over, low, high, dtype="int8"), return_counts=True)
     assert found.tolist() == each.tolist()
     assert set(times.tolist()) == {high - low}
 

@@ -1,0 +1,398 @@
+"""8-bit floats as the judge rounds, draws, moves and compares them, held against PyTorch's own where it is there."""
+
+import numpy as np
+import pytest
+
+from ridgeline.graph.task import DType, Input, Task
+from ridgeline.sandbox.harness import reference_host
+from ridgeline.sandbox.judge.dtypes import (
+    FLOAT8,
+    FLOAT8_VALUES,
+    LARGEST,
+    SMALLEST,
+    from_float64,
+    to_float8,
+    to_float32,
+    to_float64,
+    unit,
+)
+from ridgeline.sandbox.judge.inputs import MIXES, PARTS, change_one_element, draw, make_probes
+from ridgeline.sandbox.judge.numerics import (
+    LARGEST_MOVE,
+    _perturb,
+    _step_ulps,
+    agree,
+    compare,
+    derive_tolerance,
+    find_discontinuities,
+    is_plainly_right,
+    measure_rounding_noise,
+    perturbed_pairs,
+)
+from ridgeline.sandbox.judge.pool import InputPool, wrap_around
+from tests.operators_judge import make_task
+
+CODES = np.arange(256, dtype=np.uint8)
+GROUP = 128
+eights = pytest.mark.parametrize("dtype", FLOAT8)
+
+
+def finite(dtype: DType) -> np.ndarray:
+    values = FLOAT8_VALUES[dtype].astype(np.float64)
+    return np.unique(values[np.isfinite(values)])
+
+
+def near_ties(dtype: DType) -> np.ndarray:
+    """Every tie, and the float32 numbers on either side of it."""
+    numbers = finite(dtype)
+    ties = ((numbers[1:] + numbers[:-1]) / 2).astype(np.float32)
+    return np.concatenate([ties, np.nextafter(ties, np.float32(1e9)), np.nextafter(ties, np.float32(-1e9))])
+
+
+def task_of(one: Input, n: int) -> Task:
+    task = make_task([("x", ("n",), one.dtype)], [("y", ("n",), "float32")], {"n": n})
+    return task.model_copy(update={"inputs": (one,)})
+
+
+@eights
+def test_every_pattern_is_the_number_that_pytorch_reads(dtype: DType) -> None:
+    torch = pytest.importorskip("torch")
+    theirs = torch.from_numpy(CODES).view(getattr(torch, dtype)).float().numpy()
+    assert np.array_equal(to_float32(CODES, dtype), theirs, equal_nan=True)
+    assert np.array_equal(reference_host.widen_eight_bits(CODES, dtype), theirs, equal_nan=True)
+
+
+@eights
+def test_numbers_come_back_as_their_patterns(dtype: DType) -> None:
+    numbers = to_float64(CODES, dtype)
+    are = ~np.isnan(numbers)
+    assert np.array_equal(from_float64(numbers, dtype)[are], CODES[are])
+    assert np.isnan(to_float64(from_float64(numbers[~are], dtype), dtype)).all()
+    assert np.array_equal(np.isnan(numbers), np.isnan(reference_host.widen_eight_bits(CODES, dtype)))
+    assert finite(dtype)[-1] == LARGEST[dtype]
+    assert finite(dtype)[finite(dtype) > 0].min() == SMALLEST[dtype]
+
+
+@eights
+def test_floats_are_rounded_as_pytorch_rounds_them(dtype: DType) -> None:
+    torch = pytest.importorskip("torch")
+    rng = np.random.default_rng(0)
+    values = rng.standard_normal(50_000) * np.exp2(rng.uniform(-25, np.log2(LARGEST[dtype]) - 3, 50_000))
+    values = np.concatenate([values, near_ties(dtype), [0.0, -0.0, np.nan]]).astype(np.float32)
+    theirs = torch.from_numpy(values).to(getattr(torch, dtype)).view(torch.uint8).numpy()
+    assert np.array_equal(from_float64(values.astype(np.float64), dtype), theirs)
+    assert np.array_equal(to_float8(values, dtype), theirs)
+
+
+@eights
+def test_a_tie_goes_to_even_and_numbers_are_rounded_once(dtype: DType) -> None:
+    step = 2 * unit(dtype)
+    ties = np.array([1 + step / 2, 1 + 3 * step / 2, -(1 + step / 2)])
+    assert to_float64(from_float64(ties, dtype), dtype).tolist() == [1.0, 1 + 2 * step, -1.0]
+    just_above = 1 + step / 2 + 2.0**-40  # float32 in between would make it the tie, and lose it
+    assert to_float64(from_float64(np.array([just_above]), dtype), dtype)[0] == 1 + step
+
+
+@pytest.mark.parametrize(
+    ("dtype", "value", "rounded"),
+    [
+        ("float8_e4m3fn", 464.0, 448.0),
+        ("float8_e4m3fn", 480.0, 448.0),
+        ("float8_e4m3fn", -np.inf, -448.0),
+        ("float8_e5m2", 61439.0, 57344.0),
+        ("float8_e5m2", 61440.0, np.inf),
+        ("float8_e5m2", -1e30, -np.inf),
+    ],
+)
+def test_what_is_too_large_is_the_largest_or_infinite(dtype: DType, value: float, rounded: float) -> None:
+    assert to_float64(from_float64(np.array([value]), dtype), dtype)[0] == rounded
+
+
+@eights
+@pytest.mark.parametrize("mix", [*MIXES, *PARTS])
+def test_every_kind_of_values_is_drawn_and_finite(dtype: DType, mix: str) -> None:
+    task = make_task([("x", ("m", "n"), dtype), ("w", ("n",), dtype)], [("y", ("m",), "float32")], {"m": 64, "n": 96})
+    for seed in range(8):
+        drawn = draw(task, {"m": 64, "n": 96}, mix, np.random.default_rng(seed))
+        for raw in drawn.values():
+            assert raw.dtype == np.uint8
+            assert np.isfinite(to_float64(raw, dtype)).all()
+    spread = np.abs(to_float64(drawn["x"], dtype)).max()
+    assert spread >= {"wide": 8, "offset": 0, "shift": 0, "spike": 16}.get(mix, 0.5)
+
+
+@eights
+@pytest.mark.parametrize("values", ["normal", "uniform", "positive", "integers", "mask"])
+def test_timed_calls_have_finite_values_in_their_range_that_differ(dtype: DType, values: str) -> None:
+    one = Input(name="x", shape=("n",), dtype=dtype, values=values, low=-3, high=5)
+    pool = InputPool(task_of(one, 500), {"n": 500}, np.random.default_rng(1))
+    low, high = {"normal": (-9, 9), "uniform": (-1, 1), "positive": (0.09, 1), "integers": (-3, 4), "mask": (0, 1)}[
+        values
+    ]
+    calls = [pool.draw()["x"] for _ in range(8)] + [pool.cut_at(pool.places())["x"] for _ in range(8)]
+    numbers = [to_float64(raw, dtype) for raw in calls]
+    assert all(np.isfinite(each).all() and each.min() >= low and each.max() <= high for each in numbers)
+    assert len({raw.tobytes() for raw in calls}) == 16
+    if values in ("integers", "mask"):
+        assert all((each == np.rint(each)).all() for each in numbers)
+
+
+def test_the_largest_number_is_never_turned_into_none() -> None:
+    one = Input(name="x", shape=("n",), dtype="float8_e4m3fn", values="uniform", within=(-448.0, 448.0))
+    pool = InputPool(task_of(one, 4096), {"n": 4096}, np.random.default_rng(1))
+    for _ in range(20):
+        assert np.isfinite(to_float64(pool.cut_at(pool.places())["x"], "float8_e4m3fn")).all()
+
+
+def test_whole_numbers_in_eight_bits_go_round() -> None:
+    each = np.arange(-3, 5.0)
+    values, over = (from_float64(one.reshape(-1), "float8_e4m3fn") for one in np.meshgrid(each, each))
+    sums = to_float64(wrap_around(values, over, -3, 5, dtype="float8_e4m3fn"), "float8_e4m3fn")
+    found, times = np.unique(sums, return_counts=True)
+    assert found.tolist() == each.tolist()
+    assert set(times.tolist()) == {8}
+
+
+@eights
+def test_probes_are_exact(dtype: DType) -> None:
+    task = make_task([("a", ("m", "n"), dtype), ("b", ("n",), dtype)], [("y", ("m",), "float32")], {"m": 12, "n": 20})
+    for probe in make_probes(task, {"m": 12, "n": 20}, np.random.default_rng(0)):
+        assert all(np.isfinite(to_float64(raw, dtype)).all() for raw in probe.inputs.values())
+
+
+@eights
+def test_one_element_takes_another_value(dtype: DType) -> None:
+    one = Input(name="x", shape=("n",), dtype=dtype)
+    for value in (0.0, 1.0, SMALLEST[dtype], LARGEST[dtype]):
+        raw = from_float64(np.full(9, value), dtype)
+        changed, place = change_one_element({"x": raw}, one, np.random.default_rng(0))
+        assert np.flatnonzero(changed["x"] != raw).tolist() == list(place)
+        assert np.isfinite(to_float64(changed["x"], dtype)).all()
+
+
+# Moves.
+
+
+@eights
+def test_a_unit_in_the_last_place_leads_to_the_neighbour(dtype: DType) -> None:
+    numbers = finite(dtype)
+    numbers = numbers[numbers > 0]
+    raw = from_float64(numbers, dtype)
+    one = np.ones(len(raw), np.int64)
+    up = to_float64(_step_ulps(raw, dtype, one, one == 1), dtype)
+    down = to_float64(_step_ulps(raw, dtype, one, one == 0), dtype)
+    assert np.array_equal(up[1:-1], numbers[2:])
+    assert np.array_equal(down[1:-1], numbers[:-2])
+    assert (up[[0, -1]] == numbers[[0, -1]]).all(), "zero and what would leave the range stay"
+
+
+@eights
+def test_inputs_of_eight_bits_move_in_float32(dtype: DType) -> None:
+    task = make_task([("x", ("n",), dtype), ("s", ("n",), "float32")], [("y", ("n",), "float32")], {"n": 400})
+    inputs = draw(task, {"n": 400}, "normal", np.random.default_rng(0))
+    moved, relative = _perturb(task, inputs, np.random.default_rng(1))
+    assert moved["x"].dtype == np.float32
+    right = to_float64(inputs["x"], dtype)
+    away = np.abs(moved["x"] - right)[right != 0] / np.abs(right)[right != 0]
+    assert away.min() > 0
+    assert away.max() <= LARGEST_MOVE * 2.0**-23
+    assert relative < LARGEST_MOVE * 2.0**-23
+    pairs = list(perturbed_pairs(task, inputs, np.random.default_rng(2)))
+    assert all(pair["x"].dtype == np.float32 for pair in pairs)
+
+
+# Comparison: of a quantization of rows in groups, as of activations, and of a sum over rows.
+
+
+def quantized(x: np.ndarray, dtype: DType) -> tuple[np.ndarray, np.ndarray]:
+    """Numbers in the type's range, not rounded, and the scale of each group, in the arithmetic of `x`."""
+    groups = x.reshape(x.shape[0], -1, GROUP)
+    scales = np.maximum(np.abs(groups).max(axis=-1), x.dtype.type(1e-10)) / x.dtype.type(LARGEST[dtype])
+    return (groups / scales[..., None]).reshape(x.shape), scales
+
+
+def case(dtype: DType, mix: str = "normal", seed: int = 0):
+    dims = {"t": 16, "h": 4 * GROUP}
+    task = make_task([("x", ("t", "h"), "bfloat16")], [("q", ("t", "h"), dtype)], dims)
+    inputs = draw(task, dims, mix, np.random.default_rng(seed))
+
+    def oracle(moved):
+        raw = moved["x"]
+        wide = to_float64(raw, "bfloat16") if raw.dtype == np.uint16 else raw.astype(np.float64)
+        return {"q": quantized(wide, dtype)[0]}
+
+    exact = oracle(inputs)
+    usual, scales = quantized(to_float32(inputs["x"], "bfloat16"), dtype)
+    trusted = to_float64(from_float64(usual.astype(np.float64), dtype), dtype)
+    return task, inputs, oracle, exact, trusted, usual, scales
+
+
+def wrong(given: np.ndarray, exact, trusted, dtype: DType, noise=None, precision="strict"):
+    told = {"dtype": dtype, "precision": precision}
+    faults = compare(given, exact, trusted, output="q", noise=noise, **told)
+    if noise is None:
+        assert (not faults) is is_plainly_right(to_float64(given, dtype), exact, trusted, **told)
+    return faults
+
+
+@eights
+@pytest.mark.parametrize("mix", MIXES)
+def test_honest_quantizations_pass_with_every_kind_of_values(dtype: DType, mix: str) -> None:
+    for seed in range(3):
+        task, inputs, oracle, exact, trusted, usual, scales = case(dtype, mix, seed)
+        noise = measure_rounding_noise(task, inputs, oracle, np.random.default_rng(0), exact=exact)["q"]
+        x = to_float32(inputs["x"], "bfloat16")
+        by_reciprocal = x * np.repeat(np.float32(1) / scales, GROUP, axis=1)
+        for way in (usual, by_reciprocal):
+            given = to_float8(np.clip(way, -LARGEST[dtype], LARGEST[dtype]), dtype)
+            assert wrong(given, exact["q"], trusted, dtype, noise) == ()
+
+
+@eights
+def test_what_is_no_rounding_of_the_result_is_refused(dtype: DType) -> None:
+    task, inputs, oracle, exact, trusted, usual, scales = case(dtype)
+    noise = measure_rounding_noise(task, inputs, oracle, np.random.default_rng(0), exact=exact)["q"]
+    right = to_float8(usual, dtype)
+    assert wrong(right, exact["q"], trusted, dtype) == ()
+    by_two = right.copy()
+    by_two[3, 7] = by_two[3, 7] + 2 if by_two[3, 7] & 0x7F < 0x70 else by_two[3, 7] - 2
+    swapped = usual.reshape(16, -1, GROUP) * scales[..., None] / np.roll(scales, 1, axis=1)[..., None]
+    cut = right - (np.abs(to_float64(right, dtype)) > np.abs(usual)).astype(np.uint8)
+    zeroed = right.copy()
+    zeroed[5, :GROUP] = 0
+    none = right.copy()
+    none[2, 2] = 0x7F
+    less = to_float8(usual * np.float32(0.98), dtype)
+    for name, given in {
+        "off by two steps": by_two,
+        "a swapped scale": to_float8(np.clip(swapped.reshape(usual.shape), -LARGEST[dtype], LARGEST[dtype]), dtype),
+        "cut, not rounded": cut,
+        "zeros": zeroed,
+        "no number": none,
+        "two percent less": less,
+    }.items():
+        for allowed in (None, noise):
+            faults = wrong(given, exact["q"], trusted, dtype, allowed)
+            assert [fault.kind for fault in faults] == ["nonfinite" if name == "no number" else "max_norm"], name
+            assert dtype in faults[0].detail
+
+
+@eights
+def test_next_to_a_tie_either_neighbour_is_right_and_elsewhere_one(dtype: DType) -> None:
+    numbers = finite(dtype)
+    below, above = numbers[numbers >= 1][:2]
+    tie = (below + above) / 2
+    exact = np.array([[tie * (1 + 1e-9), below, 1.5 * below + 0.5 * above]])
+    trusted = to_float64(from_float64(exact, dtype), dtype)
+    for first in (below, above):
+        given = from_float64(np.array([[first, below, exact[0, 2]]]), dtype)
+        assert wrong(given, exact, trusted, dtype) == ()
+    assert wrong(from_float64(np.array([[above, above, exact[0, 2]]]), dtype), exact, trusted, dtype) != ()
+    far = np.array([[tie * (1 + 1e-4), below, exact[0, 2]]])
+    given = from_float64(np.array([[below, below, exact[0, 2]]]), dtype)
+    assert wrong(given, far, to_float64(from_float64(far, dtype), dtype), dtype) != ()
+    assert wrong(given, far, to_float64(from_float64(far, dtype), dtype), dtype, precision="relaxed") == ()
+
+
+@pytest.mark.parametrize(
+    ("dtype", "exact", "given", "passes"),
+    [
+        ("float8_e4m3fn", 1e6, 448.0, True),
+        ("float8_e4m3fn", 1e6, np.nan, True),
+        ("float8_e4m3fn", np.inf, np.nan, True),
+        ("float8_e4m3fn", -np.inf, -448.0, True),
+        ("float8_e4m3fn", 1e6, -448.0, False),
+        ("float8_e4m3fn", 455.0, np.nan, False),
+        ("float8_e4m3fn", 1e6, 416.0, False),
+        ("float8_e5m2", 1e6, 57344.0, True),
+        ("float8_e5m2", 1e6, np.inf, True),
+        ("float8_e5m2", 1e6, -np.inf, False),
+        ("float8_e5m2", 1e6, np.nan, False),
+        ("float8_e5m2", 58000.0, np.inf, False),
+        ("float8_e4m3fn", np.nan, np.nan, True),
+        ("float8_e4m3fn", np.nan, 1.0, False),
+        ("float8_e5m2", np.nan, np.inf, False),
+    ],
+)
+def test_what_is_too_large_may_be_the_largest_or_what_pytorch_makes_of_it(dtype, exact, given, passes) -> None:
+    oracle = np.array([[exact, 1.0, -3.0]])
+    trusted = to_float64(from_float64(oracle, dtype), dtype)
+    candidate = from_float64(np.array([[given, 1.0, -3.0]]), dtype)
+    assert (wrong(candidate, oracle, trusted, dtype) == ()) is passes
+
+
+@eights
+def test_sides_agree_but_for_few_neighbours(dtype: DType) -> None:
+    task, inputs, oracle, exact, trusted, usual, scales = case(dtype)
+    noise = measure_rounding_noise(task, inputs, oracle, np.random.default_rng(0), exact=exact)["q"]
+    within = derive_tolerance(exact["q"], trusted, dtype=dtype, precision="strict", noise=noise)
+    right = to_float8(usual, dtype)
+    near, far = right.copy(), right.copy()
+    near[1, ::8] ^= 1
+    far[1, 3] ^= 2
+    assert agree(right.copy(), right, dtype=dtype, within=within)
+    assert agree(near, right, dtype=dtype, within=within)
+    assert not agree(far, right, dtype=dtype, within=within)
+    assert not agree(right ^ 1, right, dtype=dtype, within=within), "too many for ties"
+    assert not agree(np.where(right == right[0, 0], np.uint8(0x7F), right), right, dtype=dtype, within=within)
+
+
+def test_a_scale_that_is_a_power_of_two_may_jump_where_a_rounding_decides() -> None:
+    """As of MX formats: where the largest of a group is the power itself, both powers are right for that group."""
+    dims = {"t": 128, "h": 4 * GROUP}
+    task = make_task([("x", ("t", "h"), "bfloat16")], [("q", ("t", "h"), "float8_e4m3fn")], dims)
+    x = np.clip(np.random.default_rng(0).standard_normal((128, 4 * GROUP)), -3, 3)
+    x[7, 5] = 3.5  # 448 / 128
+    inputs = {"x": from_float64(x, "bfloat16")}
+
+    def scaled(values, nudge=1.0):
+        groups = values.reshape(128, -1, GROUP)
+        scales = np.exp2(np.ceil(np.log2(np.abs(groups).max(axis=-1) * nudge / 448)))
+        return (groups / scales[..., None]).reshape(values.shape)
+
+    def oracle(moved):
+        raw = moved["x"]
+        return {"q": scaled(to_float64(raw, "bfloat16") if raw.dtype == np.uint16 else raw.astype(np.float64))}
+
+    exact = oracle(inputs)
+    other = to_float8(scaled(to_float64(inputs["x"], "bfloat16"), 1 + 1e-7), "float8_e4m3fn")
+    trusted = to_float64(from_float64(exact["q"], "float8_e4m3fn"), "float8_e4m3fn")
+    assert wrong(other, exact["q"], trusted, "float8_e4m3fn") != ()
+    got = {"q": to_float64(other, "float8_e4m3fn")}
+    sides = find_discontinuities(task, inputs, oracle, np.random.default_rng(1), exact=exact, got=got)
+    assert wrong(other, sides["q"], trusted, "float8_e4m3fn") == ()
+
+
+@eights
+def test_a_sum_of_eight_bit_products_is_one_of_float32(dtype: DType) -> None:
+    """Sums that are kept in 14 bits all along are refused in bfloat16; carried on in float32 every 128 terms they pass."""
+    dims = {"m": 8, "k": 2048, "n": 32}
+    task = make_task([("a", ("m", "k"), dtype), ("b", ("k", "n"), dtype)], [("c", ("m", "n"), "bfloat16")], dims)
+    inputs = draw(task, dims, "normal", np.random.default_rng(0))
+
+    def oracle(moved):
+        wide = {
+            name: to_float64(raw, dtype) if raw.dtype == np.uint8 else raw.astype(np.float64)
+            for name, raw in moved.items()
+        }
+        return {"c": wide["a"] @ wide["b"]}
+
+    a, b = (to_float32(inputs[name], dtype) for name in "ab")
+
+    def short(promoted: int, bits: int = 14) -> np.ndarray:
+        total, part = np.zeros((8, 32), np.float32), np.zeros((8, 32), np.float32)
+        for k in range(0, 2048, 32):
+            part = part + a[:, k : k + 32] @ b[k : k + 32]
+            fraction, power = np.frexp(part)
+            part = np.ldexp(np.trunc(fraction * 2.0**bits) / 2.0**bits, power)
+            if (k + 32) % promoted == 0:
+                total, part = total + part, np.zeros_like(part)
+        return from_float64((total + part).astype(np.float64), "bfloat16")
+
+    exact = oracle(inputs)
+    noise = measure_rounding_noise(task, inputs, oracle, np.random.default_rng(0), exact=exact)["c"]
+    told = {"dtype": "bfloat16", "precision": "strict", "output": "c", "noise": noise}
+    trusted = to_float64(from_float64((a @ b).astype(np.float64), "bfloat16"), "bfloat16")
+    assert compare(from_float64((a @ b).astype(np.float64), "bfloat16"), exact["c"], trusted, **told) == ()
+    assert compare(short(128), exact["c"], trusted, **told) == ()
+    assert compare(short(2048, bits=7), exact["c"], trusted, **told) != ()
