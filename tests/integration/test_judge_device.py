@@ -50,6 +50,8 @@ KINDS = TASK.model_copy(
             Input(name="x", shape=("r", "c")),
             Input(name="h", shape=("c",), dtype="bfloat16", values="positive"),
             Input(name="u", shape=("r", "c"), dtype="float16", values="uniform"),
+            Input(name="e", shape=("r", "c"), dtype="float8_e4m3fn"),
+            Input(name="f", shape=("r", "c"), dtype="float8_e5m2", values="uniform"),
             Input(name="i", shape=("r",), dtype="int64", values="integers", low=-3, high=50),
             Input(name="m", shape=("r", "c"), dtype="bool", values="mask"),
         )
@@ -102,7 +104,7 @@ def test_each_kind_of_values_is_that_of_the_other_path(mix: str) -> None:
         assert abs(np.mean(here_sizes) - np.mean(there_sizes)) <= 2 * spread, name
 
 
-@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int32"])
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float8_e4m3fn", "float8_e5m2", "int32"])
 @pytest.mark.parametrize("damage", [0.0, 1e-7, 1e-2, 1.0, float("nan")])
 def test_outputs_are_judged_as_by_the_other_path(dtype: Any, damage: float) -> None:
     rng = np.random.default_rng(5)
