@@ -5,6 +5,7 @@ import pytest
 
 from ridgeline.graph.task import DType, Input, Task
 from ridgeline.sandbox.harness import reference_host
+from ridgeline.sandbox.judge import numerics
 from ridgeline.sandbox.judge.dtypes import (
     FLOAT8,
     FLOAT8_VALUES,
@@ -396,3 +397,39 @@ def test_a_sum_of_eight_bit_products_is_one_of_float32(dtype: DType) -> None:
     assert compare(from_float64((a @ b).astype(np.float64), "bfloat16"), exact["c"], trusted, **told) == ()
     assert compare(short(128), exact["c"], trusted, **told) == ()
     assert compare(short(2048, bits=7), exact["c"], trusted, **told) != ()
+
+
+@eights
+def test_a_card_finds_the_same(dtype: DType) -> None:
+    torch = pytest.importorskip("torch")
+    from ridgeline.sandbox.judge import device_numerics as on_card
+    from ridgeline.sandbox.judge.device_values import from_storage, to_storage, to_type
+
+    rng = np.random.default_rng(0)
+    for number in range(40):
+        oracle = rng.standard_normal((6, 64)) * np.exp2(rng.uniform(-12, 16, (6, 1)))
+        oracle[rng.random(oracle.shape) < 0.02] = rng.choice([np.inf, -np.inf, np.nan, 0.0])
+        trusted = to_float64(from_float64(oracle, dtype), dtype)
+        given = from_float64(oracle * (1 + 2.0 ** -(number % 12) * rng.standard_normal(oracle.shape) / 4), dtype)
+        spread = np.abs(rng.standard_normal(oracle.shape))
+        noises = None, numerics.RoundingNoise(spread=spread, terms=500.0)
+        theirs = from_storage(given, dtype, "cpu")
+        assert np.array_equal(to_storage(theirs, dtype), given)
+        rounded = to_storage(to_type(torch.from_numpy(oracle), dtype), dtype)
+        assert np.array_equal(to_float64(rounded, dtype), trusted, equal_nan=True)
+        for noise in noises:
+            told = {"dtype": dtype, "precision": "strict"}
+            here = compare(given, oracle, trusted, output="q", noise=noise, **told)
+            card = noise and on_card.Noise(torch.from_numpy(noise.spread), noise.terms)
+            tensors = torch.from_numpy(oracle), torch.from_numpy(trusted)
+            there = on_card.compare(theirs, *tensors, output="q", noise=card, **told)
+            assert [(fault.kind, fault.detail, fault.measured) for fault in here] == [
+                (fault.kind, fault.detail, fault.measured) for fault in there
+            ]
+        usual = from_float64(trusted, dtype)
+        finite_oracle = np.nan_to_num(np.clip(oracle, -100, 100))
+        within = derive_tolerance(finite_oracle, trusted, noise=noises[1], **told)
+        same = on_card.derive_tolerance(torch.from_numpy(finite_oracle), tensors[1], noise=card, **told)
+        assert np.allclose([within.l2, within.peak_amount], [same.l2, same.peak_amount])
+        answer = agree(given, usual, dtype=dtype, within=within)
+        assert answer is on_card.agree(theirs, from_storage(usual, dtype, "cpu"), dtype=dtype, within=within)
