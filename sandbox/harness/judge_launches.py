@@ -93,7 +93,8 @@ class Launches:
             size = flat.numel()
             places = [k * (size - 1) // (SAMPLED - 1) for k in range(SAMPLED)] if size > SAMPLED else [*range(size)]
             picked = torch.tensor(places, device=flat.device)
-            some = array("f", flat[picked].float().tolist()).tobytes()
+            bits = flat.view(torch.uint8) if flat.is_floating_point() and flat.element_size() == 1 else flat
+            some = array("f", bits[picked].view(flat.dtype).float().tolist()).tobytes()
             if (size, some) in self.sampled_keys:
                 continue
             self.sampled_keys.add((size, some))

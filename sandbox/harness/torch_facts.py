@@ -81,7 +81,7 @@ class Facts:
         return [
             index
             for index, (old, new) in enumerate(zip(before, inputs, strict=True))
-            if self._is_tensor(old) and not self.torch.equal(self.torch.nan_to_num(old), self.torch.nan_to_num(new))
+            if self._is_tensor(old) and not self._same([old], [new])
         ]
 
     def _is_blank(self, place: int) -> bool:
@@ -183,7 +183,8 @@ class Facts:
             return [~flat[index]]
         if flat.dtype.is_floating_point:
             step = 16 * (1 + float(flat.double().abs().mean()))
-            return [flat[index] + step, flat[index] - step]
+            value = self._widen(flat[index])
+            return [value + step, value - step]
         unlike = flat[flat != flat[index]]
         return (
             [unlike[int(number)] for number in self.torch.randint(0, unlike.numel(), (DONORS,))]
@@ -193,10 +194,14 @@ class Facts:
 
     def _anew(self) -> list[Any]:
         """In the process of a PyTorch file: inputs whose floats come from N(0,1)."""
-        return [self.torch.randn_like(value) if self._is_float(value) else copy.copy(value) for value in self.inputs]
+        return [
+            self.torch.randn_like(self._widen(value)).to(value.dtype) if self._is_float(value) else copy.copy(value)
+            for value in self.inputs
+        ]
 
     def _range(self, tensor: Any) -> tuple[float, float] | None:
         """In the process of a PyTorch file: ends of a tensor's values, as few bits inside them; None for one value, or no number."""
+        tensor = self._widen(tensor)
         low, high = float(tensor.min()) if tensor.numel() else 0.0, float(tensor.max()) if tensor.numel() else 0.0
         if not (math.isfinite(low) and math.isfinite(high)):
             return None
@@ -204,7 +209,7 @@ class Facts:
         return ends if ends[0] < ends[1] else None
 
     def _finite(self, inputs: list[Any]) -> bool:
-        return all(bool(self.torch.isfinite(output).all()) for output in self._call_afresh(inputs))
+        return all(bool(self.torch.isfinite(self._widen(output)).all()) for output in self._call_afresh(inputs))
 
     def _chancy(self, inputs: list[Any]) -> bool:
         return not self._same(self._call_afresh(inputs), self._call_afresh(inputs))
@@ -217,7 +222,12 @@ class Facts:
         return outputs
 
     def _same(self, left: list[Any], right: list[Any]) -> bool:
-        return all(self.torch.equal(a.nan_to_num(), b.nan_to_num()) for a, b in zip(left, right, strict=True))
+        pairs = ((self._widen(a).nan_to_num(), self._widen(b).nan_to_num()) for a, b in zip(left, right, strict=True))
+        return all(self.torch.equal(a, b) for a, b in pairs)
+
+    def _widen(self, tensor: Any) -> Any:
+        """In the process of a PyTorch file: 8-bit floats in float32, for what PyTorch does not do with them."""
+        return tensor.float() if tensor.dtype.is_floating_point and tensor.dtype.itemsize == 1 else tensor
 
     def _matters(self, name: str, inputs: list[Any]) -> bool:
         before = self._call_afresh(inputs)

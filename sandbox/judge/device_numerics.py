@@ -610,7 +610,8 @@ def _is_split(values: Tensor, least: Tensor) -> Tensor:
 def _least_error(exact: Tensor, dtype: DType, precision: Precision) -> Tensor:
     scale = local_scale(exact)
     if dtype in FLOAT8:
-        return _float32_error(scale, None, precision) + unit(dtype) * exact.abs() + SMALLEST[dtype]
+        halves = torch.exp2(torch.frexp(exact).exponent - 1.0).mul_(unit(dtype)).clamp_(min=SMALLEST[dtype] / 2)
+        return halves.add_(_float32_error(scale, None, precision))
     error = honest_error(scale, None, dtype=dtype, precision=precision) + SMALLEST[dtype]
     return error * (2 * error_limit(dtype, precision).peak)
 

@@ -206,7 +206,9 @@ def change_one_element(
     values, rng = inputs[tensor.name].clone(), chance.places
     flat, size = values.reshape(-1), values.numel()
     at = int(rng.integers(size))
-    donors = flat[torch.as_tensor(rng.integers(0, size, size=kinds.DONORS), device=values.device)]
+    places = torch.as_tensor(rng.integers(0, size, size=kinds.DONORS), device=values.device)
+    # PyTorch copies and converts 8-bit floats, and does little else with them, on a card least
+    donors = flat.view(torch.uint8)[places].view(values.dtype) if tensor.dtype in FLOAT8 else flat[places]
     distances = (donors.double() - flat[at].double()).abs().nan_to_num(nan=0.0)
     if float(distances.max()) > 0:
         flat[at] = donors[int(distances.argmax())]
@@ -214,7 +216,8 @@ def change_one_element(
         flat[at] = 1 if float(flat[at]) == 0 else float(flat[at]) / 2
     else:
         fresh = draw_declared(tensor, (kinds.DONORS,), chance)
-        flat[at] = fresh[int((fresh != flat[at]).to(torch.uint8).argmax())]
+        differ = fresh.float() != flat[at].float() if tensor.dtype in FLOAT8 else fresh != flat[at]
+        flat[at] = fresh[int(differ.to(torch.uint8).argmax())]
     place = tuple(int(index) for index in np.unravel_index(at, tuple(values.shape)))
     return {**inputs, tensor.name: values}, place
 

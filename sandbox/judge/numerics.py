@@ -769,7 +769,8 @@ def _least_error(exact: Floats, dtype: DType, precision: Precision) -> Floats:
     """How far off an element of a judged output may be in any case; flat."""
     if dtype in FLOAT8:
         error = float32_error(local_scale(exact), None, precision=precision)
-        return (unit(dtype) * np.abs(exact) + SMALLEST[dtype] + error).reshape(-1)
+        halves = unit(dtype) * np.exp2(np.frexp(exact)[1] - 1.0)
+        return (np.maximum(halves, SMALLEST[dtype] / 2) + error).reshape(-1)
     unit_error = honest_error(local_scale(exact), None, dtype=dtype, precision=precision) + SMALLEST[dtype]
     return (2 * error_limit(dtype, precision).peak * unit_error).reshape(-1)
 
