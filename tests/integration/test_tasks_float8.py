@@ -252,3 +252,31 @@ def test_the_path_of_a_card_judges_alike(tmp_path, right: bool) -> None:
         if right:
             calls = DevicePairs(bench=bench).run({"a": opened, "b": opened}, task.timed, 2)
             assert not isinstance(calls, TimingRefused)
+
+
+FILE = """import torch
+
+
+class Model(torch.nn.Module):
+    def forward(self, a, s):
+        return (a.float() * s).to(torch.float8_e4m3fn)
+
+
+def get_inputs():
+    return [torch.randn(32, 64).to(torch.float8_e4m3fn), torch.rand(32, 1)]
+
+
+def get_init_inputs():
+    return []
+"""
+
+
+@torch
+@pytest.mark.slow
+def test_a_file_of_pytorch_with_such_tensors_becomes_a_task(cli, tmp_path) -> None:
+    (tmp_path / "quantize.py").write_text(FILE)
+    made = cli("init", tmp_path / "made", "--from-kernelbench", tmp_path / "quantize.py")
+    assert made.code == 0, made.out + made.err
+    task, _ = load_task(tmp_path / "made")
+    assert [tensor.dtype for tensor in (*task.inputs, *task.outputs)] == ["float8_e4m3fn", "float32", "float8_e4m3fn"]
+    assert cli("judge", "test", tmp_path / "made", "--json").json["correct"]["answer"] == "yes"

@@ -134,7 +134,7 @@ def test_workloads_with_other_scalars_are_left_out_and_told():
         ({}, "", "has no workload"),
         ({"reference": ""}, lines(workload(3)), "d.json: reference"),
         ({"axes": {}}, lines({**workload(3), "axes": 5}), "workloads: line 1: axes"),
-        ({"inputs": {"x": {"shape": ["rows"], "dtype": "float8_e4m3fn"}}}, lines(workload(3)), "x: is of float8_e4m3fn; tasks know"),
+        ({"inputs": {"x": {"shape": ["rows"], "dtype": "float4_e2m1fn_x2"}}}, lines(workload(3)), "x: is of float4_e2m1fn_x2; tasks know"),
         ({"inputs": {"pad": {"shape": ["rows"], "dtype": "int32"}}}, lines(workload(3, kind="safetensors")), "pad: whole numbers from a"),
         ({}, lines({**workload(3), "axes": {}}), "axes: rows is missing"),
         ({}, lines(workload(3), {**workload(4), "inputs": {}}), "eps: the workload w4 has no value"),
