@@ -21,6 +21,8 @@ may be packed in advance, once for each size: another size comes with other valu
 Spread = Literal["normal", "uniform", "positive", "integers", "mask"]
 """How values are drawn: N(0,1); U[-1,1]; U(0.1,1); whole numbers in [low, high); 0 or 1. `within` moves the second and
 the third to another range."""
+FLOAT8_LARGEST: dict[DType, float] = {"float8_e4m3fn": 448.0, "float8_e5m2": 57344.0}
+"""The largest number of each 8-bit type."""
 Precision = Literal["strict", "relaxed", "tf32", "emulated"]
 """fp32 work: exact to fp32 rounding; other formulas for the same in fp32 allowed, though they round more (Strassen, Winograd,
 a variance from one pass, fast math); TF32 products allowed; splits into several lower-precision products allowed.

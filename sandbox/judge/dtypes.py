@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ridgeline.graph.task import DType
+from ridgeline.graph.task import FLOAT8_LARGEST, DType
 
 Raw = NDArray[Any]
 """An array in its storage type."""
@@ -42,8 +42,7 @@ LARGEST: dict[DType, float] = {
     "float32": float(np.finfo(np.float32).max),
     "float16": 65504.0,
     "bfloat16": float.fromhex("0x1.fep127"),
-    "float8_e4m3fn": 448.0,
-    "float8_e5m2": 57344.0,
+    **FLOAT8_LARGEST,
 }
 SMALLEST: dict[DType, float] = {
     "float64": float(np.finfo(np.float64).tiny),
@@ -54,7 +53,7 @@ SMALLEST: dict[DType, float] = {
     "float8_e5m2": 2.0**-16,
 }
 """Differences up to this are no error: below it, processors may flush to zero, and float16 and 8 bits have no finer step."""
-FLOAT8: tuple[DType, ...] = ("float8_e4m3fn", "float8_e5m2")
+FLOAT8: tuple[DType, ...] = tuple(FLOAT8_LARGEST)
 FLOAT8_INFINITY = 0x7C
 """Of e5m2. What is less, signs aside, is a number, and what is more is none; of e4m3fn only the last is none."""
 FLOAT8_NAN = 0x7F

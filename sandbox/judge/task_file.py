@@ -12,8 +12,7 @@ from pydantic import ValidationError
 
 from ridgeline.graph.errors import WorldError
 from ridgeline.graph.formula import FormulaError, evaluate
-from ridgeline.graph.task import NAME, Input, Shape, Task
-from ridgeline.sandbox.judge.dtypes import FLOAT8, LARGEST
+from ridgeline.graph.task import FLOAT8_LARGEST, NAME, Input, Shape, Task
 from ridgeline.sandbox.store.yaml_file import NotReadable, document, explain_errors, fields_of_lines, unknown_keys
 
 FILE_NAME = "task.yaml"
@@ -115,9 +114,9 @@ def _values(task: Task) -> Iterator[str]:
             yield from _bounds(tensor, where)
         if tensor.within is not None:
             yield from _check_within(tensor, tensor.within, where)
-        if tensor.dtype in FLOAT8:
+        if tensor.dtype in FLOAT8_LARGEST:
             yield from _check_largest(tensor, where)
-    eights = [tensor.name for tensor in (*task.inputs, *task.outputs) if tensor.dtype in FLOAT8]
+    eights = [tensor.name for tensor in (*task.inputs, *task.outputs) if tensor.dtype in FLOAT8_LARGEST]
     if eights and task.precision in ("tf32", "emulated"):
         mend = "leave it out, or write `relaxed`"
         yield f"precision: {task.precision} is for products of float32, and {', '.join(eights)} is of 8 bits; {mend}"
@@ -125,7 +124,7 @@ def _values(task: Task) -> Iterator[str]:
 
 def _check_largest(tensor: Input, where: str) -> Iterator[str]:
     """For the judge: ends of an 8-bit input that are beyond its type's largest number: e4m3fn has nothing there."""
-    largest = LARGEST[tensor.dtype]
+    largest = FLOAT8_LARGEST[tensor.dtype]
     if tensor.values == "integers" and max(-tensor.low, tensor.high - 1) > largest:
         yield f"{where}: [{tensor.low}, {tensor.high}) goes beyond {largest:g}, the largest {tensor.dtype}; narrow it"
     if tensor.within is not None and max(map(abs, tensor.within)) > largest:
