@@ -242,7 +242,12 @@ def _parse_sizes(text: str, signature: Signature, fixed: Mapping[str, int] = Map
     sizes = {**dict.fromkeys(signature.flags, 1), **fixed}
     for part in text.split(","):
         size, _, number = part.partition("=")
-        if size.strip() not in signature.sizes or not number.strip().isdigit():
+        least = 0 if size.strip() in signature.flags else 1
+        if size.strip() in signature.sizes and not (number.strip().isdecimal() and int(number) >= least):
+            raise UserError(
+                f"--shape: {part!r}: {number.strip()!r} is no whole number from {least} on; write {size.strip()}=64"
+            )
+        if size.strip() not in signature.sizes:
             example = ",".join(f"{size}=64" for size in signature.sizes)
             raise UserError(
                 f"--shape: {part!r} is no size of {signature.name}; write for example {example}, of integer arguments"
@@ -262,8 +267,24 @@ def _parse_values(values: Sequence[str], signature: Signature) -> dict[str, str]
         if not equals or name not in names or not value:
             raise UserError(f"--value: {text!r} sets no parameter of {signature.name}; write NAME=VALUE, or NAME=LOW:HIGH "
                             f"for an array, with one of {', '.join(sorted(names))}")  # fmt: skip
+        _check_value(name, value, signature)
         settings[name] = value
     return settings
+
+
+def _check_value(name: str, value: str, signature: Signature) -> None:
+    """Raises `UserError` for a range that is none, or of a parameter that is one number."""
+    low, colon, high = value.partition(":")
+    if not colon:
+        return
+    if name not in {array.name for array in signature.arrays}:
+        raise UserError(f"--value: {name}={value}: {name} is one number; write {name}={low or 1}")
+    try:
+        is_range = float(low) < float(high)
+    except ValueError:
+        is_range = False
+    if not is_range:
+        raise UserError(f"--value: {name}={value}: is no range; write {name}=LOW:HIGH, with LOW below HIGH")
 
 
 def _choose_shapes(

@@ -805,7 +805,8 @@ def _survey(plan: Plan, notes: list[str]) -> Trial:
         notes.append(f"a call takes over {SLOWEST_US / 1000:.0f} ms on {', '.join(slow)}: tested, not timed")
     written = {row[1] for row in rows if row[0] == "OK" and row[2] == "ordinary" and row[5] == "1"}
     same = {(row[1], row[3]): row[4] for row in rows if row[0] == "SAME"}
-    notes += _say_doubts(plan, timed, times, written, same)
+    constant = {row[1]: row[4] for row in rows if row[0] == "CONSTANT"}
+    notes += _say_doubts(plan, timed, times, written, same, constant)
     plan = plan.model_copy(
         update={
             "shapes": tuple(shape.model_copy(update={"timed": shape in timed}) for shape in shapes),
@@ -827,9 +828,11 @@ def _say_doubts(
     times: Mapping[str, float],
     written: Set[str],
     same: Mapping[tuple[str, str], str],
+    constant: Mapping[str, str],
 ) -> Iterator[str]:
     """A note on a harness's values: a function that gives up early on them is timed for nothing, and a result that is nearly all one
-    number tells little of what is wrong. `same`: percent of it, by shape and array."""
+    number tells little of what is wrong. `same`: percent of it, by shape and array. `constant`: by shape, for how many draws
+    the results are the same."""
     mend = f"give values that it works on: fill_own() in {plan.folder}/problem.h, or --value NAME=LOW:HIGH"
     elements = {shape.label: math.prod(shape.sizes.values()) for shape in timed}
     small, large = (pick(timed, key=lambda shape: elements[shape.label]).label for pick in (min, max))
@@ -839,6 +842,13 @@ def _say_doubts(
     changes = [array.name for array in plan.signature.arrays if array.role != "input" and not array.by_value]
     if changes and not any(shape.label in written for shape in timed):
         yield f"doubtful: a call writes nothing to {', '.join(changes)}; " + mend
+        return
+    if labels := [shape.label for shape in timed if shape.label in constant]:
+        draws = constant[labels[0]]
+        yield (
+            f"doubtful: {draws} draws of values on {', '.join(labels)} give one result, as calls that end early do; "
+            + mend
+        )
         return
     for name in dict.fromkeys(name for label, name in same if label in {shape.label for shape in timed}):
         share, label = max((int(share), label) for (label, each), share in same.items() if each == name)

@@ -239,6 +239,66 @@ def test_every_timed_call_has_values_that_none_before_had(cli, make_repository, 
     assert {row["Check"] for row in rows} == {"FAIL"}, "an answer that was remembered by its place"
 
 
+VALID = """
+int valid(const unsigned char *s, int n) {
+    for (int i = 0; i < n; i++) if (s[i] >= 0x80 && (i + 1 == n || (s[++i] & 0xc0) != 0x80)) return i;
+    return n;
+}
+"""
+VALID_REMEMBERED = (
+    VALID.replace("int valid(", "static int check(")
+    + """
+int valid(const unsigned char *s, int n) {
+    static struct { const unsigned char *at; int n, is; } known[4096];
+    static int count;
+    for (int i = 0; i < count; i++) if (known[i].at == s && known[i].n == n) return known[i].is;
+    int is = check(s, n);
+    if (count < 4096) { known[count].at = s; known[count].n = n; known[count++].is = is; }
+    return is;
+}
+"""
+)
+VALID_MOSTLY = (
+    VALID.replace("int valid(", "static int check(")
+    + """
+int valid(const unsigned char *s, int n) {
+    static int calls;
+    return check(s, n) - (++calls % 20 == 0);
+}
+"""
+)
+
+
+def test_values_of_a_persons_own_are_new_for_each_call_and_many_calls_are_checked(cli, make_repository, tmp_path):
+    root = make_repository({"valid.c": VALID})
+    done = cli("init", root, "--function", "valid", "--shape", "n=64", "--shape", "n=5000")
+    assert "doubtful: 25 draws of values on n5000 give one result" not in done.out, (
+        "it stops at another place each time"
+    )
+    problem = root / "ridgeline_valid" / "problem.h"
+    text = problem.read_text().replace('{"s", U8, INPUT, ANY,', '{"s", U8, INPUT, OWN,')
+    body = "for (int64_t i = 0; i < array->elements(sizes); i++) data[i] = (char)(draw(rng) % 900 ? 'a' : 0x80);"
+    problem.write_text(
+        text.replace("    (void)rng;\n    memset(data, 0, (size_t)array->elements(sizes) * array->bytes);", body)
+    )
+    bench = root / "ridgeline_valid" / "build" / "bench"
+    found = []
+    for version in (VALID, VALID_REMEMBERED, VALID_MOSTLY):
+        (root / "valid.c").write_text(version)
+        assert command("make", "-s", "-f", "ridgeline_valid/Makefile", "all", cwd=root).returncode == 0
+        assert command(bench, "--csv", tmp_path / "out.csv", cwd=root).returncode == 0
+        rows = [*csv.DictReader((tmp_path / "out.csv").read_text().splitlines())]
+        found.append({row["Check"] for row in rows})
+    assert found == [{"PASS"}, {"FAIL"}, {"FAIL"}]
+
+
+def test_a_result_that_does_not_hang_on_the_values_is_doubtful(cli, make_repository):
+    ends_early = VALID.replace("return i;", "return 0;").replace("return n;", "return 1;")
+    root = make_repository({"valid.c": ends_early})
+    done = cli("init", root, "--function", "valid", "--shape", "n=64", "--shape", "n=5000")
+    assert "draws of values on n64, n5000 give one result, as calls that end early do" in done.out
+
+
 def test_flags_without_a_level_are_given_one_and_check_knows_a_harness_that_has_none(cli, make_repository):
     text = """#include <assert.h>
 #ifndef __OPTIMIZE__
@@ -589,7 +649,14 @@ def test_a_task_instead_where_the_judge_can_call_it(cli, make_repository):
         (("--function", "absent"), "defines absent; correct the name"),
         (("--function", "dott"), "defines dott; did you mean 'dot'?"),
         (("--function", "dot", "--shape", "m=3"), "--shape: 'm=3' is no size of dot; write for example n=64"),
+        (("--function", "dot", "--shape", "n=many"), "--shape: 'n=many': 'many' is no whole number from 1 on"),
+        (("--function", "dot", "--shape", "n=0"), "--shape: 'n=0': '0' is no whole number from 1 on"),
         (("--function", "dot", "--value", "beta=3"), "--value: 'beta=3' sets no parameter of dot"),
+        (
+            ("--function", "dot", "--value", "a=5:2"),
+            "--value: a=5:2: is no range; write a=LOW:HIGH, with LOW below HIGH",
+        ),
+        (("--function", "dot", "--value", "n=5:9"), "--value: n=5:9: n is one number; write n=5"),
         (("--shape", "n=3"), "--shape: is for --function NAME"),
         (("--function", "dot", "--task", "matmul_c"), "--task and --function: give one of them"),
         (("--function", "twin"), "twin is defined in"),

@@ -1,6 +1,7 @@
 /* Does a build what the original does? `build/test [--seed N]`: new values in every run, PASS lines and exit code 0, or
  * MISMATCH and 1. `--survey` calls the original alone, each shape and kind of values in a process of its own, and prints
- * CRASH, DIFFERS (from itself) or OK with the microseconds of a call, and SAME where nearly all of a result is one number. */
+ * CRASH, DIFFERS (from itself) or OK with the microseconds of a call, SAME where nearly all of a result is one number,
+ * and CONSTANT where results do not hang on the values. */
 #include <signal.h>
 #include <sys/wait.h>
 
@@ -67,6 +68,41 @@ static void survey_same(const Case *c) {
     }
 }
 
+#define FEW 16
+#define FEW_BYTES 256
+#define DRAWS 25
+#define DRAWS_US 2e5
+
+/* Says where the results are the same whatever the values, or hardly anything of them is written: a call that ends early. */
+static void survey_constant(const Build *original, Case *c, uint64_t *rng) {
+    static char first[MAX_ARRAYS][FEW_BYTES];
+    int draws = 0, results = 0;
+    for (double until = now_us() + DRAWS_US; draws < DRAWS && (draws < 5 || now_us() < until); draws++) {
+        case_fill(c, ORDINARY, rng);
+        run(original, c);
+        for (int i = 0; i < ARRAY_COUNT; i++) {
+            int64_t count = ARRAYS[i].elements(c->shape->sizes), changed = 0;
+            size_t bytes = c->now[i].bytes;
+            if (ARRAYS[i].role == INPUT) {
+                continue;
+            }
+            results++;
+            for (int64_t e = 0; count >= FEW && e < count; e++) {
+                size_t at = (size_t)e * ARRAYS[i].bytes;
+                changed += memcmp(c->now[i].data + at, c->before[i] + at, ARRAYS[i].bytes) != 0;
+            }
+            int differs = bytes > FEW_BYTES || (draws && memcmp(first[i], c->now[i].data, bytes) != 0);
+            if (count < FEW ? differs : changed * 10 >= count) {
+                return;
+            }
+            memcpy(first[i], c->now[i].data, count < FEW ? bytes : 0);
+        }
+    }
+    if (results) {
+        printf("CONSTANT %s ordinary - %d\n", c->shape->label, draws);
+    }
+}
+
 /* In a child: 0 when two calls of the original on the same values agree, 3 when not; a crash is a signal. */
 static void survey_call(const Build *original, const Shape *shape, Mix mix, Placement placement, uint64_t *rng) {
     static const Build NO_EXACT;
@@ -92,7 +128,11 @@ static void survey_call(const Build *original, const Shape *shape, Mix mix, Plac
     restore(&c);
     double began = now_us();
     run(original, &c);
-    printf("OK %s %s %d %.3f %d\n", shape->label, NAMES[mix], (int)placement, now_us() - began, is_written);
+    double took = now_us() - began;
+    if (mix == ORDINARY && placement == CENTRE) {
+        survey_constant(original, &c, rng);
+    }
+    printf("OK %s %s %d %.3f %d\n", shape->label, NAMES[mix], (int)placement, took, is_written);
     exit(0);
 }
 
