@@ -33,6 +33,8 @@ COMMAND_OPTIONS = (
 """Settings that are options of `ridgeline run`; every other is a limit by name."""
 END_S = 60.0
 """For a command to end in order when a suite or fleet is interrupted."""
+HEARD_S = 10.0
+"""Within that a command that was interrupted together with its suite has ended, nearly always."""
 WAITING_CODES = (3, 4)
 """Exit codes of a campaign that waits for a person, a mailbox or a device."""
 RowType = TypeVar("RowType", bound=Value)
@@ -108,9 +110,13 @@ def end_commands() -> None:
     """End in order what this process runs in threads: the commands of a suite that is interrupted. Those that do not are killed."""
     if _running:
         console.note(f"interrupted: {len(_running)} commands end in order, within {END_S:.0f} s")
-    until = time.monotonic() + END_S
+    began = time.monotonic()
+    until = began + END_S
+    if not EndRequest.signal_number:  # the terminal interrupts all, `kill` but one: what has not heard of it is told
+        while any(process.poll() is None for process in [*_running]) and time.monotonic() < began + HEARD_S:
+            time.sleep(0.1)
     for process in [*_running]:
-        if EndRequest.signal_number:  # the terminal interrupts all, `kill` but one
+        if process.poll() is None:
             process.terminate()
     for process in [*_running]:
         with suppress(subprocess.TimeoutExpired):

@@ -850,8 +850,9 @@ def _say_doubts(
             + mend
         )
         return
-    for name in dict.fromkeys(name for label, name in same if label in {shape.label for shape in timed}):
-        share, label = max((int(share), label) for (label, each), share in same.items() if each == name)
+    of_timed = {key: share for key, share in same.items() if key[0] in {shape.label for shape in timed}}
+    for name in dict.fromkeys(name for _, name in of_timed):
+        share, label = max((int(share), label) for (label, each), share in of_timed.items() if each == name)
         yield (
             f"doubtful: {share} % of {name} is the same number on {label}, so the test sees little of what is wrong; "
             + mend

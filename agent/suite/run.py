@@ -25,6 +25,7 @@ from ridgeline.agent.attempts import (
     read_rows,
     run_command,
 )
+from ridgeline.agent.campaign.approvals import find_open_page
 from ridgeline.agent.campaign.folders import WORKSPACE
 from ridgeline.agent.console import Progress, silent
 from ridgeline.agent.errors import UserError
@@ -179,8 +180,18 @@ class Suite:
         """What is known of the suite so far."""
         names = {source.name for source in self.sources}
         arms = [arm.name for arm in self.settings.arms]
-        rows = [row for row in self.rows if row.problem in names]
+        rows = [self._with_open_page(row) for row in self.rows if row.problem in names]
         return summarize_rows(rows, arms, attempts=len(names) * len(arms))
+
+    def _with_open_page(self, row: Row) -> Row:
+        """A suite's row that waits, with the page that waits now: the one it had may be answered since."""
+        known = self.folder / row.page
+        if row.result != "waiting" or not row.page or not known.is_file():
+            return row
+        page = find_open_page(known.parents[1])
+        if page is None:
+            return row.model_copy(update={"page": "", "detail": "answered: the same command goes on"})
+        return row.model_copy(update={"page": str(Path(page).resolve().relative_to(self.folder.resolve()))})
 
     def _order(self, number: int) -> tuple[Arm, ...]:
         """The suite's arms take turns at being first: what warms up or wears out meets each of them."""

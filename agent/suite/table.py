@@ -110,7 +110,10 @@ class Table(Value):
 def summarize_rows(rows: Sequence[Row], arms: Sequence[str], *, attempts: int) -> Table:
     """The suite's table. `attempts`: problems times arms, tried or not."""
     latest = {(row.problem, row.arm): row for row in rows}
-    kept = tuple(latest.values())
+    seconds = dict.fromkeys(latest, 0.0)  # of every call that an attempt went on in
+    for row in rows:
+        seconds[row.problem, row.arm] += row.seconds
+    kept = tuple(row.model_copy(update={"seconds": seconds[key]}) for key, row in latest.items())
     contests = [compare_arms(kept, a, b) for place, a in enumerate(arms) for b in arms[place + 1 :]]
     return Table(
         arms=tuple(summarize_arm([row for row in kept if row.arm == arm], arm) for arm in arms),

@@ -181,6 +181,8 @@ def judge_again(task: Task, truth: Truth, values: ValuesName) -> Truth:
 def _is_representable(task: Task, truth: Truth, name: str) -> bool:
     """For the judge: whether a float result is finite, fits its type, and is not lost in the trusted program's own rounding."""
     dtype, right, usual = task.dtype_of(name), truth.oracle[name], truth.trusted[name]
+    if dtype in FLOAT8:  # what is too large for 8 bits is judged like the rest
+        right, usual = (np.clip(each, -LARGEST[dtype], LARGEST[dtype]) for each in (right, usual))
     if not (np.isfinite(usual).all() and np.abs(right).max(initial=0.0) <= find_room(dtype)):
         return False
     return _norm(usual - right) <= find_lost_share(dtype) * _norm(right)

@@ -45,7 +45,7 @@ from ridgeline.sandbox.judge.device_numerics import Noise, Range
 from ridgeline.sandbox.judge.device_reference import DeviceReference, Part
 from ridgeline.sandbox.judge.device_session import DeviceSealed, DeviceSession, plan_memory
 from ridgeline.sandbox.judge.device_values import Chance, draw, draw_near_pairs, draw_ordinary, make_probes, to_type
-from ridgeline.sandbox.judge.dtypes import is_float
+from ridgeline.sandbox.judge.dtypes import FLOAT8, LARGEST, is_float
 from ridgeline.sandbox.judge.inputs import MIXES, PARTS, SPIKING, draw_sizes, is_integer_like
 from ridgeline.sandbox.judge.numerics import Fault, Tolerance
 from ridgeline.sandbox.judge.options import Options, answer_no, answer_yes
@@ -258,6 +258,8 @@ class DeviceCallJudge:
 
     def _is_representable(self, part: Part, name: str) -> bool:
         dtype, right, usual = self.task.dtype_of(name), part.oracle[name], part.trusted[name]
+        if dtype in FLOAT8:  # what is too large for 8 bits is judged like the rest
+            right, usual = (each.clamp(-LARGEST[dtype], LARGEST[dtype]) for each in (right, usual))
         if not right.numel() or not bool(torch.isfinite(usual).all() & (right.abs().max() <= find_room(dtype))):
             return False
         away, size = torch.linalg.vector_norm(usual - right), torch.linalg.vector_norm(right)

@@ -16,7 +16,17 @@ from ridgeline.graph.task import Input, Output, Shape, Task, Tensor
 from ridgeline.graph.values import Value
 from ridgeline.sandbox.judge.call_names import REACHES_TRIED
 from ridgeline.sandbox.judge.correctness import CallJudge, Constants, truth_of
-from ridgeline.sandbox.judge.dtypes import SMALLEST, Floats, Raw, from_float64, is_float, to_float64, unit
+from ridgeline.sandbox.judge.dtypes import (
+    FLOAT8,
+    LARGEST,
+    SMALLEST,
+    Floats,
+    Raw,
+    from_float64,
+    is_float,
+    to_float64,
+    unit,
+)
 from ridgeline.sandbox.judge.inputs import (
     MIXES,
     SPIKING,
@@ -604,6 +614,8 @@ def _units_off(task: Task, name: str, exact: Floats, usual: Floats, noise: Round
     dtype = task.dtype_of(name)
     if not is_float(dtype) or exact.shape != usual.shape:
         return 0.0
+    if dtype in FLOAT8:  # the type's end is no distance
+        exact = np.clip(exact, -LARGEST[dtype], LARGEST[dtype])
     both = np.isfinite(exact) & np.isfinite(usual)
     if not both.any():
         return 0.0

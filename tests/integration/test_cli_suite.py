@@ -71,6 +71,18 @@ def test_a_budget_that_does_not_reach_for_every_arm_begins_nothing(tmp_path):
     assert (runner.asked, table.untried) == ([], 2)
 
 
+def test_an_attempt_s_minutes_are_those_of_all_calls_that_it_went_on_in(tmp_path):
+    settings = SuiteSettings(source=str(TASKS), arms=ARMS[:1])
+    now = iter(range(0, 1000, 60))
+    runner = Runner(Ended(code=3, output='{"status": "waiting"}'), gained(2))
+    for _ in range(2):
+        suite = Suite(
+            folder=tmp_path / "suite", settings=settings, command=runner, only="softmax_c", clock=lambda: next(now)
+        )
+        table = suite.run()
+    assert [arm.minutes for arm in table.arms] == [2.0]
+
+
 class MeetingRunner(Runner):
     """Of two that run at once, neither ends before the other has begun."""
 
