@@ -70,11 +70,7 @@ def run_command(words: Sequence[str], timeout_s: float | None, *, name: str = ""
             process.terminate()
             output, _ = process.communicate()
         except KeyboardInterrupt:
-            if EndRequest.signal_number:  # the terminal interrupts all, `kill` but one
-                process.terminate()
-            console.note(f"interrupted: `ridgeline {words[0]}` ends in order, within {END_S:.0f} s")
-            with suppress(subprocess.TimeoutExpired):
-                process.communicate(timeout=END_S)  # it ends in order
+            _end_in_order([process], f"`ridgeline {words[0]}` ends")
             raise
     return Ended(code=process.returncode, output=output, seconds=time.monotonic() - began)
 
@@ -107,22 +103,25 @@ _running: set[subprocess.Popen[str]] = set()
 
 
 def end_commands() -> None:
-    """End in order what this process runs in threads: the commands of a suite that is interrupted. Those that do not are killed."""
+    """End in order what this process runs in threads: the commands of a suite that is interrupted."""
     if _running:
-        console.note(f"interrupted: {len(_running)} commands end in order, within {END_S:.0f} s")
+        _end_in_order([*_running], f"{len(_running)} commands end")
+
+
+def _end_in_order(processes: Sequence[subprocess.Popen[str]], what: str) -> None:
+    """Have a suite's commands end, and wait for it; those that have not within `END_S` are killed."""
+    console.note(f"interrupted: {what} in order, within {END_S:.0f} s")
     began = time.monotonic()
-    until = began + END_S
     if not EndRequest.signal_number:  # the terminal interrupts all, `kill` but one: what has not heard of it is told
-        while any(process.poll() is None for process in [*_running]) and time.monotonic() < began + HEARD_S:
+        while any(process.poll() is None for process in processes) and time.monotonic() < began + HEARD_S:
             time.sleep(0.1)
-    for process in [*_running]:
-        if process.poll() is None:
-            process.terminate()
-    for process in [*_running]:
-        with suppress(subprocess.TimeoutExpired):
-            process.wait(timeout=max(0.1, until - time.monotonic()))
-            continue
-        process.kill()
+    for process in processes:
+        process.terminate()
+    for process in processes:
+        try:
+            process.wait(timeout=max(0.1, began + END_S - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            process.kill()
 
 
 def list_run_options(settings: Mapping[str, str]) -> Iterator[str]:

@@ -106,7 +106,7 @@ class SideBySide:
                     self._keep(("check", commit, purpose), test)
                     note(f"{purpose}: tested in {test.seconds:.0f} s: {test.kind}")
                 else:
-                    note(f"{purpose}: does not build")
+                    note(f"{purpose}: {'its build changed evaluation files' if build.ok else 'does not build'}")
             except RidgelineError as error:
                 if lane.spare and isinstance(error, DeviceLost):
                     note(f"{lane.spare}: lost; other devices do its work in this round")

@@ -13,15 +13,14 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ridgeline.agent.formats.problem import FormatError, Origin, Problem, Sizes, choose_sizes
 from ridgeline.graph.judgment import QuestionAnswer
-from ridgeline.graph.task import DType, Task
+from ridgeline.graph.task import FLOAT8_LARGEST, DType, Task
 from ridgeline.graph.values import Value
 from ridgeline.sandbox.store.yaml_file import explain_errors
 
 Part = TypeVar("Part", bound=BaseModel)
 INTEGERS = {"int8": (-128, 128), "int16": (-1024, 1024), "int32": (-1024, 1024), "int64": (-1024, 1024)}
 """From where the field's own runner draws whole numbers."""
-EIGHTS = ("float8_e4m3fn", "float8_e5m2")
-FLOATS = ("float64", "float32", "float16", "bfloat16", *EIGHTS)
+FLOATS = ("float64", "float32", "float16", "bfloat16", *FLOAT8_LARGEST)
 
 
 class _Foreign(BaseModel):
@@ -233,7 +232,7 @@ def _write_draw(form: Definition, spec: TensorSpec) -> str:
     """Python that makes an input as flashinfer-bench's own runner does."""
     extents = ", ".join(_extent(form, name) for name in spec.shape or ())
     shape = f"({extents},)" if extents else "()"
-    if spec.dtype in EIGHTS:
+    if spec.dtype in FLOAT8_LARGEST:
         return f"_torch.randn({shape}).to(_torch.{spec.dtype})"
     if spec.dtype in FLOATS:
         return f"_torch.randn({shape}, dtype=_torch.{spec.dtype})"

@@ -41,7 +41,7 @@ from ridgeline.agent.planner.tools import (
 from ridgeline.graph.briefing import Briefing
 from ridgeline.graph.record import Spec
 from ridgeline.graph.rules.audit import list_refused_rules
-from ridgeline.graph.task import Input
+from ridgeline.graph.task import FLOAT8_LARGEST, Input
 from ridgeline.graph.values import Bucket, Hypothesis
 from ridgeline.knowledge.cards import Card
 from ridgeline.sandbox.audit.rules import describe_rules
@@ -625,8 +625,8 @@ def describe_exactness(briefing: Briefing, reader: Reader) -> str:
         words.append(f"floats in any order of sums, {PRECISIONS[task.precision]}")
     if kinds & {"float16", "bfloat16"}:
         words.append("half precision summed in fp32 and rounded once")
-    if kinds & {"float8_e4m3fn", "float8_e5m2"}:
-        words.append("8-bit floats as the nearest to a result in fp32, ties to even, next to a tie either neighbour")
+    if kinds & FLOAT8_LARGEST.keys():
+        words.append("8-bit floats as the nearest to a result in fp32, next to a tie either neighbour")
     if any("int" in kind or kind == "bool" for kind in kinds):
         words.append("whole numbers exactly")
     return "; ".join((*words, "no share of elements may be wrong"))

@@ -46,7 +46,8 @@ ANSWERS = "answers"
 """Name of an arm's setting: the folder with its answers."""
 SLACK_S = 600.0
 """Beyond its minutes an attempt may validate, report and end; then it is ended."""
-INTERRUPTED = 130
+INTERRUPTED = (129, 130, 143)
+"""Exit codes of a command that SIGHUP, Ctrl-C or SIGTERM ended."""
 POLL_S = 1.0
 """An interruption is heard so soon."""
 
@@ -299,7 +300,7 @@ def find_answer(folder: Path, name: str) -> Path | None:
 
 def read_outcome(row: Row, ended: Ended) -> Row:
     """The suite's row of a campaign, from what its command printed. Raises KeyboardInterrupt where it was interrupted."""
-    if ended.code == INTERRUPTED:
+    if ended.code in INTERRUPTED:
         raise KeyboardInterrupt
     fields = read_object(ended.output)
     if ended.code in WAITING_CODES:
@@ -316,7 +317,7 @@ def read_outcome(row: Row, ended: Ended) -> Row:
 
 def read_judgment(row: Row, ended: Ended) -> Row:
     """The suite's row of an answer, from what the judge printed. Raises KeyboardInterrupt where it was interrupted."""
-    if ended.code == INTERRUPTED:
+    if ended.code in INTERRUPTED:
         raise KeyboardInterrupt
     fields = read_object(ended.output)
     if "correct" not in fields:

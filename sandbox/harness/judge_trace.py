@@ -104,9 +104,8 @@ def _ask_ahead(torch: Any) -> None:
     if torch is None or not torch.cuda.is_initialized():
         return
     torch.cuda.get_device_properties(0)
-    with contextlib.suppress(
-        Exception
-    ):  # no Triton, or another one: a candidate that asks is seen to load what it loads
+    # no Triton, or another one: a candidate that asks is seen to load what it loads
+    with contextlib.suppress(Exception):
         import_module("triton.runtime").driver.active.get_current_target()
 
 

@@ -563,9 +563,8 @@ class DeviceTurns:
         wall, claimed_us = measure_claims(self.gains)
         a_us, b_us = (median(self._claims[side]) for side in "ab")
         claims = [gain_us for _, gain_us in self.gains]
-        trimmed = measure_claims([(gain_us, gain_us) for gain_us in claims])[
-            0
-        ]  # a card at other work throws some far off
+        # a card at other work throws some far off
+        trimmed, _ = measure_claims([(gain_us, gain_us) for gain_us in claims])
         scatter_us = min(stdev(claims) / math.sqrt(len(claims)), trimmed.error_us)
         pair_claims = [claim_us for _, claim_us in self.pairs.list_clocked(label)]  # this pair's is the last
         if len(pair_claims) >= 3 and (together_us := stdev(pair_claims) / math.sqrt(len(pair_claims))) < scatter_us:
