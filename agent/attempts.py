@@ -50,18 +50,20 @@ class Ended:
     """Between its start and its end, by the clock of the machine that it ran on."""
 
 
-Command = Callable[[Sequence[str], float | None], Ended]
-"""Runs `ridgeline` with these words, for at most so many seconds."""
+Command = Callable[..., Ended]
+"""Runs `ridgeline` with these words, for at most so many seconds, as `run_command` does."""
 
 
-def run_command(words: Sequence[str], timeout_s: float | None, *, name: str = "") -> Ended:
+def run_command(
+    words: Sequence[str], timeout_s: float | None, *, name: str = "", environment: Mapping[str, str] | None = None
+) -> Ended:
     """Run `ridgeline` for a suite or fleet in a process of its own, which ends with the thread that asks; its standard error is
-    passed on as it comes, behind `name` in each line where there is one.
+    passed on as it comes, behind `name` in each line where there is one. `environment`: in place of this process's.
     """
     argv = [*death_signal_words("KILL"), sys.executable, "-m", "ridgeline", *words]
-    began = time.monotonic()
+    began, errors = time.monotonic(), subprocess.PIPE if name else None
     with (
-        subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE if name else None, text=True) as process,
+        subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=errors, text=True, env=environment) as process,
         _pass_lines(process, name),
     ):
         try:

@@ -887,4 +887,4 @@ def _connect_without_device(origin: Origin, device: LedgerDevice) -> Ports:
     tape = Tape(origin.place.campaign_dir / "tape.jsonl")
     profiled = is_profiled(origin.request.contract)  # else there is nothing that a profiler would have to look at
     away = {name: tape_port(name, Away(), tape) for name in MEASURING if profiled or name != "profiler"}
-    return replace(ports, device=device, **away)
+    return replace(ports, device=device, preparer=None, **away)  # which would build and test beside the ports

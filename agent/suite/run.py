@@ -36,6 +36,7 @@ from ridgeline.agent.scaffold.pytorch import write
 from ridgeline.agent.suite.table import FINAL, Row, Table, summarize_rows
 from ridgeline.graph.errors import RidgelineError
 from ridgeline.graph.values import Value
+from ridgeline.sandbox.devices.gate import share_cards
 from ridgeline.sandbox.store.durable import write_whole
 from ridgeline.sandbox.store.json_file import read_model
 
@@ -96,10 +97,13 @@ class Suite:
     only: str = ""
     """Problems whose name holds this text; all for none."""
     beside: int = 1
-    """Attempts at a time: as many campaigns as there are cards, each takes one that is idle."""
+    """Attempts at a time: as many campaigns as there are cards, each on idle ones of its own where there are as many."""
+    share: Callable[[int], Sequence[Mapping[str, str]]] = share_cards
     rows: list[Row] = field(default_factory=list)
     _attempts: list[Future[None]] = field(default_factory=list)
     _lock: Lock = field(default_factory=Lock)
+    _shares: list[Mapping[str, str]] = field(default_factory=list)
+    """Environments with cards of their own that no attempt has now."""
 
     def __post_init__(self) -> None:
         sources = list_sources(Path(self.settings.source))
@@ -120,6 +124,7 @@ class Suite:
     def run(self, max_minutes: float | None = None) -> Table:
         """Take every attempt of the suite that is not at its end and that the budget allows; then the table."""
         until = self.clock() + 60 * max_minutes if max_minutes is not None else None
+        self._shares = [*self.share(self.beside)] if self.beside > 1 else []
         with ThreadPoolExecutor(self.beside, thread_name_prefix="attempt") as threads:
             try:
                 for number, source in enumerate(self.sources, 1):
@@ -261,9 +266,16 @@ class Suite:
 
     def _run_command(self, source: Source, arm: Arm, words: Sequence[str], limit_s: float | None) -> Ended:
         """A command of a suite's attempt; of several at once, each line says whose it is."""
-        if self.beside > 1 and self.command is run_command:
-            return run_command(words, limit_s, name=f"{source.name}, {arm.name}")
-        return self.command(words, limit_s)
+        if self.beside == 1:
+            return self.command(words, limit_s)
+        with self._lock:
+            share = self._shares.pop() if self._shares else None
+        try:
+            return self.command(words, limit_s, name=f"{source.name}, {arm.name}", environment=share)
+        finally:
+            if share is not None:
+                with self._lock:
+                    self._shares.append(share)
 
     def _campaign(self, source: Source, arm: Arm, task: Path) -> Row:
         """A suite's campaign on the task, gone on with where it was stopped."""

@@ -9,7 +9,15 @@ from pathlib import Path
 
 from ridgeline.graph.contract import Contract
 from ridgeline.graph.errors import DeviceBusy, DeviceLost, StopAsked
-from ridgeline.sandbox.devices.idle import Cards, binding, gate_settings, matching_cards, rank_idle, visible_cards
+from ridgeline.sandbox.devices.idle import (
+    Cards,
+    binding,
+    gate_settings,
+    matching_cards,
+    rank_idle,
+    share_idle,
+    visible_cards,
+)
 from ridgeline.sandbox.devices.lease import lease, telling
 from ridgeline.sandbox.devices.tools import PROGRAMS, is_installed, own_processes, tools_of
 from ridgeline.sandbox.devices.values import CardSample, CardVerdict, GateSettings, Vendor, device_kind
@@ -298,6 +306,20 @@ def any_gate(*, retry_s: float, max_s: float, say: Callable[[str], None]) -> Car
     if vendor is None:
         raise DeviceLost("neither nvidia-smi nor amd-smi nor rocm-smi is on PATH, so no GPU can be known to be idle")
     return _gate(vendor, target=None, waiting=IdleWait(retry_s=retry_s, max_s=max_s), say=say)
+
+
+def share_cards(count: int) -> tuple[dict[str, str], ...]:
+    """So many environments for programs beside each other, each with idle cards of its own; none where there are not that many.
+
+    Takes some looks at the cards: a second or two. Raises BadSetting.
+    """
+    vendors: tuple[Vendor, ...] = ("nvidia", "amd")
+    vendor = next((name for name in vendors if is_installed(name)), None)
+    if vendor is None:
+        return ()
+    settings = gate_settings()
+    cards = Cards(tools_of(vendor), settings=settings)
+    return share_idle(cards.judge(samples=settings.samples, interval_s=settings.interval_s), count, os.environ)
 
 
 def _gate(vendor: Vendor, *, target: str | None, waiting: IdleWait, say: Callable[[str], None]) -> CardGate:

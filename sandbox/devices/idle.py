@@ -99,17 +99,30 @@ def unbound(environment: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in environment.items() if name not in names}
 
 
-def binding(card: CardSample) -> dict[str, str]:
-    """The environment in which a program sees this card only, and sees it as its first.
+def binding(*cards: CardSample) -> dict[str, str]:
+    """The environment in which a program sees these cards of one vendor only, in this order.
 
     By UUID: the tools' order of cards is not the runtimes'. An AMD card without a unique id is bound by its number,
     an NVIDIA card by its number in the order of the buses, which is nvidia-smi's.
     """
-    if card.vendor == "nvidia":
-        return {"CUDA_VISIBLE_DEVICES": card.uuid or card.index or "0", "CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
-    if card.uuid:
-        return {"ROCR_VISIBLE_DEVICES": card.uuid, "HIP_VISIBLE_DEVICES": "0"}
-    return {"HIP_VISIBLE_DEVICES": card.index or "0"}
+    if cards[0].vendor == "nvidia":
+        names = ",".join(card.uuid or card.index or "0" for card in cards)
+        return {"CUDA_VISIBLE_DEVICES": names, "CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
+    if all(card.uuid for card in cards):
+        numbers = ",".join(str(number) for number in range(len(cards)))
+        return {"ROCR_VISIBLE_DEVICES": ",".join(card.uuid or "" for card in cards), "HIP_VISIBLE_DEVICES": numbers}
+    return {"HIP_VISIBLE_DEVICES": ",".join(card.index or "0" for card in cards)}
+
+
+def share_idle(
+    verdicts: Sequence[CardVerdict], count: int, environment: Mapping[str, str]
+) -> tuple[dict[str, str], ...]:
+    """So many environments, each of which sees idle cards of its own; none where fewer are idle, or have a unique id."""
+    usable = visible_cards([verdict.card for verdict in verdicts], environment)
+    idle = [verdict.card for verdict in rank_idle(verdicts) if verdict.card in usable and verdict.card.uuid]
+    if len(idle) < count:
+        return ()
+    return tuple({**unbound(environment), **binding(*idle[first::count])} for first in range(count))
 
 
 # Idle, busy or unknown, by the agreement of signals each of which is known to lie. Pure.

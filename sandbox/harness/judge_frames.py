@@ -22,7 +22,8 @@ what was compiled goes). PROVE asks for sums of the last call's outputs, CAPTURE
 the device is a card. LOCK, followed by a filter of system calls: start no process from here on. RELEASE: what the last
 call returned has been read, let go of it."""
 CHAIN = "chain"
-"""Text of CAPTURE and CALL: all calls of that slot in a row, one for each placement; `placement` is how many."""
+"""Text of CAPTURE and CALL: all calls of that slot in a row, one for each placement; `placement` is how many. Of a CALL
+a number follows: how often that is done again, one time behind the other."""
 HELLO, READY, BOUND, DONE, PONG, FAILED, REPORTED = 101, 102, 103, 104, 105, 106, 107
 STOCKED, CAPTURED, PROVED, PACKED = 108, 109, 110, 111
 LOCKED, RELEASED = 120, 121

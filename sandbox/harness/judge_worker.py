@@ -94,11 +94,17 @@ class Cpu:
         took = clock() - began
         return took, finish(result) if finish is not None else ""
 
-    def run_chain(self, frame: Any, entry: Callable[..., Any], calls: Sequence[Bound], finish: Finish) -> Any:
-        """Inside a worker: calls in a row, each with arguments of its own: the time of all in ns, and why a result is no answer."""
+    def run_chain(
+        self, frame: Any, entry: Callable[..., Any], calls: Sequence[Bound], finish: Finish, times: int
+    ) -> Any:
+        """Inside a worker: calls in a row, each with arguments of its own, so many times: the time of all in ns, and why the last
+        results are no answer."""
         clock = self._clock
+        results: list[Any] = []
         began = clock()
-        results = [entry(*arguments) for arguments, _ in calls]
+        for _ in range(times):
+            results.clear()
+            results.extend(entry(*arguments) for arguments, _ in calls)
         took = clock() - began
         return took, finish(results)
 
@@ -185,10 +191,10 @@ class Worker:
             self._wire.send(self._on_card(frame))
 
     def _answer_call(self, frame: Any) -> bytes:
-        if frame.kind == frames.CALL and frame.text == frames.CHAIN:
-            calls = self._list_calls(frame)
+        if frame.kind == frames.CALL and frame.text.startswith(frames.CHAIN):
+            calls, times = self._list_calls(frame), int(frame.text.split()[1])
             took, wrong = self._device.run_chain(
-                frame, self._language.entry, calls, lambda results: finish_all(calls, results)
+                frame, self._language.entry, calls, lambda results: finish_all(calls, results), times
             )
             kind = frames.FAILED if wrong else frames.DONE
             return bytes(frames.packed(frames.Frame(kind, frame.nonce, claim_ns=took, text=wrong)))

@@ -74,18 +74,23 @@ class Device(cuda.Device):  # type: ignore[name-defined,misc]
         self.driver.sync()
         return self.driver.elapsed_ns(), wrong
 
-    def run_chain(self, frame: Any, entry: Callable[..., Any], calls: Sequence[Any], finish: Any) -> tuple[int, str]:
-        """Inside a worker: calls in a row on a card's segment, each with arrays of its own: ns of all, why one gave no answer."""
+    def run_chain(
+        self, frame: Any, entry: Callable[..., Any], calls: Sequence[Any], finish: Any, times: int
+    ) -> tuple[int, str]:
+        """Inside a worker: calls in a row on a card's segment, each with arrays of its own, so many times: ns of all, and why
+        one of the last gave no answer."""
         self.driver.no_persistence()
         self.driver.sync()
-        replay, results = self._places[frame.slot].graphs.get(frame.placement, (None, ()))
+        replay, results = self._places[frame.slot].graphs.get(frame.placement, (None, []))
         if replay is not None:
             self.hold_card()
         self.driver.start()
-        if replay is not None:
-            replay()
-        else:
-            results = [entry(*arguments) for arguments, _ in calls]
+        for _ in range(times):
+            if replay is not None:
+                replay()
+                continue
+            results.clear()
+            results.extend(entry(*arguments) for arguments, _ in calls)
         self.driver.stop()
         wrong = finish(results)
         self.driver.sync()

@@ -339,9 +339,10 @@ class DeviceSession(Session):
             return self._break(lost)
 
     def call_chain(
-        self, inputs: Sequence[Tensors], *, decoy: Tensors | None, timeout_s: float = 60
+        self, inputs: Sequence[Tensors], *, decoy: Tensors | None, times: int = 1, timeout_s: float = 60
     ) -> list[DeviceSealed] | BrokenWorker:
-        """The judge on a card: calls in a row, each with values of its own, after `open_chain`: what each left; times are those of one."""
+        """The judge on a card: calls in a row, each with values of its own, after `open_chain`, so many times without a pause: what
+        each left; times are those of one."""
         buffers, count = self._chain, len(inputs)
         assert buffers is not None
         kind = POISON_KINDS[int(self._chance.places.integers(3 if decoy is not None else 2))]
@@ -352,8 +353,8 @@ class DeviceSession(Session):
             self._sync()
             if self._task.cache == "cold":
                 self._empty_cache()
-            frame = Frame(CALL, os.urandom(NONCE_BYTES), CHAIN_SLOT, count, text=CHAIN)
-            answer, wall_us = self._running.exchange(frame, DONE, timeout_s=timeout_s * count)
+            frame = Frame(CALL, os.urandom(NONCE_BYTES), CHAIN_SLOT, count, text=f"{CHAIN} {times}")
+            answer, wall_us = self._running.exchange(frame, DONE, timeout_s=timeout_s * count * times)
             stop_us = self._running.wait_stopped().stop_us
             began = time.perf_counter_ns()
             outputs = [buffers.outputs(placement) for placement in range(count)]
@@ -362,10 +363,10 @@ class DeviceSession(Session):
             return [
                 DeviceSealed(
                     outputs=each,
-                    wall_us=(wall_us + sealed_us) / count,
-                    called_us=wall_us / count,
+                    wall_us=(wall_us + sealed_us) / (count * times),
+                    called_us=wall_us / (count * times),
                     stop_us=stop_us,
-                    claimed_us=answer.claim_ns / 1e3 / count,
+                    claimed_us=answer.claim_ns / 1e3 / (count * times),
                     changed_late=buffers.list_changed_outputs(each, placement),
                     inputs_changed=buffers.list_changed_inputs(values, placement),
                     guards_broken=buffers.list_broken_guards(placement),

@@ -84,6 +84,10 @@ SHOWN_AGAIN = 1.25
 """Times a gain that was shown, up to which a later process pair's claim is not asked about again."""
 CHAIN_BYTES, CHAIN_MEMORY = 16 << 30, 0.4
 """What their arrays take at most: bytes, and share of what is free."""
+CHAIN_MARGIN = 0.5
+"""Of what calls in a row must show: by no more the judge's clock may be off. So often they are done again, on the same arrays."""
+MOST_CHAIN_US = 100_000.0
+"""All of them with all repeats, on one side."""
 
 
 def count_chain(call_us: float, call_bytes: int, free_bytes: int) -> int:
@@ -93,6 +97,13 @@ def count_chain(call_us: float, call_bytes: int, free_bytes: int) -> int:
     """
     by_memory = int(min(CHAIN_BYTES, CHAIN_MEMORY * free_bytes) / max(call_bytes, 1))
     return min(MOST_CHAIN, math.ceil(CHAIN_US / max(call_us, LEAST_US)), by_memory)
+
+
+def count_repeats(count: int, claimed_us: float, call_us: float) -> int:
+    """The judge on a card: how often so many calls in a row are made for the judge's clock to show that gain a call."""
+    off_us = STANDARD_ERRORS * math.hypot(OFFSET_US, CHAIN_SCATTER_US)
+    wanted = off_us / max(CHAIN_MARGIN * CHAIN_SHARE * claimed_us * count, 1e-9)
+    return max(1, math.ceil(min(wanted, MOST_CHAIN_US / (count * max(call_us, LEAST_US)))))
 
 
 def is_seen(wall: ClockedGain, claimed_us: float) -> bool:
@@ -140,8 +151,9 @@ class DevicePairs:
     _clocked: dict[str, list[tuple[float, float]]] = field(default_factory=dict)
     _shown_us: dict[str, float] = field(default_factory=dict)
     """By size and versions: the claimed gain that calls in a row have shown."""
-    _chains: dict[str, tuple[int, float]] = field(default_factory=dict)
-    """By size: as many calls in a row could be asked about on a card without other work, and the older version's time, us."""
+    _chains: dict[str, tuple[int, float, bool]] = field(default_factory=dict)
+    """By size: as many calls in a row could be asked about on a card without other work, the older version's time, us, and
+    whether they may be made again on the same arrays."""
 
     def is_shown(self, label: str, claimed_us: float) -> bool:
         """The judge on a card: whether calls in a row have shown as much of that size in a process pair of this command."""
@@ -184,24 +196,27 @@ class DevicePairs:
         """What the judge's own clock says of a size whose claimed gain it does not show; None where it shows all."""
         return find_unseen_gain(self.gains)
 
-    def note_chain(self, label: str, count: int, a_us: float) -> None:
+    def note_chain(self, label: str, count: int, a_us: float, *, is_repeated: bool) -> None:
         """The judge on a card: what calls in a row of that size can be asked about."""
-        self._chains[label] = count, a_us
+        self._chains[label] = count, a_us, is_repeated
 
     def find_unasked_gain(self) -> str | None:
         """A size whose claimed gain calls in a row could show, and did not, nor the judge's clock by single calls; None where none is.
 
-        In no process pair its claims were alike enough to ask, or there was the memory to: a card at other work.
+        In no process pair its claims were alike enough to ask, or there was the memory to, or they showed something else: a
+        card at other work.
         """
-        for label, (count, a_us) in self._chains.items():
+        for label, (count, a_us, is_repeated) in self._chains.items():
             wall, claimed_us = measure_claims(self.gains[label])
-            error_us = STANDARD_ERRORS * math.hypot(OFFSET_US, CHAIN_SCATTER_US) / max(count, 1)
-            if count < LEAST_CHAIN or claimed_us < CHAIN_CLAIM * a_us or CHAIN_SHARE * claimed_us <= error_us:
+            if count < LEAST_CHAIN or claimed_us < CHAIN_CLAIM * a_us:
+                continue
+            calls = count * (count_repeats(count, claimed_us, a_us) if is_repeated else 1)
+            if CHAIN_SHARE * claimed_us <= STANDARD_ERRORS * math.hypot(OFFSET_US, CHAIN_SCATTER_US) / calls:
                 continue
             if not is_seen(wall, claimed_us) and not self.is_shown(label, claimed_us):
                 return (
-                    f"{label}: the card's timer claims {claimed_us:.1f} us less a call, and the judge's clock could not be "
-                    f"asked about {count} calls in a row: times scatter, or memory is short, as on a card at other work"
+                    f"{label}: the card's timer claims {claimed_us:.1f} us less a call, and {count} calls in a row have not shown "
+                    f"it by the judge's clock: times scatter, or memory is short, as on a card at other work"
                 )
         return None
 
@@ -554,8 +569,9 @@ class DeviceTurns:
     def contradict_by_chain(self) -> TimingRefused | None:
         """Calls in a row, each with values of its own, must show most of a claimed gain by the judge's own clock.
 
-        It is off by tens of microseconds for an exchange with a worker, however many calls are made in it. Asked once in a
-        command for a size and two versions, where one call's clock is too coarse for the claim.
+        It is off by tens of microseconds for an exchange with a worker, however many calls are made in it, and however often.
+        Asked in a command until a size of two versions has shown it, where one call's clock is too coarse for the claim.
+        What is far beyond the claim shows nothing.
         """
         label, bench = self.shape.label, self.bench
         if len(self.gains) < 3 or not self.options.has("own_clock"):
@@ -569,7 +585,11 @@ class DeviceTurns:
         pair_claims = [claim_us for _, claim_us in self.pairs.list_clocked(label)]  # this pair's is the last
         if len(pair_claims) >= 3 and (together_us := stdev(pair_claims) / math.sqrt(len(pair_claims))) < scatter_us:
             claimed_us, scatter_us = fmean(pair_claims), together_us  # what all pairs say is known better
-        self.pairs.note_chain(label, self._count_chain(min(a_us, b_us), bench.reference.total_bytes()), a_us)
+        is_repeated = all(
+            spec.constness != "mutated" for spec in bench.task.inputs
+        )  # what is left there asks another question
+        most = self._count_chain(min(a_us, b_us), bench.reference.total_bytes())
+        self.pairs.note_chain(label, most, a_us, is_repeated=is_repeated)
         if claimed_us < max(CHAIN_CLAIM * a_us, SHOWN_ERRORS * scatter_us) or self.pairs.is_shown(label, claimed_us):
             return None
         if is_seen(wall, claimed_us):
@@ -579,26 +599,28 @@ class DeviceTurns:
             return None
         for session in self.sessions.values():
             session.lane = self.lane
-        error_us = math.hypot(OFFSET_US / count, CHAIN_SCATTER_US / count, scatter_us)
-        least_us = CHAIN_SHARE * claimed_us - STANDARD_ERRORS * error_us
-        if least_us <= 0:
-            return None  # a claim that calls in a row do not resolve either
-        gain_us = self._time_chain(count, least_us)
+        repeats = count_repeats(count, claimed_us, max(a_us, b_us)) if is_repeated else 1
+        calls = count * repeats
+        error_us = math.hypot(OFFSET_US / calls, CHAIN_SCATTER_US / calls, scatter_us)
+        wanted_us = CHAIN_SHARE * claimed_us, claimed_us / CHAIN_SHARE
+        gain_us = self._time_chain(count, repeats, wanted_us)
         if isinstance(gain_us, TimingRefused):
             return gain_us
-        if gain_us >= least_us:
+        if wanted_us[0] <= gain_us <= wanted_us[1]:
             self.pairs.note_shown(label, claimed_us)
-            return None
+        least_us = wanted_us[0] - STANDARD_ERRORS * error_us
+        if gain_us >= least_us or least_us <= 0:
+            return None  # shown, or neither shown nor contradicted
         detail = (
             f"the card's timer claims {claimed_us:.1f} us less a call, and {count} calls in a row show {gain_us:.1f} us "
             f"by the judge's clock, where {least_us:.1f} us were to be seen"
         )
         return TimingRefused(side="b", detail=f"{label}, timed on a card: {detail}", unclear=True)
 
-    def _time_chain(self, count: int, least_us: float) -> float | TimingRefused:
+    def _time_chain(self, count: int, repeats: int, wanted_us: tuple[float, float]) -> float | TimingRefused:
         """The judge on a card: of calls in a row, the fastest of a less the fastest of b for each call in us by the judge's clock.
 
-        There are no more of them once they show `least_us`.
+        There are no more of them once they show a gain from `wanted_us[0]` to `wanted_us[1]`.
         """
         truths = [self._draw() for _ in range(count)]
         for side, session in self.sessions.items():
@@ -614,8 +636,10 @@ class DeviceTurns:
             calls: dict[str, list[DeviceSealed]] = {}
             for side in order if number % 2 else order[::-1]:
                 inputs = [truth.inputs for truth in truths]
-                sealed = self.sessions[side].call_chain(inputs, decoy=self._decoy, timeout_s=self.options.call_s)
-                self.pairs.calls += count
+                sealed = self.sessions[side].call_chain(
+                    inputs, decoy=self._decoy, times=repeats, timeout_s=self.options.call_s
+                )
+                self.pairs.calls += count * repeats
                 if isinstance(sealed, BrokenWorker):
                     return self._refuse(side, f"{count} calls in a row: {sealed.reason}: {sealed.detail}")
                 calls[side] = sealed
@@ -625,7 +649,7 @@ class DeviceTurns:
                 if refused := self._find_wrong(truth, dict(zip(calls, both, strict=True))):
                     return refused
             gain_us = fastest_us["a"] - fastest_us["b"] if number >= 0 else gain_us
-            if number >= CHAIN_PAIRS - 1 and gain_us >= least_us:
+            if number >= CHAIN_PAIRS - 1 and wanted_us[0] <= gain_us <= wanted_us[1]:
                 break
             truths = [self._draw() for _ in range(count)]
         for session in self.sessions.values():

@@ -7,13 +7,13 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from threading import Barrier
 
 import pytest
 
-from ridgeline.agent.attempts import Ended
+from ridgeline.agent.attempts import Ended, run_command
 from ridgeline.agent.cli.suite import _parse_arm
 from ridgeline.agent.errors import UserError
 from ridgeline.agent.suite.run import Arm, Suite, SuiteSettings
@@ -89,19 +89,46 @@ class MeetingRunner(Runner):
     def __init__(self, *ended: Ended) -> None:
         super().__init__(*ended)
         self.meeting = Barrier(2, timeout=30)
+        self.environments: list[Mapping[str, str] | None] = []
+        self.names: list[str] = []
 
-    def __call__(self, words: Sequence[str], timeout_s: float | None) -> Ended:
+    def __call__(
+        self, words: Sequence[str], timeout_s: float | None, *, name: str, environment: Mapping[str, str] | None
+    ) -> Ended:
+        self.environments.append(environment)
+        self.names.append(name)
         self.meeting.wait()
         return super().__call__(words, timeout_s)
 
 
-def test_as_many_attempts_as_wanted_run_at_a_time(tmp_path):
-    settings = SuiteSettings(source=str(TASKS), arms=ARMS[:1])
-    runner = MeetingRunner(gained(2), gained(2))
-    suite = Suite(folder=tmp_path / "suite", settings=settings, command=runner, only="softmax", beside=2)
+@pytest.mark.parametrize("cards", [True, False])
+def test_as_many_attempts_as_wanted_run_at_a_time_each_on_cards_of_its_own(tmp_path, cards):
+    settings = SuiteSettings(source=str(TASKS), arms=ARMS)
+    runner = MeetingRunner(*[gained(2)] * 4)
+    shares = [{"CUDA_VISIBLE_DEVICES": "GPU-a"}, {"CUDA_VISIBLE_DEVICES": "GPU-b"}] if cards else []
+    suite = Suite(
+        folder=tmp_path / "suite",
+        settings=settings,
+        command=runner,
+        only="softmax",
+        beside=2,
+        share=lambda count: shares[:count],
+    )
     table = suite.run()
-    assert len(runner.asked) == len(suite.sources) == 2
-    assert [arm.correct for arm in table.arms] == [2]
+    assert len(runner.asked) == 2 * len(suite.sources) == 4
+    assert sorted(runner.names)[:2] == ["softmax_c, large", "softmax_c, small"]
+    assert [arm.correct for arm in table.arms] == [2, 2]
+    for pair in (runner.environments[:2], runner.environments[2:]):
+        assert sorted(map(str, pair)) == sorted(map(str, shares or [None, None]))
+
+
+def test_a_command_of_several_has_the_environment_that_it_is_given(monkeypatch):
+    monkeypatch.setenv("RIDGELINE_TEST_WORD", "here")
+    program = "import os; print([os.environ.get(n) for n in ('RIDGELINE_TEST_WORD', 'CUDA_VISIBLE_DEVICES')])"
+    monkeypatch.setattr("ridgeline.agent.attempts.death_signal_words", lambda signal: [sys.executable, "-c", program])
+    given = {**os.environ, "CUDA_VISIBLE_DEVICES": "GPU-a"}
+    assert run_command(["doctor"], 30, name="one", environment=given).output == "['here', 'GPU-a']\n"
+    assert run_command(["doctor"], 30).output.startswith("['here', ")
 
 
 def test_other_settings_in_the_same_folder_are_refused(tmp_path):

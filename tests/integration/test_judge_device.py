@@ -414,7 +414,14 @@ def soft(x, y):
         (14.0, 2000.0, 20.0, 0.0, 28, False),  # and what they show is another process's turn on the card
         (14.0, 30.0, 900.0, 0.0, 2, True),  # too few in a row to ask: nothing can be known
         (1.0, 0.0, 900.0, 0.0, 28, True),  # below 1 %
-        (2.0, 0.0, 900.0, 0.0, 28, True),  # below what 28 calls in a row resolve
+        (
+            2.0,
+            0.0,
+            900.0,
+            0.0,
+            28,
+            False,
+        ),  # below what 28 calls in a row resolve, and not what they do once more and once more
     ],
 )
 def test_a_gain_that_was_never_asked_about_for_its_scatter_is_not_called_shown(
@@ -427,12 +434,14 @@ def test_a_gain_that_was_never_asked_about_for_its_scatter_is_not_called_shown(
     asked: bool,
 ) -> None:
     gains = [(wall_us + wall_error_us * (-1) ** one, claimed_us) for one in range(40)]
-    pairs = DevicePairs(bench=bench, versions=("old", "new"), gains={"s": gains}, _chains={"s": (count, 140.0)})
+    pairs = DevicePairs(bench=bench, versions=("old", "new"), gains={"s": gains}, _chains={"s": (count, 140.0, True)})
     pairs.note_shown("s", shown_us)
     said = pairs.find_unasked_gain()
     assert (said is None) == asked, said
     if said:
-        assert said.startswith("s: the card's timer claims 14.0 us less a call")
+        assert said.startswith(f"s: the card's timer claims {claimed_us:.1f} us less a call")
+    once = DevicePairs(bench=bench, versions=("old", "new"), gains={"s": gains}, _chains={"s": (count, 140.0, False)})
+    assert claimed_us != 2.0 or once.find_unasked_gain() is None, "one time alone does not resolve it"
 
 
 def time_claim(bench: DeviceCallJudge, opener: Opener, name: str, shown: dict[str, float]) -> Any:
@@ -448,9 +457,9 @@ def test_calls_in_a_row_show_a_gain_that_one_call_s_clock_is_too_coarse_for(
     asked: list[int] = []
     time_chain = DeviceTurns._time_chain
 
-    def count_chains(turns: DeviceTurns, count: int, least_us: float) -> Any:
+    def count_chains(turns: DeviceTurns, count: int, repeats: int, wanted_us: tuple[float, float]) -> Any:
         asked.append(count)
-        return time_chain(turns, count, least_us)
+        return time_chain(turns, count, repeats, wanted_us)
 
     monkeypatch.setattr(DeviceTurns, "_time_chain", count_chains)
     shown: dict[str, float] = {}
@@ -473,6 +482,74 @@ def test_a_claim_that_calls_in_a_row_do_not_show_is_contradicted(
     assert refused is not None
     assert (refused.side, refused.unclear) == ("b", True)
     assert name == "clock" or "calls in a row show" in refused.detail
+
+
+def test_a_clock_that_tells_a_tenth_less_is_never_called_shown(
+    bench: DeviceCallJudge, opener: Opener, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Four calls, for which a card has memory, do not tell it from a gain; the same four again and again do."""
+    tenth = CLAIMED["clock"].replace("plain() // 2", "int(0.9 * plain())")
+    monkeypatch.setitem(CLAIMED, "tenth", tenth)
+    monkeypatch.setattr(device_timing, "CHAIN_BYTES", 800_000)
+    monkeypatch.setattr(
+        device_timing, "is_seen", lambda wall, claimed_us: False
+    )  # one call's clock says nothing on a card
+    asked: list[int] = []
+    time_chain = DeviceTurns._time_chain
+
+    def count_repeats(turns: DeviceTurns, count: int, repeats: int, wanted_us: tuple[float, float]) -> Any:
+        asked.append(repeats)
+        return time_chain(turns, count, repeats, wanted_us)
+
+    monkeypatch.setattr(DeviceTurns, "_time_chain", count_repeats)
+    for _ in range(8):
+        shown: dict[str, float] = {}
+        time_claim(bench, opener, "tenth", shown)
+        assert not any(shown.values()), (shown, asked)
+    assert asked, "a busy machine's claims are alike enough in one of eight"
+    assert max(asked) > 1
+
+
+@pytest.mark.parametrize(
+    ("count", "claimed_us", "call_us", "times"),
+    [(128, 50.0, 100.0, 1), (102, 1.5, 15.0, 4), (28, 2.0, 140.0, 10), (128, 0.07, 7.0, 60), (3, 50.0, 5000.0, 4), (3, 9.0, 9e5, 1)],
+)  # fmt: skip
+def test_calls_in_a_row_are_made_again_until_the_judge_s_clock_resolves_the_claim(
+    count: int, claimed_us: float, call_us: float, times: int
+) -> None:
+    assert device_timing.count_repeats(count, claimed_us, call_us) == times
+
+
+def test_what_is_told_of_calls_in_a_row_that_are_made_again_is_of_one_call(
+    bench: DeviceCallJudge, opener: Opener
+) -> None:
+    values = [device_values.draw(TASK, TASK.shapes[0].dims, "normal", bench.chance) for _ in range(4)]
+    with opener(SPUN + "def soft(x, y):\n    honest(x, y)\n    spin(3000)\n")() as session:
+        assert session.open() is None
+        assert session.open_chain(TASK.shapes[0].dims, values) == "eager"
+        for times in (1, 5):
+            calls = session.call_chain(values, decoy=None, times=times)
+            assert not isinstance(calls, device_session.BrokenWorker), calls
+            assert len(calls) == len(values)
+            for call, own in zip(calls, values, strict=True):
+                assert 3000 <= call.claimed_us <= call.called_us < 12_000
+                assert torch.allclose(call.outputs["y"], torch.softmax(own["x"], -1))
+
+
+def test_what_is_right_the_first_time_alone_is_no_answer_of_calls_in_a_row(
+    bench: DeviceCallJudge, opener: Opener
+) -> None:
+    worn = "def soft(x, y):\n    honest(x, y)\n    y.mul_(1.0 if len(calls) < 4 else 1.5)\n    calls.append(1)\n"
+    values = [device_values.draw(TASK, TASK.shapes[0].dims, "normal", bench.chance) for _ in range(4)]
+    with opener(SPUN + "calls = []\n" + worn)() as session:
+        assert session.open() is None
+        assert isinstance(session.open_chain(TASK.shapes[0].dims, values), str)
+        calls = session.call_chain(values, decoy=None, times=2)
+        assert not isinstance(calls, device_session.BrokenWorker), calls
+        assert not any(
+            torch.allclose(call.outputs["y"], torch.softmax(own["x"], -1))
+            for call, own in zip(calls, values, strict=True)
+        )
 
 
 def test_each_of_the_calls_in_a_row_is_judged(bench: DeviceCallJudge, opener: Opener) -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ridgeline.sandbox.devices.idle import binding, matching_cards, rank_idle, unbound, visible_cards
+from ridgeline.sandbox.devices.idle import binding, matching_cards, rank_idle, share_idle, unbound, visible_cards
 from ridgeline.sandbox.devices.values import CardSample, CardVerdict
 
 
@@ -75,6 +75,38 @@ def test_an_architecture_is_one_too():
 )
 def test_a_program_is_bound_to_one_card(chosen, environment):
     assert binding(chosen) == environment
+
+
+@pytest.mark.parametrize(
+    ("chosen", "environment"),
+    [
+        ("nvidia", {"CUDA_VISIBLE_DEVICES": "GPU-b,GPU-a", "CUDA_DEVICE_ORDER": "PCI_BUS_ID"}),
+        ("amd", {"ROCR_VISIBLE_DEVICES": "GPU-b,GPU-a", "HIP_VISIBLE_DEVICES": "0,1"}),
+    ],
+)
+def test_a_program_is_bound_to_several_cards(chosen, environment):
+    assert binding(card(1, chosen, uuid="GPU-b"), card(0, chosen, uuid="GPU-a")) == environment
+
+
+@pytest.mark.parametrize(
+    ("states", "environment", "count", "shares"),
+    [
+        ("iiii", {}, 2, ["GPU-0,GPU-2", "GPU-1,GPU-3"]),
+        ("ibii", {}, 3, ["GPU-0", "GPU-2", "GPU-3"]),
+        ("ibbi", {}, 3, []),
+        ("iiii", {"CUDA_VISIBLE_DEVICES": "3,1"}, 2, ["GPU-1", "GPU-3"]),
+        ("iiii", {"CUDA_VISIBLE_DEVICES": "3"}, 2, []),
+    ],
+)
+def test_programs_beside_each_other_have_idle_cards_of_their_own(states, environment, count, shares):
+    words = {"i": "idle", "b": "busy"}
+    cards = [
+        CardVerdict(card=card(index, uuid=f"GPU-{index}"), state=words[state], reasons=())
+        for index, state in enumerate(states)
+    ]
+    made = share_idle(cards, count, {**environment, "HOME": "/h"})
+    assert [each["CUDA_VISIBLE_DEVICES"] for each in made] == shares
+    assert all(each["HOME"] == "/h" for each in made)
 
 
 def test_what_said_another_card_is_taken_away():
