@@ -256,3 +256,26 @@ def test_questions_between_two_measurements_are_answered_without_the_machine(cli
     assert learnt.json["next_request"].endswith("004.request.md"), "the round is closed, the next is being planned"
     closed = cli("status", campaign, "--json").json
     assert (closed["accepted"] + closed["rolled_back"], closed["chain_ok"]) == (1, True)
+
+
+def test_an_answer_with_several_candidates_builds_and_tests_none_of_them(cli, project, tmp_path, monkeypatch):
+    """With no card an error of its gate stood there; with one the candidates were tested by `answer`."""
+    run = ("run", project, "--max-rounds", "2", *QUICK[2:], "--set", "candidates=2", "--model", "mailbox", "--json")
+    campaign = Path(cli(*run).json["dir"])
+    lines = ["kernel.txt:1"]
+    both = directions(
+        direction(citations=lines), direction(citations=lines, id="pad", lever="padding", change="pad the rows")
+    )
+    first = answered(cli, campaign, tmp_path, both, "--json")
+    assert first.json["next_request"].endswith("002.request.md")
+    with monkeypatch.context() as away:
+        away.setattr(
+            "ridgeline.agent.campaign.side_by_side.SideBySide.prepare",
+            lambda *_: pytest.fail("nothing is to be built here"),
+        )
+        edits = "\n".join(f"CANDIDATE {number}\n{edit(speed)}" for number, speed in ((1, 130), (2, 140)))
+        drafted = answered(cli, campaign, tmp_path, edits, "--json")
+        assert drafted.code == 0, drafted.err
+        assert drafted.json["next_request"] is None
+    measured = cli("resume", campaign, "--json")
+    assert measured.json["request"].endswith("003.request.md")
