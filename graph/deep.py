@@ -20,7 +20,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from ridgeline.graph.values import Cost, FileEdit, Value, is_empty
+from ridgeline.graph.values import Cost, FileEdit, Value, add_up, is_empty
 
 ToolName = Literal["write_file", "edit_file", "delete_file", "go_back", "build", "test", "time", "profile", "isa"]
 """Tools that change or run the tree; looking at it is no step."""
@@ -67,7 +67,7 @@ class DeepRound(Value):
     @property
     def device_s(self) -> float:
         """Seconds on the device, of all steps of a deep round."""
-        return sum(step.device_s for step in self.steps)
+        return add_up(step.device_s for step in self.steps)
 
 
 class DeepWork(Value):

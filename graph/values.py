@@ -1,7 +1,7 @@
 """The nouns everything else is made of: frozen, validated, and free of behaviour beyond arithmetic."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import datetime
 from functools import cached_property
 from typing import Annotated, Any, Literal, Self
@@ -86,6 +86,14 @@ class Named(Value):
 
     name: str
     value: float
+
+
+def add_up(numbers: Iterable[float]) -> float:
+    """From left to right. `sum` of Python 3.12 rounds otherwise than that of 3.11, and ledgers are replayed byte for byte."""
+    total = 0.0
+    for number in numbers:
+        total += number
+    return total
 
 
 class Cost(Value):

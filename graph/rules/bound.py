@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from ridgeline.graph.kernel_profile import Bound, BoundExplanation, KernelProfile, Stall
-from ridgeline.graph.values import Value
+from ridgeline.graph.values import Value, add_up
 
 # One profile while it is classified: the thresholds, its numbers, and the chain of what was looked at.
 
@@ -62,7 +62,7 @@ class Case:
     def sum_stalls(self, classes: Iterable[Stall]) -> float:
         """Share of wave time in these stall classes; 0 where none was recorded."""
         names = set(classes)
-        return sum(item.share for item in self.profile.stalls if item.stall in names)
+        return add_up(item.share for item in self.profile.stalls if item.stall in names)
 
     def largest(self, names: Iterable[str]) -> tuple[str, float] | None:
         """The largest of these numbers and its name; None when nobody told any."""

@@ -12,6 +12,7 @@ from ridgeline.graph.record import Champion, RoundClosed
 from ridgeline.graph.rules.history import lineage
 from ridgeline.graph.standing import History
 from ridgeline.graph.trial import Proposed, find_proposal
+from ridgeline.graph.values import add_up
 
 
 def list_champions(history: History, candidates: int) -> tuple[Proposal, ...]:
@@ -70,4 +71,4 @@ def multiply_gains(history: History, *, remembered: bool) -> float | None:
         for closed in lineage(history)
         if bool(find_proposal(closed.judged).champion) == remembered
     ]
-    return exp(sum(map(log1p, gains))) if gains else None
+    return exp(add_up(map(log1p, gains))) if gains else None

@@ -22,7 +22,7 @@ from ridgeline.graph.trial import (
     Verified,
     inner,
 )
-from ridgeline.graph.values import Cost
+from ridgeline.graph.values import Cost, add_up
 
 Run = Benchmark | BenchmarkFailed | Comparison | TestResult | Profiled
 """A command of the contract, with its seconds."""
@@ -39,7 +39,7 @@ def minutes_between(earlier: str, later: str) -> float:
 
 def waited_minutes(rounds: Sequence[RoundClosed]) -> float:
     """Minutes that closed rounds waited for a person."""
-    return sum(decision.waited_s for closed in rounds for decision in closed.decisions) / 60
+    return add_up(decision.waited_s for closed in rounds for decision in closed.decisions) / 60
 
 
 def elapsed_minutes(opened_at: str, now: str, rounds: Sequence[RoundClosed]) -> float:
@@ -66,7 +66,9 @@ def cost_so_far(trial: Stage) -> Cost:
 def command_cost(*runs: Run | None) -> Cost:
     """Cost of commands: how long they took, and how long a card was held for them."""
     present = [run for run in runs if run is not None]
-    return Cost(command_seconds=sum(run.seconds for run in present), gpu_seconds=sum(run.gpu_s for run in present))
+    return Cost(
+        command_seconds=add_up(run.seconds for run in present), gpu_seconds=add_up(run.gpu_s for run in present)
+    )
 
 
 def _stage_cost(stage: Stage) -> Cost:

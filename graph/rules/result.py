@@ -25,7 +25,7 @@ from ridgeline.graph.rules.history import accepted_rounds, is_overfit, lineage
 from ridgeline.graph.standing import History
 from ridgeline.graph.stats.paired import run_fixed_test
 from ridgeline.graph.trial import Applied, Timed, find, find_proposal
-from ridgeline.graph.values import Bucket, Cost, Engine, Value
+from ridgeline.graph.values import Bucket, Cost, Engine, Value, add_up
 
 SUSPICIOUS = "suspicious: "
 """Begins a note of `ridgeline.graph.rules.gates.note_suspicious_gain`."""
@@ -348,9 +348,9 @@ def attribute_gain(history: History, final: FinalTest | None = None) -> Attribut
     test measured less than the rounds did, each source has its share of that, and the gap is negative.
     """
     claims = [_read_bucket_gain(closed) for closed in lineage(history)]
-    structural = sum(log1p(bench) for bucket, bench, _ in claims if bucket in KERNEL)
-    cache = sum(log1p(_bound_cache_gain(bench, bound)) for bucket, bench, bound in claims if bucket == "W1")
-    rounds = sum(log1p(bench) for _, bench, _ in claims)
+    structural = add_up(log1p(bench) for bucket, bench, _ in claims if bucket in KERNEL)
+    cache = add_up(log1p(_bound_cache_gain(bench, bound)) for bucket, bench, bound in claims if bucket == "W1")
+    rounds = add_up(log1p(bench) for _, bench, _ in claims)
     measured = log(final.speedup) if final else rounds
     sure = log(final.lower) if final and final.lower else measured
     share = measured / rounds if measured < rounds and rounds > 0 else 1.0

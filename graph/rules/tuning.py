@@ -10,7 +10,7 @@ from itertools import product
 
 from ridgeline.graph.evidence import Comparison
 from ridgeline.graph.trial import Point
-from ridgeline.graph.values import FileEdit, Parameter
+from ridgeline.graph.values import FileEdit, Parameter, add_up
 from ridgeline.knowledge.steps import Constant
 from ridgeline.knowledge.sweeps import set_constant
 
@@ -73,9 +73,9 @@ def set_point(texts: Mapping[str, str | None], settings: Settings) -> tuple[File
 
 def read_gain(run: Comparison) -> float:
     """In a round's parameter sweep: weighted geometric mean over shapes of the pair's blocks, as a share."""
-    total = sum(shape.weight for shape in run.shapes)
+    total = add_up(shape.weight for shape in run.shapes)
     means = (shape.weight * _mean([block for pair in shape.pairs for block in pair]) for shape in run.shapes)
-    return math.expm1(sum(means) / total)
+    return math.expm1(add_up(means) / total)
 
 
 def _mean(values: Sequence[float]) -> float:
