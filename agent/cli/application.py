@@ -124,6 +124,9 @@ def _describe_next(arguments: Sequence[str]) -> str:
     """The command that goes on after an interruption."""
     if next(iter(arguments), "") in CAMPAIGN_COMMANDS:
         return "nothing is lost: go on with `ridgeline resume`"
+    words, keeps = tuple(arguments[:2]), any(word.partition("=")[0] == "--keep" for word in arguments)
+    if words in (("suite", "run"), ("fleet", "run")) or (words == ("judge", "baselines") and keeps):
+        return "the same command goes on with what is left"
     return "the same command begins again"
 
 

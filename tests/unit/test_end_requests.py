@@ -39,6 +39,24 @@ def test_a_signal_in_the_middle_of_a_serializer_is_an_interruption(name, code):
     assert (done.returncode, done.stderr) == (code, "ridgeline: interrupted; the same command begins again\n")
 
 
+@pytest.mark.parametrize(
+    ("words", "goes_on"),
+    [
+        ("suite run tasks --out folder", True),
+        ("judge baselines task.yaml --keep times.json", True),
+        ("judge baselines task.yaml --keep=times.json", True),
+        ("judge baselines task.yaml", False),
+        ("fleet run fleet.yaml", True),
+        ("suite table folder", False),
+    ],
+)
+def test_an_interrupted_command_says_whether_the_same_one_goes_on(words, goes_on):
+    said = IN_A_SERIALIZER.format(name="SIGINT")
+    done = subprocess.run((sys.executable, "-c", said, *words.split()), capture_output=True, text=True, check=False)
+    assert done.returncode == 130
+    assert ("the same command goes on with what is left" in done.stderr) == goes_on
+
+
 def test_an_error_of_pydantic_alone_is_none():
     class PydanticSerializationError(Exception):
         pass
