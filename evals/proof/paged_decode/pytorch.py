@@ -3,9 +3,9 @@
 import torch
 
 
-def reference(q, k, v, table, unused):
+def reference(q, kv, table, unused):
     b, _, d = q.shape
-    keys, values = (cache[table].reshape(b, -1, k.shape[2], d).transpose(1, 2) for cache in (k, v))
+    keys, values = kv[table].reshape(b, -1, kv.shape[2], 2 * d).transpose(1, 2).split(d, dim=-1)
     tokens = keys.shape[2]
     used = torch.arange(tokens, device=q.device) < (tokens - unused)[:, None]
     return torch.nn.functional.scaled_dot_product_attention(

@@ -3,11 +3,11 @@
 import torch
 
 
-def reference(q, k, v, table, unused):
+def reference(q, kv, table, unused):
     wide = torch.promote_types(q.dtype, torch.float32)
     b, heads, d = q.shape
-    shared = k.shape[2]
-    keys, values = (cache[table.long()].reshape(b, -1, shared, d).to(wide) for cache in (k, v))
+    shared = kv.shape[2]
+    keys, values = kv[table.long()].reshape(b, -1, shared, 2 * d).to(wide).split(d, dim=-1)
     queries = q.to(wide).reshape(b, shared, heads // shared, d)
     scores = torch.einsum("bkgd,btkd->bkgt", queries, keys) / d**0.5
     tokens = keys.shape[1]
