@@ -21,21 +21,14 @@ LIBRARY = ("trimul",)
 """A kernel published for it, K-Search's, calls cuBLAS, so ours may."""
 JUDGED = (
     "matvec",
-<<<<<<< HEAD
     "layer_norm",
     "gated_linear_scan",
     "cross_entropy",
     "grouped_gemm",
     "fp8_group_quant",
     "fp8_block_gemm",
-=======
-    "gated_linear_scan",
-    "grouped_gemm",
-    "fp8_group_quant",
-    "fp8_block_gemm",
     "silu_mul_fp8_quant",
     "w4a16_gemm",
->>>>>>> 7804f5c6 (proof: a gated activation quantized to e4m3fn in groups, and a product of bf16 with packed 4-bit weights)
 )
 """Asked of the interpreter here; it takes minutes for some others."""
 
