@@ -1080,19 +1080,29 @@ class _PythonCandidate:
         )
 
     def _look_at_size(self, session: Session, shape: Shape, findings: "_KnockoutFindings") -> BrokenWorker | None:
-        """For the judge: what stopped it at that size. An array that is right once may be so by chance, and is asked again."""
+        """For the judge: what stopped it at that size. An array that is right once may be so by chance, and is asked again, and so
+        is one of few elements that an argument holds."""
         right = self._judge_names()
+        given = {
+            name: ""
+            for name in right
+            if total_elements(shape, [each for each in call_results(self.task) if each.name == name]) < FEW_VALUES
+        }
         for _ in range(DRAWS):
             inputs = self.values.draw_next(shape)
             sealed = self.values.call(session, shape, inputs)
             if isinstance(sealed, BrokenWorker):
                 return sealed
-            made_by_output = self._classify_outputs(shape, sealed.outputs, inputs, session.report(), findings)
+            seen = self._classify_outputs(shape, sealed.outputs, inputs, session.report(), findings)
+            made_by_output, kernels = seen.made_by_output, seen.kernels_by_output
+            findings.kernels_by_output |= {name: kernel for name, kernel in kernels.items() if name not in given}
+            given = {name: kernels[name] for name in given if name in kernels}
             findings.telling |= {name for name, is_right in made_by_output.items() if is_right is not None}
             findings.harmed = findings.harmed or False in made_by_output.values()
             right = [name for name in right if made_by_output[name]]
-            if not right:
+            if not right and not given:
                 return None
+        findings.kernels_by_output |= given
         findings.unharmed += [name for name in right if name not in findings.unharmed]
         return None
 
@@ -1103,13 +1113,11 @@ class _PythonCandidate:
         inputs: Mapping[str, Any],
         report: bytes | BrokenWorker,
         findings: "_KnockoutFindings",
-    ) -> dict[str, bool | None]:
-        """For the judge: of each array, whether it was made. What kernels were given ready-made is added to `findings`."""
+    ) -> CallFindings:
+        """For the judge: of each array, whether it was made, and which kernels were given one ready-made."""
         arguments = read_launch_report(report) if isinstance(report, bytes) else None
         findings.unread = findings.unread or arguments is None
-        comparison = self.values.compare(shape, outputs, inputs, arguments or ())
-        findings.kernels_by_output |= comparison.kernels_by_output
-        return comparison.made_by_output
+        return self.values.compare(shape, outputs, inputs, arguments or ())
 
     def _find_given_work(self, kernels_by_output: Mapping[str, str], *evidence: str) -> QuestionAnswer:
         """For the judge: its kernels moved what was there already: all of the work, or a part of it."""

@@ -2,11 +2,21 @@
 
 import base64
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from ridgeline.sandbox.judge.provenance import RightOutput, find_copied_output, read_launch_report, sample_elements
+from ridgeline.graph.task import Input, Output, Shape, Task
+from ridgeline.sandbox.judge.provenance import (
+    CallFindings,
+    RightOutput,
+    _KnockoutFindings,
+    _PythonCandidate,
+    find_copied_output,
+    read_launch_report,
+    sample_elements,
+)
 
 RNG = np.random.default_rng(7)
 X = RNG.standard_normal((64, 48))
@@ -107,3 +117,50 @@ def test_samples_of_another_length_are_none():
         is not None
     )
     assert len(read_launch_report(json.dumps({"held": [["k", 9, packed], ["k", 5, packed]]}).encode()) or ()) == 1
+
+
+class Looks:
+    """Values and process of a candidate whose kernels hold the output, as far as those looks tell."""
+
+    def __init__(self, *ready: bool) -> None:
+        self.ready, self.calls = list(ready), 0
+
+    def draw_next(self, shape):
+        return {}
+
+    def call(self, session, shape, inputs):
+        self.calls += 1
+        return SimpleNamespace(outputs={})
+
+    def report(self):
+        return json.dumps({"held": []}).encode()
+
+    def compare(self, shape, outputs, inputs, arguments):
+        held = {"y": "kernel"} if self.ready.pop(0) else {}
+        return CallFindings(made_by_output={"y": False}, kernels_by_output=held)
+
+
+@pytest.mark.parametrize(
+    ("elements", "ready", "given", "calls"),
+    [
+        (1, [True, False], {}, 2),
+        (1, [True, True, False], {}, 3),
+        (1, [True, True, True], {"y": "kernel"}, 3),
+        (1, [False], {}, 1),
+        (90, [True], {"y": "kernel"}, 1),
+    ],
+)
+def test_one_number_that_an_argument_holds_may_be_so_by_chance_and_is_asked_again(elements, ready, given, calls):
+    task = Task(
+        name="t",
+        language="triton",
+        source=("kernel.py",),
+        entry="run",
+        inputs=(Input(name="x", shape=("n",)),),
+        outputs=(Output(name="y", shape=("n",)),),
+        shapes=(Shape(label="s", dims={"n": elements}),),
+    )
+    looks, findings = Looks(*ready), _KnockoutFindings()
+    candidate = _PythonCandidate(task=task, values=looks, opened=None, slack_us=1.0)
+    assert candidate._look_at_size(looks, task.shapes[0], findings) is None
+    assert (findings.kernels_by_output, looks.calls) == (given, calls)
