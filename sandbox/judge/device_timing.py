@@ -101,10 +101,14 @@ def count_chain(call_us: float, call_bytes: int, free_bytes: int) -> int:
     return min(MOST_CHAIN, math.ceil(CHAIN_US / max(call_us, LEAST_US)), by_memory)
 
 
+def clock_error_us(calls: int) -> float:
+    """The judge on a card: by how much its clock is off for one of so many calls in a row: standard deviation."""
+    return math.hypot(OFFSET_US, CHAIN_SCATTER_US) / calls
+
+
 def count_repeats(count: int, claimed_us: float, call_us: float) -> int:
     """The judge on a card: how often so many calls in a row are made for the judge's clock to show that gain a call."""
-    off_us = STANDARD_ERRORS * math.hypot(OFFSET_US, CHAIN_SCATTER_US)
-    wanted = off_us / max(CHAIN_MARGIN * CHAIN_SHARE * claimed_us * count, 1e-9)
+    wanted = STANDARD_ERRORS * clock_error_us(count) / max(CHAIN_MARGIN * CHAIN_SHARE * claimed_us, 1e-9)
     return max(1, math.ceil(min(wanted, MOST_CHAIN_US / (count * max(call_us, LEAST_US)))))
 
 
@@ -225,7 +229,7 @@ class DevicePairs:
             if count < LEAST_CHAIN or claimed_us < CHAIN_CLAIM * a_us:
                 continue
             calls = count * (count_repeats(count, claimed_us, a_us) if is_repeated else 1)
-            if CHAIN_SHARE * claimed_us <= STANDARD_ERRORS * math.hypot(OFFSET_US, CHAIN_SCATTER_US) / calls:
+            if CHAIN_SHARE * claimed_us <= STANDARD_ERRORS * clock_error_us(calls):
                 continue
             if not is_seen(wall, claimed_us) and not self.is_shown(label, claimed_us):
                 return (
@@ -599,9 +603,8 @@ class DeviceTurns:
         pair_claims = [claim_us for _, claim_us in self.pairs.list_clocked(label)]  # this pair's is the last
         if len(pair_claims) >= 3 and (together_us := stdev(pair_claims) / math.sqrt(len(pair_claims))) < scatter_us:
             claimed_us, scatter_us = fmean(pair_claims), together_us  # what all pairs say is known better
-        is_repeated = all(
-            spec.constness != "mutated" for spec in bench.task.inputs
-        )  # what is left there asks another question
+        # what a call leaves in an input asks the next one another question
+        is_repeated = all(spec.constness != "mutated" for spec in bench.task.inputs)
         most = self._count_chain(min(a_us, b_us), bench.reference.total_bytes())
         self.pairs.note_chain(label, most, a_us, is_repeated=is_repeated)
         if claimed_us < max(CHAIN_CLAIM * a_us, SHOWN_ERRORS * scatter_us) or self.pairs.is_shown(label, claimed_us):
@@ -614,8 +617,7 @@ class DeviceTurns:
         for session in self.sessions.values():
             session.lane = self.lane
         repeats = count_repeats(count, claimed_us, max(a_us, b_us)) if is_repeated else 1
-        calls = count * repeats
-        error_us = math.hypot(OFFSET_US / calls, CHAIN_SCATTER_US / calls, scatter_us)
+        error_us = math.hypot(clock_error_us(count * repeats), scatter_us)
         wanted_us = CHAIN_SHARE * claimed_us, claimed_us / CHAIN_SHARE
         walls_us = self._time_chain(count, repeats, wanted_us)
         if isinstance(walls_us, TimingRefused):
