@@ -451,23 +451,29 @@ def time_claim(bench: DeviceCallJudge, opener: Opener, name: str, shown: dict[st
     return pairs.run({"a": slow, "b": opener(SPUN + CLAIMED[name])}, TASK.shapes, 8)
 
 
+def note_chains(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
+    """Of every question that calls in a row are to answer from here on: how many, and how often."""
+    asked: list[tuple[int, int]] = []
+    time_chain = DeviceTurns._time_chain
+
+    def note(turns: DeviceTurns, count: int, repeats: int, wanted_us: tuple[float, float]) -> Any:
+        asked.append((count, repeats))
+        return time_chain(turns, count, repeats, wanted_us)
+
+    monkeypatch.setattr(DeviceTurns, "_time_chain", note)
+    return asked
+
+
 def test_calls_in_a_row_show_a_gain_that_one_call_s_clock_is_too_coarse_for(
     bench: DeviceCallJudge, opener: Opener, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked: list[int] = []
-    time_chain = DeviceTurns._time_chain
-
-    def count_chains(turns: DeviceTurns, count: int, repeats: int, wanted_us: tuple[float, float]) -> Any:
-        asked.append(count)
-        return time_chain(turns, count, repeats, wanted_us)
-
-    monkeypatch.setattr(DeviceTurns, "_time_chain", count_chains)
+    asked = note_chains(monkeypatch)
     shown: dict[str, float] = {}
     for _ in range(2):
         calls = time_claim(bench, opener, "faster", shown)
         assert not isinstance(calls, TimingRefused), calls
     assert any(shown.values()) or len(asked) == 2, "until it is shown: once for two versions in a command"
-    assert all(device_timing.LEAST_CHAIN <= each <= device_timing.MOST_CHAIN for each in asked)
+    assert all(device_timing.LEAST_CHAIN <= count <= device_timing.MOST_CHAIN for count, _ in asked)
 
 
 @pytest.mark.parametrize("name", ["clock", "places"])
@@ -491,14 +497,7 @@ def test_a_clock_that_tells_a_tenth_less_is_not_called_shown(
     monkeypatch.setattr(device_timing, "CHAIN_BYTES", 800_000)
     # one call's clock says nothing on a card
     monkeypatch.setattr(device_timing, "is_seen", lambda wall, claimed_us: False)
-    asked: list[int] = []
-    time_chain = DeviceTurns._time_chain
-
-    def count_repeats(turns: DeviceTurns, count: int, repeats: int, wanted_us: tuple[float, float]) -> Any:
-        asked.append(repeats)
-        return time_chain(turns, count, repeats, wanted_us)
-
-    monkeypatch.setattr(DeviceTurns, "_time_chain", count_repeats)
+    asked = note_chains(monkeypatch)
     spun = "def soft(x, y):\n    honest(x, y)\n    spin(600)\n"
     tenth = CLAIMED["clock"].replace("plain() // 2", "int(0.9 * plain())").replace("spin(200)", "spin(600)")
     opened, times_shown = {"a": opener(SPUN + spun), "b": opener(SPUN + tenth)}, 0
@@ -506,7 +505,7 @@ def test_a_clock_that_tells_a_tenth_less_is_not_called_shown(
         pairs = DevicePairs(bench=bench, versions=("old", "tenth"))
         pairs.run(opened, TASK.shapes, 8)
         times_shown += any(pairs._shown_us.values())
-    assert max(asked) > 1, "a busy machine's claims are alike enough in one of six"
+    assert max(repeats for _, repeats in asked) > 1, "a busy machine's claims are alike enough in one of six"
     assert times_shown <= 1, "two processes of one version do differ by so much now and then"
 
 
