@@ -1,9 +1,11 @@
 """What every test may count on: no network, no settings of the developer, repositories on demand."""
 
+import fcntl
 import json
 import os
 import subprocess
-from collections.abc import Callable, Mapping
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -29,6 +31,14 @@ def _own_environment(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.T
     monkeypatch.setenv("RIDGELINE_CACHE", str(tmp_path_factory.getbasetemp() / "cache"))
     monkeypatch.setenv("GIT_CONFIG_GLOBAL", os.devnull)
     monkeypatch.setenv("GIT_CONFIG_NOSYSTEM", "1")
+
+
+@pytest.fixture
+def whole_machine() -> Iterator[None]:
+    """For a test that loads this machine, or times on it beside a load of its own: no other such test runs meanwhile, in any process."""
+    with (Path(tempfile.gettempdir()) / f"ridgeline-tests-{os.getuid()}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ from pathlib import Path
 from tests.bench import (
     audit,
     branches,
+    busy,
     fleet,
     judge,
     knowledge,
@@ -37,6 +38,7 @@ SUITES = {
     "judge": judge.run,
     "audit": audit.run,
     "branches": branches.run,
+    "busy": busy.run,
     "fleet": fleet.run,
     "services": services.run,
 }

@@ -165,7 +165,8 @@ def test_one_call_takes_every_campaign_to_its_question_and_answers_may_be_given_
     names = ("layernorm_c", "matmul_c")
     for name in names:
         shutil.copytree(TASKS / name, tmp_path / "here" / "tasks" / name)
-    arm = ("--arm", "m:model=mailbox,max_restarts=0", "--max-rounds", "2")
+    quick = "looks=1,2,3,calibration_pairs=2,blocks=2,final_pairs=3"
+    arm = ("--arm", f"m:model=mailbox,max_restarts=0,{quick}", "--max-rounds", "2")
     waiting = cli("suite", "run", tmp_path / "here/tasks", "--out", tmp_path / "here/out", *arm)
     assert waiting.code == 0, waiting.err
     pages = [

@@ -62,6 +62,7 @@ esac
 
 pytestmark = [
     pytest.mark.slow,
+    pytest.mark.usefixtures("whole_machine"),
     pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc"),
     pytest.mark.skipif(shutil.which("taskset") is None, reason="needs taskset"),
 ]

@@ -81,6 +81,7 @@ def twice(x, y):
     numpy.multiply(x, 2, out=y)
 """
 BUSY = "while True: sum(range(1000))"
+pytestmark = pytest.mark.usefixtures("whole_machine")
 CALLS = 7
 
 
@@ -118,7 +119,8 @@ def test_what_others_took_of_the_core_is_no_time_of_the_call(tmp_path: Path) -> 
         pytest.skip("waits for a core are not counted here, or workers are not shut in")
     own_us = sorted(call.own_us or 0 for call in beside)
     assert beside[CALLS // 2].wall_us > 1.5 * min(alone_us)
-    assert 0.8 * min(alone_us) < own_us[CALLS // 2] < 1.5 * min(alone_us)
+    assert own_us[0] > 0.8 * min(alone_us), "of no call too much was taken off"
+    assert own_us[0] < 1.5 * min(alone_us), "a machine that slows down for a while makes some calls longer, not all"
 
 
 def test_waiting_for_a_thread_of_its_own_is_time_of_the_call(tmp_path: Path) -> None:

@@ -99,6 +99,7 @@ CONTRACT = {
 
 pytestmark = [
     pytest.mark.slow,
+    pytest.mark.usefixtures("whole_machine"),
     pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc"),
     pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs a second core to keep busy"),
 ]
