@@ -10,7 +10,7 @@ from ridgeline.graph.reports import figures
 from ridgeline.graph.reports.figures import render_once
 from ridgeline.graph.reports.text import cell, line, number, quantity, table
 from ridgeline.graph.rules import history as fold
-from ridgeline.graph.rules.calibration import list_alarms
+from ridgeline.graph.rules.calibration import is_remembered, list_alarms
 from ridgeline.graph.rules.goal import peak_fraction
 from ridgeline.graph.rules.headroom import (
     NOTHING_TO_GAIN,
@@ -170,11 +170,10 @@ def seen_noise(body: Calibrated, history: History | None) -> str:
     noise = fold.noise(history) if history else None
     if noise is None or history is None:
         return f"{what}: too few pairs to tell"
-    return (
-        f"{what}: {describe_scatter(noise)}; {resolution(noise, history.limits)}"
-        if body.fresh
-        else f"{what}: noise as before"
-    )
+    if not body.fresh:
+        return f"{what}: noise as before"
+    whose = ", measured for an earlier campaign here" if is_remembered(body, history.limits) else ""
+    return f"{what}{whose}: {describe_scatter(noise)}; {resolution(noise, history.limits)}"
 
 
 def noise_lines(history: History) -> list[str]:

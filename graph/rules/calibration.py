@@ -24,12 +24,12 @@ def next_calibration(history: History) -> Literal["calibration", "canary"] | Non
         return "calibration"
     if limits.max_rounds is not None and fold.count_planned_rounds(history) >= limits.max_rounds:
         return None  # no candidate will be judged by it
-    every = 1 if limits.canary_every and _is_remembered(latest, limits) else limits.canary_every
+    every = 1 if limits.canary_every and is_remembered(latest, limits) else limits.canary_every
     rounds = len(history.rounds) - sum(closed.round <= latest.after_round for closed in history.rounds)
     return "canary" if every and rounds >= every else None
 
 
-def _is_remembered(latest: Calibrated, limits: Limits) -> bool:
+def is_remembered(latest: Calibrated, limits: Limits) -> bool:
     """Whether a calibration is what this machine showed an earlier campaign: that is looked at after one round."""
     comparison = latest.comparison
     return bool(limits.calibration_looks) and latest.fresh and comparison is not None and comparison.seconds == 0

@@ -165,15 +165,22 @@ def write_sentence(
 COMPILER_ERROR = re.compile(r"^\S+:\d+(?::\d+)?: (?:fatal )?error: ")
 """gcc says first through which files an error was included."""
 
+JUDGED = frozenset({"correct: no", "correct: unverified"})
+"""What the judge says before it says why."""
+UNLOADED = "load: "
+"""How the judge begins where no call was made, since the kernel could not be loaded."""
+
 UNUSED_REPAIR = re.compile(r"repair \d+: ")
 """How the last line begins where no edit of a repair was taken."""
 
 
 def explain_failure(trial: Failed) -> str:
     """Why it failed: our words, then the first line of the tool's that names an error, or what the audit says."""
-    lines = [line.strip() for line in trial.detail.splitlines() if line.strip()]
+    lines = [line.strip() for line in trial.detail.splitlines() if line.strip() and line.strip() not in JUDGED]
     first_line = next(filter(COMPILER_ERROR.search, lines), lines[0] if lines else "")
     words = CAUSES[trial.reason]
+    if trial.reason == "incorrect" and first_line.startswith(UNLOADED):
+        words, first_line = "it cannot be loaded", first_line.removeprefix(UNLOADED)
     broken = find(trial, Broken)
     if broken is not None and broken.test.own_work == "no":
         words = "it is not its own work"

@@ -71,3 +71,15 @@ def test_a_failed_build_is_told_by_the_compilers_error_and_not_by_who_included_t
         explain_failure(make_failed("build_failed", detail=detail))
         == "the build failed: a/l2.h:7:1: error: expected ')'"
     )
+
+
+@pytest.mark.parametrize(
+    ("why", "said"),
+    [
+        ("row 3 of `y`: 1.5, not 2.5", "its results are wrong: row 3 of `y`: 1.5, not 2.5"),
+        ("load: it does not compile: a.c:1: error: x", "it cannot be loaded: it does not compile: a.c:1: error: x"),
+    ],
+)
+def test_a_wrong_kernel_is_told_by_what_is_wrong_and_not_by_the_judges_no(why, said):
+    detail = f"correct: no\n  {why}\nfaster: unverified\n  not timed: only tested"
+    assert explain_failure(make_failed("incorrect", detail=detail)) == said
