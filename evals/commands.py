@@ -16,7 +16,9 @@ MaxMinutes = Annotated[
 Planner = Annotated[str | None, typer.Option(help="Who proposes changes without a model; default: catalog.")]
 Model = Annotated[
     str | None,
-    typer.Option(help="The language model that thinks: litellm's provider/model, or mailbox. Env: RIDGELINE_MODEL."),
+    typer.Option(
+        help="The language model that thinks: litellm's provider/model, mailbox, or recorded:FOLDER. Env: RIDGELINE_MODEL."
+    ),
 ]
 BaseUrl = Annotated[
     str | None, typer.Option("--base-url", help="Address of an OpenAI-compatible server, with --model openai/NAME.")
@@ -70,7 +72,7 @@ def demo(
         loaded,
         {"max_rounds": max_rounds, "max_minutes": max_minutes},
         assignments or [],
-        model=mind is not None,
+        model=mind,
     )
     console.note(
         f"demo: task {task} in {folder}, planner {mind.planner if mind else planner_name};"

@@ -160,7 +160,7 @@ def optimize(
     """Run a campaign to its end, or until it waits for an answer; each change is kept only if it is proven.
 
     `contract`: a ridgeline.yaml or its folder, in a git repository. `planner`: `catalog` applies known levers without a
-    model; `model` (litellm's provider/model, or `mailbox`) thinks in its place, `base_url` is an OpenAI-compatible
+    model; `model` (litellm's provider/model, `mailbox`, or `recorded:FOLDER`) thinks in its place, `base_url` is an OpenAI-compatible
     server's address. `limits`: any other limit by name, as `ridgeline run --set`; `target`: parameters of the target, as
     `--target`. `candidates`: directions that are tried side by side, as `--candidates`. `campaign_dir`: where the campaign is
     kept; by default below agent/workspace in the repository.
@@ -177,6 +177,7 @@ def optimize(
     flags = {"preset": preset, **ends, "candidates": candidates}
     resolved = settings.resolve(
         [
+            settings.from_model(thinking),
             settings.from_contract(loaded.contract, loaded.path.name),
             settings.from_environment(os.environ),
             settings.from_flags(flags),

@@ -26,7 +26,7 @@ from ridgeline.agent.campaign.state_files import (
 )
 from ridgeline.agent.campaign.tape import find_bad_lines
 from ridgeline.agent.errors import UserError
-from ridgeline.agent.providers.choice import MAILBOX, Choice
+from ridgeline.agent.providers.choice import MAILBOX, RECORDED, Choice
 from ridgeline.graph.errors import ArtifactLost, GitFailed, LedgerCorrupt, SchemaMismatch
 from ridgeline.graph.loop.context import TREE
 from ridgeline.graph.ports import Base
@@ -192,8 +192,8 @@ def _write_request(campaign: Path, history: History, tell: Callable[[str], None]
     model: Choice | None = None
     if opened.planner.startswith("llm:"):
         model = Choice(name=opened.planner.removeprefix("llm:"))
-    elif opened.planner == MAILBOX:
-        model = Choice(name=MAILBOX)
+    elif opened.planner == MAILBOX or opened.planner.startswith(RECORDED):
+        model = Choice(name=opened.planner)  # recorded answers lie in the campaign's folder, too
     root = folders.repository(campaign) or campaign
     contract = Path(opened.contract_path)
     request = Request(

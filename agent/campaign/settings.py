@@ -3,13 +3,15 @@
 Merge order, weakest first:
 
 1. the preset (`evidence` unless a later layer names another),
-2. the contract: `limits:` and `max_iterations`,
-3. the environment: `RIDGELINE_<KEY>`, for example `RIDGELINE_MAX_MINUTES=30`,
-4. the command line: flags such as `--max-rounds`, and `--set key=value`, which wins over its flag.
+2. recorded answers that are given again: the limits under which they were given,
+3. the contract: `limits:` and `max_iterations`,
+4. the environment: `RIDGELINE_<KEY>`, for example `RIDGELINE_MAX_MINUTES=30`,
+5. the command line: flags such as `--max-rounds`, and `--set key=value`, which wins over its flag.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
 
@@ -19,6 +21,9 @@ from ridgeline.graph.limits import PRESETS, RETIRED, Limits
 from ridgeline.graph.values import Value
 from ridgeline.sandbox.devices.values import device_kind
 from ridgeline.sandbox.store.yaml_file import nearest
+
+if TYPE_CHECKING:
+    from ridgeline.agent.providers.choice import Choice
 
 PREFIX = "RIDGELINE_"
 OTHER_VARIABLES = frozenset(
@@ -95,6 +100,16 @@ def from_contract(contract: Contract, file: str = "ridgeline.yaml") -> Layer:
     if contract.max_iterations is not None:
         settings.insert(0, Setting(key="max_rounds", value=contract.max_iterations, origin=f"{file}: max_iterations"))
     return Layer(settings=tuple(settings))
+
+
+def from_model(model: "Choice | None") -> Layer:
+    """What recorded answers need, weaker than every other layer; nothing for a model that is asked. Raises `UserError`."""
+    if model is None or model.recording is None:
+        return Layer()
+    from ridgeline.agent.providers.recorded import read_limits
+
+    origin, limits = f"--model {model.name_shown}", read_limits(model.recording)
+    return Layer(settings=tuple(Setting(key=key, value=value, origin=origin) for key, value in limits.items()))
 
 
 def from_environment(environment: Mapping[str, str]) -> Layer:

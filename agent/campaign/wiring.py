@@ -304,6 +304,7 @@ def _open_thinker(
     from ridgeline.agent.planner.model import FrugalPlanner, ModelPlanner
     from ridgeline.agent.planner.tools import ReferenceProject, ShippedBooks, TreeReader
     from ridgeline.agent.providers.budget import open_model
+    from ridgeline.agent.providers.recorded import are_drafts_together
     from ridgeline.sandbox.store.durable import cache_folder
 
     wikis = require_readable(roots(workspace.contract, place.repository / place.contract_dir), "knowledge.wiki")
@@ -311,7 +312,9 @@ def _open_thinker(
     named = workspace.contract.knowledge.reference_project
     project = ReferenceProject(place.repository / place.contract_dir / named) if named else None
     books = ShippedBooks(wikis=wikis, cache=cache_folder("knowledge"), project=project)
-    inner = ModelPlanner(metered_model, limits=limits, reader=TreeReader(workspace, artifacts), books=books)
+    reader = TreeReader(workspace, artifacts)
+    together = are_drafts_together(model.recording, workspace.campaign_dir) if model.recording else None
+    inner = ModelPlanner(metered_model, limits=limits, reader=reader, books=books, drafts_together=together)
     return FrugalPlanner(inner, cost_so_far=lambda: metered_model.answers_cost), inner
 
 

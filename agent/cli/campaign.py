@@ -37,7 +37,9 @@ Instruction = Annotated[str, typer.Option("--instruction", "-i", help="What to o
 Planner = Annotated[str | None, typer.Option(help="Who proposes changes without a model; default: catalog.")]
 Model = Annotated[
     str | None,
-    typer.Option(help="The language model that thinks: litellm's provider/model, or mailbox. Env: RIDGELINE_MODEL."),
+    typer.Option(
+        help="The language model that thinks: litellm's provider/model, mailbox, or recorded:FOLDER. Env: RIDGELINE_MODEL."
+    ),
 ]
 BaseUrl = Annotated[
     str | None, typer.Option("--base-url", help="Address of an OpenAI-compatible server, with --model openai/NAME.")
@@ -173,7 +175,7 @@ def run(
     choice = thinker(planner, model, base_url, fallback or [])
     outcome = launch(
         loaded,
-        settings=resolve_settings(loaded, flags, assignments or [], model=choice is not None),
+        settings=resolve_settings(loaded, flags, assignments or [], model=choice),
         instruction=instruction,
         planner=planner or os.environ.get("RIDGELINE_PLANNER", "catalog"),
         overrides=parse_pairs("--target", target or []),
@@ -252,19 +254,20 @@ def stop(campaign: Campaign = None, as_json: Json = False) -> None:
 
 
 def resolve_settings(
-    loaded: "LoadedContract", flags: "dict[str, Raw]", assignments: list[str], *, model: bool = False
+    loaded: "LoadedContract", flags: "dict[str, Raw]", assignments: list[str], *, model: "Choice | None" = None
 ) -> "Settings":
-    """The limits of a campaign out of command line and settings, layer by layer; `model`: whether one thinks."""
+    """The limits of a campaign out of command line and settings, layer by layer; `model`: the one that thinks, if any."""
     from ridgeline.agent.campaign import settings
 
     return settings.resolve(
         [
+            settings.from_model(model),
             settings.from_contract(loaded.contract, loaded.path.name),
             settings.from_environment(os.environ),
             settings.from_flags(flags),
             settings.from_assignments(assignments),
         ],
-        model=model,
+        model=model is not None,
     )
 
 
@@ -374,11 +377,19 @@ def _load_contract(contract: Path, wikis: list[Path]) -> "LoadedContract":
 
 
 def thinker(planner: str | None, model: str | None, base_url: str | None, fallback: list[str]) -> "Choice | None":
-    """The model of the option `--model` or the environment; a planner that is named wins over the environment."""
+    """The model of the option `--model` or the environment; a planner that is named wins over the environment.
+
+    Recorded answers are read, so that a folder without any is refused before anything is made.
+    """
     from ridgeline.agent.providers.choice import choose
 
     if planner is None:
-        return choose(model, base_url=base_url, fallbacks=fallback, environment=os.environ)
+        choice = choose(model, base_url=base_url, fallbacks=fallback, environment=os.environ)
+        if choice is not None and choice.recording is not None:
+            from ridgeline.agent.providers.recorded import read_answers
+
+            read_answers(choice.recording)
+        return choice
     if model or base_url or fallback:
         raise UserError("--planner: is given beside --model; a model is a planner: give one of the two")
     return None

@@ -123,6 +123,7 @@ def list_problems(problems: SourceArgument, as_json: Json = False) -> None:
 
 def _parse_arm(text: str) -> "Arm":
     """The option `--arm`: NAME or NAME:key=value,key=value; a value may hold commas (`looks=1,2`). Raises UserError."""
+    from ridgeline.agent.providers.choice import RECORDED
     from ridgeline.agent.suite.run import ANSWERS, Arm
 
     name, _, words = text.partition(":")
@@ -130,12 +131,19 @@ def _parse_arm(text: str) -> "Arm":
     if not name.replace("-", "").replace("_", "").isalnum() or any(not mark for _, mark, _ in pairs):
         raise UserError(f"--arm: {text!r}: write NAME:key=value,..., for example small:model=mailbox,max_rounds=3")
     settings = {key.strip().replace("-", "_"): value.strip() for key, _, value in pairs}
-    if ANSWERS in settings:
-        folder = Path(settings[ANSWERS]).resolve()
-        if not folder.is_dir():
-            raise UserError(f"--arm: {name}: answers: {folder}: no such folder; give one with a file for each problem")
-        settings[ANSWERS] = str(folder)
+    arm = Arm(name=name, settings=settings)
+    if arm.answers:
+        settings[ANSWERS] = str(_require_answers(arm, ANSWERS, arm.answers, "a file"))
+    elif arm.recorded:
+        settings["model"] = f"{RECORDED}{_require_answers(arm, 'model', arm.recorded, 'a folder')}"
     return Arm(name=name, settings=settings)
+
+
+def _require_answers(arm: "Arm", key: str, folder: Path, what: str) -> Path:
+    """The whole path of the folder in the option `--arm`. Raises UserError where there is none."""
+    if not folder.is_dir():
+        raise UserError(f"--arm: {arm.name}: {key}: {folder}: no such folder; give one with {what} for each problem")
+    return folder.resolve()
 
 
 def _print_table(table: "Table", out: Path, *, as_json: bool) -> None:

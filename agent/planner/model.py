@@ -184,13 +184,18 @@ class ModelPlanner:
         reader: Reader | None = None,
         books: Books | None = None,
         wording: Wording | None = None,
+        drafts_together: bool | None = None,
     ) -> None:
-        """`reader`: files of the repository beyond the briefing; `books`, `wording`: default what ships."""
+        """`reader`: files of the repository beyond the briefing; `books`, `wording`: default what ships.
+
+        `drafts_together`: one question for the edits of all candidates; default of a mailbox, where each waits for somebody.
+        """
         self._model = model
         self._limits = limits
         self._reader = reader
         self._books = NotingBooks(books or ShippedBooks())
         self._wording = wording or Wording()
+        self._drafts_together = model.name == MAILBOX if drafts_together is None else drafts_together
 
     def propose(self, briefing: Briefing) -> Proposal:
         """The best directions of a model that pass every check, as many as are tried; after a bad answer one about nothing."""
@@ -223,7 +228,7 @@ class ModelPlanner:
         if about is None or about.lever == NO_DIRECTION:
             return Draft(edits=(), refusal=" ".join(about.evidence) if about else "there is no hypothesis")
         texts = measurements.overlaid(briefing, ())
-        if self._model.name == MAILBOX and len(proposal.beside) > 1:
+        if self._drafts_together and len(proposal.beside) > 1:
             return self._draft_beside(briefing, about, proposal.beside, texts)
         return self._edits("draft", briefing, about, texts=texts, sweep=about.sweep)
 

@@ -1,6 +1,6 @@
 """From a choice to a model that can be asked: budgeted, and on the campaign's own tape."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from ridgeline.agent.errors import UserError
@@ -8,6 +8,7 @@ from ridgeline.agent.providers.base import Ask, BudgetSpent, Client, Reply, Stop
 from ridgeline.agent.providers.choice import AGENT, MAILBOX, Choice, Price
 from ridgeline.agent.providers.client import MILLION
 from ridgeline.agent.providers.mailbox import MailboxModel
+from ridgeline.agent.providers.recorded import RecordedModel, read_answers
 from ridgeline.agent.providers.tape import FILE, ModelTape, TapedModel
 from ridgeline.graph.limits import Limits
 from ridgeline.graph.values import Cost
@@ -17,14 +18,20 @@ from ridgeline.sandbox.store.campaign_folder import StopFile
 def open_model(choice: Choice, *, campaign: Path, limits: Limits) -> TapedModel:
     """The model that a campaign asks, budgeted and on tape. Raises KeyMissing, naming what is not set, before anything is asked."""
     tape = ModelTape(campaign / FILE)
-    model = BudgetedModel(client(choice, campaign), limits=limits, spent=lambda: tape.spent)
+    inner = client(choice, campaign, answered=lambda: [ask for ask, _ in tape.said])
+    model = BudgetedModel(inner, limits=limits, spent=lambda: tape.spent)
     if StopFile(campaign).stop_requested(0):
         return TapedModel(StoppedModel(model), tape, longest=limits.answer_tokens)
     return TapedModel(model, tape, longest=limits.answer_tokens)
 
 
-def client(choice: Choice, campaign: Path) -> Client:
-    """The client of one model's provider. litellm is imported only for one that needs it."""
+def client(choice: Choice, campaign: Path, *, answered: Callable[[], Sequence[Ask]] = tuple) -> Client:
+    """The client of one model's provider. litellm is imported only for one that needs it.
+
+    `answered`: the campaign's own questions that have an answer.
+    """
+    if choice.recording is not None:
+        return RecordedModel(choice.recording, campaign, answered=answered)
     if choice.name == MAILBOX:
         return MailboxModel(campaign)
     if choice.name.startswith(AGENT):
@@ -55,6 +62,12 @@ def forecast(choice: Choice, limits: Limits) -> tuple[str, ...]:
                 "--budget-usd: nobody knows what answers to a mailbox cost; leave it out or use --budget-tokens"
             )
         return ("model mailbox: the campaign stops with exit code 3 at every question, until it is answered",)
+    if choice.recording is not None:
+        answers = read_answers(choice.recording)
+        turns = f"{answers.turns or 'no'} question{'s' if answers.turns != 1 else ''}"
+        return (
+            f"model {choice.name_shown}: {turns} for directions answered before; nobody is asked, it ends where they end",
+        )
     prices = _list_prices(choice)
     unknown = [name for name, price in prices if price is None]
     if unknown and limits.max_dollars is not None:

@@ -10,6 +10,8 @@ from ridgeline.agent.providers.library import library
 from ridgeline.graph.values import Value
 
 MAILBOX = "mailbox"
+RECORDED = "recorded:"
+"""Begins the name of a model that gives the answers of a recording, or of a folder with answers, again."""
 AGENT = "agent:"
 """Begins the names of models that an installed coding agent answers for, for example `agent:claude`."""
 TIMEOUT_S = 300.0
@@ -26,7 +28,7 @@ class Price(Value):
 
 
 class Choice(Value):
-    """A model by litellm's name `provider/model`, `agent:NAME` with or without `/model`, or `mailbox`."""
+    """A model by litellm's name `provider/model`, `agent:NAME` with or without `/model`, `mailbox`, or `recorded:FOLDER`."""
 
     name: str
     base_url: str = ""
@@ -41,7 +43,19 @@ class Choice(Value):
     @property
     def planner(self) -> str:
         """The chosen model's word in the ledger, for example `llm:openai/gpt-5`."""
-        return MAILBOX if self.name == MAILBOX else f"llm:{self.name}"
+        if self.name == MAILBOX:
+            return MAILBOX
+        return self.name_shown if self.recording else f"llm:{self.name}"
+
+    @property
+    def recording(self) -> Path | None:
+        """The folder whose answers are given again; None where somebody is asked."""
+        return Path(self.name.removeprefix(RECORDED)) if self.name.startswith(RECORDED) else None
+
+    @property
+    def name_shown(self) -> str:
+        """The chosen model's name without the place of a folder on this machine."""
+        return f"{RECORDED}{name_recorded(self.name.removeprefix(RECORDED))}" if self.recording else self.name
 
 
 def choose(
@@ -67,6 +81,10 @@ def choose(
         raise UserError("--model mailbox: is answered through files; leave out --base-url and --fallback")
     if MAILBOX in fallbacks:
         raise UserError("--fallback mailbox: a mailbox stands alone; use --model mailbox")
+    if model_name.startswith(RECORDED):
+        return _choose_recorded(model_name.removeprefix(RECORDED), alone=not base_url and not fallbacks)
+    if any(part.startswith(RECORDED) for part in fallbacks):
+        raise UserError(f"--fallback {RECORDED}FOLDER: recorded answers stand alone; use --model {RECORDED}FOLDER")
     if any(part.startswith(AGENT) for part in fallbacks) or (model_name.startswith(AGENT) and (base_url or fallbacks)):
         raise UserError(f"--model {AGENT}NAME: stands alone; leave out --base-url and --fallback")
     return Choice(
@@ -77,10 +95,29 @@ def choose(
     )
 
 
+def _choose_recorded(folder: str, *, alone: bool) -> Choice:
+    """The choice of recorded answers, by the whole path of their folder. Raises UserError for what cannot be."""
+    if not alone:
+        raise UserError(f"--model {RECORDED}FOLDER: asks nobody; leave out --base-url and --fallback")
+    if not folder.strip():
+        raise UserError(f"--model {RECORDED}: names no folder; write {RECORDED}evals/campaigns/NAME")
+    return Choice(name=f"{RECORDED}{Path(folder).expanduser().absolute()}")
+
+
+def name_recorded(folder: str) -> str:
+    """The name of a folder with recorded answers, without its place on this machine."""
+    return Path(folder).name or folder
+
+
+def has_model(planner: str) -> bool:
+    """Whether a campaign's planner, as the ledger names it, asked a model, or gave a model's answers again."""
+    return planner.startswith(("llm:", MAILBOX, RECORDED))
+
+
 def elsewhere(choice: Choice, environment: Mapping[str, str]) -> Choice:
     """The choice of model of a campaign that goes on: its server may listen at another address by now."""
     url = checked_url(environment.get("RIDGELINE_BASE_URL", ""))
-    has_server = choice.name != MAILBOX and not choice.name.startswith(AGENT)
+    has_server = choice.name != MAILBOX and not choice.name.startswith((AGENT, RECORDED))
     return choice.model_copy(update={"base_url": url}) if url and has_server else choice
 
 

@@ -64,6 +64,15 @@ class ModelTape:
         """Every question to a model on the tape, in the order it was asked."""
         return tuple(self._restore(question) for question in self._questions.values())
 
+    @property
+    def said(self) -> tuple[tuple[Ask, str], ...]:
+        """Every question on the tape that a model answered in words, in order, with the answer."""
+        return tuple(
+            (self._restore(self._questions[digest]), reply.text)
+            for digest, reply in self._answers.items()
+            if not reply.calls
+        )
+
     def record(self, ask: Ask, reply: Reply) -> None:
         """Write a model's answer to the tape, on the disk before it returns."""
         self._write(ask, {"said": reply.model_dump(mode="json")})

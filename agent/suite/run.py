@@ -30,6 +30,7 @@ from ridgeline.agent.campaign.folders import WORKSPACE
 from ridgeline.agent.console import Progress, silent
 from ridgeline.agent.errors import UserError
 from ridgeline.agent.formats.reading import Source, list_sources, open_problem_of
+from ridgeline.agent.providers.choice import RECORDED
 from ridgeline.agent.scaffold.contract import compose
 from ridgeline.agent.scaffold.pytorch import Request as TaskRequest
 from ridgeline.agent.scaffold.pytorch import write
@@ -64,6 +65,21 @@ class Arm(Value):
         """The folder of answers of a suite's arm; None for an agent."""
         return Path(self.settings[ANSWERS]) if ANSWERS in self.settings else None
 
+    @property
+    def recorded(self) -> Path | None:
+        """The folder with recorded answers of each problem that an agent of a suite gives again; None for others."""
+        model = self.settings.get("model", "")
+        return Path(model.removeprefix(RECORDED)) if model.startswith(RECORDED) else None
+
+    @property
+    def anywhere(self) -> "Arm":
+        """A suite's arm with the name of its folder in place of where that lies."""
+        if self.answers:
+            return self.model_copy(update={"settings": {**self.settings, ANSWERS: self.answers.name}})
+        if self.recorded:
+            return self.model_copy(update={"settings": {**self.settings, "model": f"{RECORDED}{self.recorded.name}"}})
+        return self
+
 
 class SuiteSettings(Value):
     """What makes two runs the same suite. Folders may lie elsewhere, under their names: a suite is copied between machines."""
@@ -78,11 +94,9 @@ class SuiteSettings(Value):
     @property
     def anywhere(self) -> "SuiteSettings":
         """A suite's settings with the names of folders in place of where they lie."""
-        arms = tuple(
-            arm.model_copy(update={"settings": {**arm.settings, ANSWERS: arm.answers.name}}) if arm.answers else arm
-            for arm in self.arms
+        return self.model_copy(
+            update={"source": Path(self.source).name, "arms": tuple(arm.anywhere for arm in self.arms)}
         )
-        return self.model_copy(update={"source": Path(self.source).name, "arms": arms})
 
 
 @dataclass(kw_only=True)
@@ -237,14 +251,15 @@ class Suite:
             made.rename(task)
         return task
 
-    def _run_settings(self, arm: Arm) -> dict[str, str]:
-        """Settings of a suite's campaign: the arm's own win over those of the suite."""
+    def _run_settings(self, source: Source, arm: Arm) -> dict[str, str]:
+        """Settings of a suite's campaign: the arm's own win over those of the suite; recorded answers are those of the problem."""
         words: dict[str, str] = {}
         if self.settings.max_rounds is not None:
             words["max_rounds"] = str(self.settings.max_rounds)
         if self.settings.minutes_each is not None:
             words["max_minutes"] = f"{self.settings.minutes_each:g}"
-        return {**words, **arm.settings}
+        recorded = {"model": f"{RECORDED}{find_recorded(arm.recorded, source.name)}"} if arm.recorded else {}
+        return {**words, **arm.settings, **recorded}
 
     def _copy_of(self, task: Path, arm: Arm, source: Source) -> Path:
         """A suite's arm has its own repository: campaigns commit on a branch of the same name."""
@@ -279,6 +294,9 @@ class Suite:
 
     def _campaign(self, source: Source, arm: Arm, task: Path) -> Row:
         """A suite's campaign on the task, gone on with where it was stopped."""
+        recorded = find_recorded(arm.recorded, source.name) if arm.recorded else None
+        if recorded is not None and not recorded.is_dir():
+            return Row(problem=source.name, arm=arm.name, result="missing", detail=f"no folder {recorded}")
         repository = self._copy_of(task, arm, source)
         campaign = self.folder / CAMPAIGNS / arm.name / source.name
         if not campaign.exists():
@@ -292,7 +310,7 @@ class Suite:
                 str(repository),
                 "--dir",
                 str(campaign.resolve()),
-                *list_run_options(self._run_settings(arm)),
+                *list_run_options(self._run_settings(source, arm)),
             ]
         limit_s = None if minutes is None else 60 * minutes + SLACK_S
         row = Row(problem=source.name, arm=arm.name, result="failed", detail=str(campaign))
@@ -308,6 +326,12 @@ def find_answer(folder: Path, name: str) -> Path | None:
             if path.exists():
                 return path
     return None
+
+
+def find_recorded(folder: Path, name: str) -> Path:
+    """Where the recorded answers to a suite's problem lie: the folder of its name, with or without the folders of that name."""
+    places = (folder / name, folder / name.rpartition("/")[2])
+    return next((place for place in places if place.is_dir()), places[-1])
 
 
 def read_outcome(row: Row, ended: Ended) -> Row:

@@ -10,6 +10,7 @@ from pydantic import ValidationError
 
 from ridgeline.agent.bench.baselines import TORCH, ShapeTimes, SideBySide, Who, mean_all, mean_us
 from ridgeline.agent.errors import UserError
+from ridgeline.agent.providers.choice import RECORDED, has_model
 from ridgeline.evals.recordings.export import TASK
 from ridgeline.evals.recordings.recording import CARD, Folder, read_card
 from ridgeline.graph.record import ShapeRoof
@@ -131,12 +132,13 @@ def write_row(
         raise UserError(
             f"--again: missing, and {recording} has no task of its own; give the command that repeats the row"
         )
-    rounds = f" --max-rounds {max(1, card.rounds)}" if card else ""
+    place = recording.as_posix()
+    who = f"--model {RECORDED}{place}" if card is None or has_model(card.planner) else f"--planner {card.planner}"
     fields = (times or SideBySide()).model_dump(exclude_defaults=True, mode="json")
     fields |= {
         "schema_version": 1,
         "campaign": recording.name,
-        "command": command or f"ridgeline demo --task {recording.as_posix()}/{TASK} --model mailbox{rounds}",
+        "command": command or f"ridgeline demo --task {place}/{TASK} {who}",
         "notes": [*fields.get("notes", []), *notes],
     }
     fields.pop("task", None)  # of a campaign the ledger's name is taken
@@ -288,8 +290,8 @@ HEAD = """# Results
 - **A speedup** is that of interleaved pairs, and stands with its lower bound at 99 %.
 - **device** is the time of all commands on a machine with a card, builds included; 0 on a processor. **wall** goes from the baseline to the
   end, waiting for answers included.
-- **again** is the command that repeats a row from a clone, on a machine with such a card or processor. `mailbox` stops at each question
-  for an answer by hand; with a key, name a model in its place.
+- **again** is the command that repeats a row from a clone, on a machine with such a card or processor. `recorded:` gives the answers of the
+  recording again, so that no model is needed, and measures anew; with a key, name a model in its place.
 
 ![Times of each row against its start, on a logarithmic axis](pictures/results.svg)
 """

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from pytest_socket import enable_socket, socket_allow_hosts
 
+from ridgeline.agent.providers.recorded import read_answers
 from tests.model_server import said, serve
 
 LIMITS = ("looks=1,2,3", "calibration_pairs=2", "blocks=2", "final_pairs=3")
@@ -57,6 +58,7 @@ def test_a_new_user_s_demo_keeps_a_gain_also_beside_other_work(cli, tmp_path):
         (("--model", "mailbox", "--planner", "catalog"), "give one of the two"),
         (("--base-url", "http://localhost:1"), "--model: is missing"),
         (("--model", " "), "is empty or has spaces"),
+        (("--model", "recorded:/nowhere"), "--model recorded:/nowhere: there is no such folder"),
         (("--model", "mailbox", "--base-url", "http://localhost:1"), "leave out --base-url"),
     ],
 )
@@ -65,3 +67,24 @@ def test_what_cannot_be_is_refused_before_a_folder_is_made(cli, tmp_path, words,
     assert refused.code == 2
     assert said_so in refused.complaint
     assert not (tmp_path / "demo").exists()
+
+
+@pytest.mark.slow
+def test_a_recorded_campaign_is_made_again_with_its_answers_and_measured_anew(cli, tmp_path):
+    """Its first question alone, so that it ends soon. What is kept is the machine's affair."""
+    recording = read_answers(Path(__file__).parents[2] / "evals/campaigns/layernorm_c_mailbox")
+    (tmp_path / "answers").mkdir()
+    for name, answer in zip(("01.propose.json", "02.draft.txt"), recording.answers, strict=False):
+        (tmp_path / "answers" / name).write_text(answer.text)
+    sets = [word for limit in LIMITS for word in ("--set", limit)]
+    words = ("--task", "layernorm_c", "--model", f"recorded:{tmp_path / 'answers'}", "--dir", tmp_path / "again", *sets)
+    again = cli("demo", *words, "--json")
+    assert again.code == 0, again.err
+    assert "1 question for directions answered before; nobody is asked" in again.err
+    assert (again.json["status"], again.json["planner"]) == ("concluded", "recorded:answers")
+    assert "no recorded answer (recorded:answers)" in again.json["stop_reason"]
+    ledger = (Path(again.json["dir"]) / "ledger.jsonl").read_text()
+    rounds = [json.loads(line)["body"] for line in ledger.splitlines() if '"kind":"round"' in line]
+    (closed,) = [body for body in rounds if "avx2-row-vectors" in json.dumps(body)]
+    assert closed["judged"]["verdict"]["correct"] == "yes", "the recorded edits were built and tested here"
+    assert f"{tmp_path / 'answers'}" not in ledger

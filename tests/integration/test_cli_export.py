@@ -50,7 +50,7 @@ def test_a_recording_of_a_judged_task_becomes_a_row_by_one_command(cli, tmp_path
     assert row["shapes"][0]["times_us"] == times["shapes"][0]["times_us"]
     assert row["shapes"][0]["floor_us"] == pytest.approx(2.242, rel=0.001), "of the recording's own roofline"
     assert row["notes"][:2] == [*times["notes"], "stopped early"]
-    assert row["command"] == f"ridgeline demo --task {out}/task --model mailbox --max-rounds 1"
+    assert row["command"] == f"ridgeline demo --task {out}/task --model recorded:{out}"
     page = cli("results", *folders).out
     assert "1.25x, at least 1.20x (compile; max-autotune not timed)" in page
 

@@ -1,0 +1,259 @@
+"""A model whose answers were given before: a recorded campaign made again on another machine, where no key is needed.
+
+What is asked now differs in every measured number from what was asked then, so an answer goes by its place and not by its
+question's digest: which question for directions it follows, what was asked, and about which hypothesis. Lessons are not given
+again: they tell numbers of another campaign.
+"""
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ridgeline.agent.errors import UserError
+from ridgeline.agent.providers.base import Ask, Message, NotAsked, Reply, without_secrets
+from ridgeline.agent.providers.choice import RECORDED, has_model, name_recorded
+from ridgeline.agent.providers.tape import FILE as TAPE
+from ridgeline.agent.providers.tape import ModelTape, estimate_tokens
+from ridgeline.graph.values import SCHEMA, Cost, Value
+from ridgeline.sandbox.store.durable import write_whole
+from ridgeline.sandbox.store.json_file import read_json, read_model
+
+FILE = "recorded_answers.json"
+"""The answers as a campaign keeps them, so that it goes on where their folder is not."""
+PLAIN = re.compile(r"\d+\.([a-z]+)\.(json|txt)")
+"""Name of a file with one answer, for example `02.drafts.txt`."""
+PURPOSE = re.compile(r"round-(\d+) ([a-z]+)")
+ABOUT = re.compile(r"^## Hypothes[ie]s$.*?(?=^## |\Z)", re.M | re.S)
+"""The part of a question that names what it is about."""
+HYPOTHESIS = re.compile(r"^\[([^\]\n]+)\] ", re.M)
+CANDIDATE = re.compile(r"^([#* \t]*CANDIDATE\s+)(\d{1,2})\b", re.M)
+"""Begins the edits of one candidate in an answer for all of them."""
+PROPOSE, TOGETHER, REVIEW = "propose", "drafts", "review"
+NOT_GIVEN = {
+    "reflect": "lessons tell the other campaign's numbers and are not given again",
+    "diagnose": "lessons tell the other campaign's numbers and are not given again",
+    "deep": "what was done in a deep round is in no answer",
+}
+LONGEST = 2_000_000
+"""Bytes of one answer."""
+
+
+class AnswersEnded(NotAsked):
+    """A question that nobody answered in the recording: for directions it ends the campaign, else its candidate."""
+
+
+class Place(Value):
+    """Where in a campaign a question is asked."""
+
+    turn: int
+    kind: str
+    about: tuple[str, ...] = ()
+
+    @property
+    def key(self) -> tuple[int, str, tuple[str, ...]]:
+        """What two campaigns have in common; all candidates are asked for together, whichever they are."""
+        return self.turn, self.kind, () if self.kind == TOGETHER else self.about
+
+
+class RecordedAnswer(Value):
+    """One answer and its place."""
+
+    turn: int
+    """Questions for directions up to here; 0 before the first."""
+    kind: str
+    """What was asked: `propose`, `draft`, `drafts` of all candidates, `repair`, `review` ..."""
+    about: tuple[str, ...]
+    """Hypotheses by name, in the order of the candidates."""
+    text: str
+
+    @property
+    def place(self) -> "Place":
+        """Answers of one place are given in their order."""
+        return Place(turn=self.turn, kind=self.kind, about=self.about)
+
+
+class RecordedAnswers(Value):
+    """All answers of a recorded campaign, in the order in which they were given."""
+
+    schema_version: int = SCHEMA
+    source: str
+    """Name of the folder that they came from."""
+    answers: tuple[RecordedAnswer, ...]
+
+    @property
+    def drafts_together(self) -> bool:
+        """Whether one answer has the edits of all candidates, as of a mailbox."""
+        return any(answer.kind == TOGETHER for answer in self.answers)
+
+    @property
+    def turns(self) -> int:
+        """Questions for directions that were answered."""
+        return max((answer.turn for answer in self.answers), default=0)
+
+
+def read_answers(folder: Path) -> RecordedAnswers:
+    """The answers of a recording or campaign, or of a folder with files such as `01.propose.json`, `02.drafts.txt`.
+
+    None at all of a campaign that asked nothing, since there was nothing to gain. Raises UserError for what has no answers.
+    """
+    if not folder.is_dir():
+        raise UserError(
+            f"--model {RECORDED}{folder}: there is no such folder; give that of a recording, or one with files of answers"
+        )
+    request = _read_request(folder)
+    asked = ModelTape(folder / TAPE, repaired=False).said if request is not None else tuple(_read_files(folder))
+    answers = tuple(
+        RecordedAnswer(turn=place.turn, kind=place.kind, about=place.about, text=without_secrets(text))
+        for place, (_, text) in zip(_locate([ask for ask, _ in asked]), asked, strict=True)
+        if place.kind not in NOT_GIVEN and text.strip() and not _gives_up(text)
+    )
+    if request is None and not any(answer.kind == PROPOSE for answer in answers):
+        raise UserError(
+            f"--model {RECORDED}{folder}: is no recording, and has no file such as 01.propose.json with an answer to the"
+            " question for directions"
+        )
+    return RecordedAnswers(source=name_recorded(str(folder)), answers=answers)
+
+
+def _gives_up(text: str) -> bool:
+    """Whether an answer says that nothing is left: that was said of the other campaign's numbers."""
+    try:
+        answer = json.loads(text)
+    except ValueError:
+        return False
+    return isinstance(answer, dict) and bool(answer.get("exhausted")) and not answer.get("directions")
+
+
+def _read_request(folder: Path) -> Mapping[str, Any] | None:
+    """How a recorded campaign was begun; None where the folder is of no campaign. Raises UserError for one without a model."""
+    path = folder / "request.json"
+    if not path.is_file():
+        return None
+    request = read_json(path).get("request")
+    if not isinstance(request, dict) or not isinstance(request.get("limits"), dict):
+        raise UserError(f"{path}: request.limits: is missing; restore the file from a copy")
+    if (planner := str(request.get("planner", ""))) and not has_model(planner):
+        raise UserError(f"{path}: request.planner: is {planner}, which asked no model; use --planner {planner}")
+    return request
+
+
+def _read_files(folder: Path) -> Iterator[tuple[Ask, str]]:
+    """Answers in files of their own, each as if to a question of its round; a second `propose` begins another one."""
+    number, names = 1, list[str]()
+    for path in sorted(folder.iterdir()):
+        match = PLAIN.fullmatch(path.name)
+        if match is None:
+            continue
+        if path.stat().st_size > LONGEST:
+            raise UserError(f"{path}: has more than {LONGEST} bytes; an answer has at most that")
+        try:
+            text = path.read_text(encoding="utf-8-sig")
+        except UnicodeDecodeError as error:
+            raise UserError(f"{path}: byte {error.start} is not UTF-8; save the file as UTF-8") from None
+        if match[1] == PROPOSE:
+            number, names = number + 1, _read_names(path, text)
+        about = names if match[1] == TOGETHER else [names.pop(0)] if names and match[1] == "draft" else []
+        lines = "".join(f"[{name}] \n" for name in about)
+        question = Message(role="user", text=f"## Hypotheses\n{lines}" if about else "")
+        yield Ask(purpose=f"round-{number} {match[1]} 1", messages=(question,)), text
+
+
+def _read_names(path: Path, text: str) -> list[str]:
+    """Names of the directions in a file with an answer, in their order. Raises UserError for what is no such answer."""
+    try:
+        directions = json.loads(text).get("directions", ())
+        return [str(direction["id"]) for direction in directions]
+    except (ValueError, AttributeError, TypeError, KeyError):
+        raise UserError(
+            f"{path}: directions: is not a list of objects with an `id` each; write what a campaign by mailbox asks for"
+        ) from None
+
+
+def _locate(asks: Sequence[Ask]) -> Iterator[Place]:
+    """The place of each question of a campaign. One that is put again for its bad answer has the same."""
+    turn, first = 0, ""
+    for ask in asks:
+        match = PURPOSE.match(ask.purpose)
+        number, kind = (match[1], match[2]) if match else ("", ask.purpose)
+        if kind == PROPOSE and number != first:
+            turn, first = turn + 1, number
+        question = next((message.text for message in ask.messages if message.role == "user"), "")
+        about = ABOUT.search(question)
+        yield Place(turn=turn, kind=kind, about=tuple(HYPOTHESIS.findall(about[0])) if about else ())
+
+
+def renumber_candidates(text: str, recorded: Sequence[str], asked: Sequence[str]) -> str:
+    """An answer for all candidates with the numbers that their hypotheses have now; those that are not asked for are left out."""
+    pieces = CANDIDATE.split(text)
+    kept = [
+        f"{head}{asked.index(recorded[int(number) - 1]) + 1}{body}"
+        for head, number, body in zip(pieces[1::3], pieces[2::3], pieces[3::3], strict=True)
+        if 0 < int(number) <= len(recorded) and recorded[int(number) - 1] in asked
+    ]
+    return "".join((pieces[0], *kept))
+
+
+def read_limits(folder: Path) -> Mapping[str, str | int]:
+    """Limits under which recorded answers were given, as far as the answers depend on them; no restart, for it asks for more."""
+    request = _read_request(folder) if folder.is_dir() else None
+    if request is None:
+        return {"max_restarts": 0}
+    recorded = request["limits"]
+    preset, candidates = str(recorded.get("preset", "evidence")), int(recorded.get("candidates", 1))
+    return {"max_restarts": 0, "preset": preset, "candidates": candidates}
+
+
+class RecordedModel:
+    """Gives the answers of a recording, each once, at its place."""
+
+    tools = False
+
+    def __init__(self, folder: Path, campaign: Path, *, answered: Callable[[], Sequence[Ask]]) -> None:
+        """`answered`: the campaign's own questions that have an answer, in order."""
+        self._folder = folder
+        self._kept = campaign / FILE
+        self._answered = answered
+        self.name = f"{RECORDED}{name_recorded(str(folder))}"
+
+    def count(self, text: str) -> int:
+        return estimate_tokens(text)
+
+    def most(self, ask: Ask) -> Cost:
+        """Nothing: whoever answered was paid then."""
+        return Cost()
+
+    def ask(self, ask: Ask) -> Reply:
+        """The recorded answer to a question of this place. Raises AnswersEnded where there is none.
+
+        A question that is put again, since its answer cannot be used here, has the same answer, so that the round says why. A
+        review that was not asked for then has an empty one: its directions come from code, and the next answers are given.
+        """
+        *before, now = _locate([*self._answered(), ask])
+        recorded = [answer for answer in self._open().answers if answer.place.key == now.key]
+        given = sum(place.key == now.key for place in before)
+        if given >= len(recorded) and any(message.role == "assistant" for message in ask.messages):
+            given = len(recorded) - 1
+        if not 0 <= given < len(recorded):
+            if now.kind == REVIEW:
+                return Reply(model=self.name)
+            why = NOT_GIVEN.get(now.kind, "has no recorded answer")
+            raise AnswersEnded(f"{ask.purpose}: {why} ({self.name})")
+        answer = recorded[given]
+        text = renumber_candidates(answer.text, answer.about, now.about) if now.kind == TOGETHER else answer.text
+        return Reply(text=text, model=self.name)
+
+    def _open(self) -> RecordedAnswers:
+        """The answers; those that the campaign keeps, where it has begun with them."""
+        if self._kept.is_file():
+            return read_model(self._kept, RecordedAnswers)
+        answers = read_answers(self._folder)
+        write_whole(self._kept, answers.model_dump_json(indent=1).encode() + b"\n")
+        return answers
+
+
+def are_drafts_together(folder: Path, campaign: Path) -> bool:
+    """Whether the recorded answers have the edits of all candidates in one."""
+    kept = campaign / FILE
+    return (read_model(kept, RecordedAnswers) if kept.is_file() else read_answers(folder)).drafts_together
