@@ -28,7 +28,8 @@ Arms = Annotated[
     typer.Option(
         "--arm",
         help="NAME or NAME:key=value,...: an agent (planner, model, base_url, preset, max_rounds, any limit by name),"
-        " or answers=FOLDER; repeatable. Default: catalog:planner=catalog.",
+        " or answers=FOLDER; repeatable. model=recorded:FOLDER takes a folder of recorded answers for each problem."
+        " Default: catalog:planner=catalog.",
     ),
 ]
 MinutesEach = Annotated[

@@ -187,9 +187,31 @@ def test_one_call_takes_every_campaign_to_its_question_and_answers_may_be_given_
     assert {(row["problem"], row["result"]) for row in ended.json["rows"]} == {(name, "not_faster") for name in names}
 
 
+def test_recorded_answers_are_those_of_each_problem_and_where_there_are_none_nothing_begins(tmp_path, monkeypatch):
+    (tmp_path / "given/softmax_c").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path)
+    arm = _parse_arm("again:model=recorded:given,candidates=2")
+    assert arm.recorded == tmp_path / "given"
+    runner = Runner(gained(2))
+    settings = SuiteSettings(source=str(TASKS), arms=(arm,))
+    table = Suite(folder=tmp_path / "suite", settings=settings, command=runner, only="_c").run()
+    (begun,) = runner.asked
+    assert begun[begun.index("--model") + 1] == f"recorded:{tmp_path / 'given/softmax_c'}"
+    results = {row.problem: (row.result, row.detail) for row in table.rows}
+    assert results["softmax_c"][0] == "faster"
+    assert results["matmul_c"] == ("missing", f"no folder {tmp_path / 'given/matmul_c'}")
+    elsewhere = Arm(name="again", settings={**arm.settings, "model": "recorded:/other/given"})
+    assert arm.anywhere == elsewhere.anywhere, "a suite is copied between machines"
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
-    [("a:model", "write NAME:key=value"), ("a b:model=x", "write NAME"), ("a:answers=/nowhere", "no such folder")],
+    [
+        ("a:model", "write NAME:key=value"),
+        ("a b:model=x", "write NAME"),
+        ("a:answers=/nowhere", "no such folder"),
+        ("a:model=recorded:/nowhere", "model: /nowhere: no such folder; give one with a folder for each problem"),
+    ],
 )
 def test_an_arm_that_cannot_be_read_is_refused(text, said):
     with pytest.raises(UserError, match=said):
