@@ -126,12 +126,12 @@ class BaselineRequest:
     rival_source: str = ""
 
 
-def read_names(words: str) -> tuple[Who, ...]:
+def read_names(words: str, option: str = "--only") -> tuple[Who, ...]:
     """Names of sides out of an option with commas. Raises UserError for one that there is not."""
     names: tuple[Who, ...] = ("start", *TORCH, "rival")
     chosen = [word for word in words.split(",") if word]
     if unknown := sorted(set(chosen) - set(names)):
-        raise UserError(f"--only: {', '.join(unknown)}: no such side; there are {', '.join(names)}")
+        raise UserError(f"{option}: {', '.join(unknown)}: no such side; there are {', '.join(names)}")
     return tuple(name for name in names if name in chosen)
 
 

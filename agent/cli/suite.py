@@ -43,6 +43,17 @@ Only = Annotated[str, typer.Option(help="Problems whose name holds this text.")]
 Beside = Annotated[
     int, typer.Option(min=1, max=64, help="Attempts at a time: as many as there are cards; each takes an idle one.")
 ]
+Baselines = Annotated[
+    str,
+    typer.Option(
+        help="Time each champion beside these too, by commas: eager, compile, max_autotune, rival. In the same call, or a later one."
+    ),
+]
+RivalsFolder = Annotated[
+    Path | None, typer.Option("--rivals", help="Folder with somebody's kernel for each problem, timed as rival.")
+]
+RivalName = Annotated[str, typer.Option("--rival-name", help="Whose they are.")]
+RivalSource = Annotated[str, typer.Option("--rival-source", help="Where they are read, with the commit.")]
 Processor = Annotated[bool, typer.Option("--processor", help="Make tasks for this machine's processor.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output, logs on standard error.")]
 
@@ -66,11 +77,16 @@ def run(
     max_minutes: MaxMinutes = None,
     max_rounds: MaxRounds = None,
     only: Only = "",
+    baselines: Baselines = "",
+    rivals: RivalsFolder = None,
+    rival_name: RivalName = "",
+    rival_source: RivalSource = "",
     beside: Beside = 1,
     processor: Processor = False,
     as_json: Json = False,
 ) -> None:
     """Take every problem through every arm: a campaign each, or a judged answer. Stopped at any time, it goes on."""
+    from ridgeline.agent.bench.baselines import read_names
     from ridgeline.agent.formats.reading import list_sources
     from ridgeline.agent.suite.run import Suite, SuiteSettings
 
@@ -87,7 +103,22 @@ def run(
         minutes_each=minutes_each,
         max_rounds=max_rounds,
     )
-    suite = Suite(folder=out, settings=settings, progress=console.Progress(console.note), only=only, beside=beside)
+    if rivals is not None and not rivals.is_dir():
+        raise UserError(f"--rivals: {rivals}: no such folder; give one with a folder for each problem")
+    names = read_names(baselines, "--baselines")
+    if "rival" in names and rivals is None:
+        raise UserError("--baselines: rival: is timed from a folder; give --rivals FOLDER")
+    suite = Suite(
+        folder=out,
+        settings=settings,
+        progress=console.Progress(console.note),
+        only=only,
+        beside=beside,
+        baselines=names,
+        rivals=rivals.resolve() if rivals else None,
+        rival_name=rival_name,
+        rival_source=rival_source,
+    )
     _print_table(suite.run(max_minutes), out, as_json=as_json)
 
 
@@ -148,18 +179,20 @@ def _require_answers(arm: "Arm", key: str, folder: Path, what: str) -> Path:
 
 
 def _print_table(table: "Table", out: Path, *, as_json: bool) -> None:
-    from ridgeline.agent.suite.table import HEADER, render_contests, render_table
+    from ridgeline.agent.suite.table import HEADER, render_contests, render_leads, render_sides, render_table
 
     if as_json:
         console.emit(table)
         return
     console.table(HEADER, render_table(table))
-    for line in render_contests(table):
+    for line in (*render_contests(table), *render_leads(table)):
         console.say(line)
     if table.untried:
         console.say(f"{table.untried} attempts are not begun")
     for row in table.rows:
-        if row.page:
+        if sides := render_sides(row):
+            console.say(f"{row.result}: {row.problem}, {row.arm}: {row.speedup:.3f}x its start; {sides}")
+        elif row.page:
             console.say(f"{row.result}: {row.problem}, {row.arm}: {out / row.page}")
         elif row.result in ("refused", "failed", "wrong", "missing", "waiting"):
             console.say(f"{row.result}: {row.problem}, {row.arm}: {row.detail}")

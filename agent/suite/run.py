@@ -34,7 +34,7 @@ from ridgeline.agent.providers.choice import RECORDED
 from ridgeline.agent.scaffold.contract import compose
 from ridgeline.agent.scaffold.pytorch import Request as TaskRequest
 from ridgeline.agent.scaffold.pytorch import write
-from ridgeline.agent.suite.table import FINAL, Row, Table, summarize_rows
+from ridgeline.agent.suite.table import FINAL, Row, Table, render_sides, summarize_rows
 from ridgeline.graph.errors import RidgelineError
 from ridgeline.graph.values import Value
 from ridgeline.sandbox.devices.gate import share_cards
@@ -42,8 +42,10 @@ from ridgeline.sandbox.store.durable import write_whole
 from ridgeline.sandbox.store.json_file import read_model
 
 SETTINGS_FILE = "suite.json"
-TASKS, REPOSITORIES, CAMPAIGNS = "tasks", "repositories", "campaigns"
+TASKS, REPOSITORIES, CAMPAIGNS, TIMES = "tasks", "repositories", "campaigns", "times"
 """A campaign lies in its repository, so that a copied suite goes on in the copy; `campaigns` of suites begun before that."""
+PROGRAM = "pytorch.py"
+"""PyTorch as one would write it, beside a task whose reference is something else."""
 ANSWERS = "answers"
 """Name of an arm's setting: the folder with its answers."""
 SLACK_S = 600.0
@@ -110,6 +112,12 @@ class Suite:
     clock: Callable[[], float] = time.monotonic
     only: str = ""
     """Problems whose name holds this text; all for none."""
+    baselines: tuple[str, ...] = ()
+    """Beside whom each champion is timed when its campaign has ended: eager, compile, max_autotune, start, rival."""
+    rivals: Path | None = None
+    """Folder with somebody's kernel for each problem, in a folder of its name."""
+    rival_name: str = ""
+    rival_source: str = ""
     beside: int = 1
     """Attempts at a time: as many campaigns as there are cards, each on idle ones of its own where there are as many."""
     share: Callable[[int], Sequence[Mapping[str, str]]] = share_cards
@@ -192,9 +200,16 @@ class Suite:
     def _attempt(self, number: int, source: Source, arm: Arm, task: Path) -> None:
         """One attempt of a suite, from its first word to its row."""
         self.progress.tell(f"[{number}/{len(self.sources)}] {source.name}, {arm.name}")
-        began = self.clock()
-        row = self._judge(source, arm, task) if arm.answers else self._campaign(source, arm, task)
-        self._note(row.model_copy(update={"seconds": self.clock() - began}))
+        row = self._find_final(source, arm)
+        if row is None:
+            began = self.clock()
+            row = self._judge(source, arm, task) if arm.answers else self._campaign(source, arm, task)
+            row = row.model_copy(update={"seconds": self.clock() - began})
+            self._note(row)
+        if waits := self._list_untimed(row, arm):
+            began = self.clock()
+            row = self._time(source, arm, task, row, waits)
+            self._note(row.model_copy(update={"seconds": self.clock() - began}))
 
     def table(self) -> Table:
         """What is known of the suite so far."""
@@ -220,14 +235,45 @@ class Suite:
         return (*arms[start:], *arms[:start])
 
     def _is_ended(self, source: Source, arm: Arm) -> bool:
-        return any(row.problem == source.name and row.arm == arm.name and row.result in FINAL for row in self.rows)
+        row = self._find_final(source, arm)
+        return row is not None and not self._list_untimed(row, arm)
+
+    def _find_final(self, source: Source, arm: Arm) -> Row | None:
+        """The suite's last row of an attempt that is at its end; None while it is not."""
+        mine = (row for row in reversed(self.rows) if row.problem == source.name and row.arm == arm.name)
+        return next((row for row in mine if row.result in FINAL), None)
+
+    def _list_untimed(self, row: Row, arm: Arm) -> tuple[str, ...]:
+        """Beside whom the champion of a suite's campaign is still to be timed; a judged answer has no champion."""
+        if row.result != "faster" or arm.answers:
+            return ()
+        return tuple(
+            name
+            for name in self.baselines
+            if name not in row.asked and (name != "rival" or find_rival(self.rivals, row.problem) is not None)
+        )
+
+    def _time(self, source: Source, arm: Arm, task: Path, row: Row, names: Sequence[str]) -> Row:
+        """The row with what the champion of a suite's campaign is beside others, all timed in one run where it was not cut."""
+        keep = self.folder / TIMES / arm.name / f"{source.name}.json"
+        keep.parent.mkdir(parents=True, exist_ok=True)
+        champion = self._place_campaign(source, arm)
+        words = ["judge", "baselines", str(task / "task.yaml"), "--candidate", str(champion.resolve())]
+        words += ["--only", ",".join(names), "--keep", str(keep), "--json"]
+        if (program := task / PROGRAM).is_file():
+            words += ["--torch", str(program)]
+        rival = find_rival(self.rivals, source.name) if "rival" in names else None
+        if rival is not None:
+            words += ["--rival", str(rival), "--rival-name", self.rival_name, "--rival-source", self.rival_source]
+        ended = self._run_command(source, arm, words, None)
+        return read_times(row, ended, names)
 
     def _note(self, row: Row) -> None:
         with self._lock:
             append_row(self.folder, row)
             self.rows.append(row)
         gain = f" {row.speedup:.3f}x" if row.speedup and row.result == "faster" else ""
-        detail = str(self.folder / row.page) if row.page else row.detail
+        detail = str(self.folder / row.page) if row.page else render_sides(row) or row.detail
         self.progress.tell(f"{row.problem}, {row.arm}: {row.result}{gain}{f': {detail}' if detail else ''}")
 
     def _prepare(self, source: Source) -> Path:
@@ -292,16 +338,21 @@ class Suite:
                 with self._lock:
                     self._shares.append(share)
 
+    def _place_campaign(self, source: Source, arm: Arm) -> Path:
+        """Where the campaign of a suite's attempt lies, or will."""
+        earlier = self.folder / CAMPAIGNS / arm.name / source.name
+        if earlier.exists():
+            return earlier
+        return self.folder / REPOSITORIES / arm.name / source.name / WORKSPACE / source.name.rpartition("/")[2]
+
     def _campaign(self, source: Source, arm: Arm, task: Path) -> Row:
         """A suite's campaign on the task, gone on with where it was stopped."""
         recorded = find_recorded(arm.recorded, source.name) if arm.recorded else None
         if recorded is not None and not recorded.is_dir():
             return Row(problem=source.name, arm=arm.name, result="missing", detail=f"no folder {recorded}")
         repository = self._copy_of(task, arm, source)
-        campaign = self.folder / CAMPAIGNS / arm.name / source.name
-        if not campaign.exists():
-            campaign = repository / WORKSPACE / source.name.rpartition("/")[2]
-            campaign.parent.mkdir(parents=True, exist_ok=True)
+        campaign = self._place_campaign(source, arm)
+        campaign.parent.mkdir(parents=True, exist_ok=True)
         minutes = self.settings.minutes_each
         words = ["resume", str(campaign.resolve())]
         if not campaign.exists():
@@ -328,6 +379,12 @@ def find_answer(folder: Path, name: str) -> Path | None:
     return None
 
 
+def find_rival(folder: Path | None, name: str) -> Path | None:
+    """The folder with somebody's kernel for a suite's problem; None where there is none."""
+    places = (folder / name, folder / name.rpartition("/")[2]) if folder else ()
+    return next((place for place in places if place.is_dir()), None)
+
+
 def find_recorded(folder: Path, name: str) -> Path:
     """Where the recorded answers to a suite's problem lie: the folder of its name, with or without the folders of that name."""
     places = (folder / name, folder / name.rpartition("/")[2])
@@ -349,6 +406,23 @@ def read_outcome(row: Row, ended: Ended) -> Row:
     if speedup is None or lower is None or lower <= 1:
         return row.model_copy(update={"result": "not_faster"})
     return row.model_copy(update={"result": "faster", "speedup": speedup, "speedup_lower": lower})
+
+
+def read_times(row: Row, ended: Ended, names: Sequence[str]) -> Row:
+    """The suite's row with what `judge baselines` printed. Raises KeyboardInterrupt where it was interrupted.
+
+    A command that failed is tried again; whom it could not time, and said why, is not.
+    """
+    if ended.code in INTERRUPTED:
+        raise KeyboardInterrupt
+    fields = read_object(ended.output)
+    if "speedup" not in fields:
+        why = fields.get("error") or f"exit code {ended.code}"
+        return row.model_copy(update={"detail": _first_line(f"not timed beside others: {why}")})
+    over = {name: ratio for name, ratio in fields["speedup"].items() if name != "start"}
+    lower = {name: ratio for name, ratio in fields["lower"].items() if name != "start"}
+    asked = tuple(dict.fromkeys((*row.asked, *names)))
+    return row.model_copy(update={"asked": asked, "over": over, "over_lower": lower, "detail": ""})
 
 
 def read_judgment(row: Row, ended: Ended) -> Row:

@@ -6,9 +6,10 @@ had no answer to, counts as no faster: whoever asked keeps the original.
 
 import math
 import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
+from ridgeline.agent.bench.baselines import TORCH
 from ridgeline.graph.stats.intervals import student_quantile
 from ridgeline.graph.values import Value
 
@@ -38,11 +39,21 @@ class Row(Value):
     """One line: why it was refused, wrong or failed, or waits; where the campaign is."""
     page: str = ""
     """The question that a waiting campaign wants answered, from the suite's folder."""
+    asked: tuple[str, ...] = ()
+    """Beside whom its champion was timed, `eager` ..., or could not be: that is not tried again."""
+    over: Mapping[str, float] = {}
+    """Their time over the champion's, of those that were timed."""
+    over_lower: Mapping[str, float] = {}
+    """Its lower bound at 99 %."""
 
     @property
     def log_speedup(self) -> float:
         """Log-speedup in a suite's row; 0 where nothing faster was kept."""
         return math.log(self.speedup) if self.result == "faster" and self.speedup else 0.0
+
+    def find_least(self, names: Iterable[str]) -> float | None:
+        """Of those names the least lower bound: over the best of them, as far as it was timed; None where nobody was."""
+        return min((self.over_lower[name] for name in names if name in self.over_lower), default=None)
 
     @property
     def log_lower(self) -> float:
@@ -97,11 +108,27 @@ class Contest(Value):
     """Problems on which one's bound is above what the other measured."""
 
 
+class Lead(Value):
+    """One arm's champions beside others' kernels."""
+
+    arm: str
+    over: str
+    """`torch`: the best of eager, torch.compile and max-autotune that was timed; or `rival`."""
+    names: tuple[str, ...]
+    """Who was timed on every one of these problems."""
+    problems: int
+    geometric_mean_lower: float
+    """Of the lower bounds, over the problems on which one was timed."""
+    ahead: int
+    """Problems whose lower bound is above 1."""
+
+
 class Table(Value):
     """All of it."""
 
     arms: tuple[ArmSummary, ...]
     contests: tuple[Contest, ...]
+    leads: tuple[Lead, ...] = ()
     rows: tuple[Row, ...]
     untried: int
     """Problems times arms that the budget did not reach."""
@@ -118,6 +145,12 @@ def summarize_rows(rows: Sequence[Row], arms: Sequence[str], *, attempts: int) -
     return Table(
         arms=tuple(summarize_arm([row for row in kept if row.arm == arm], arm) for arm in arms),
         contests=tuple(contest for contest in contests if contest is not None),
+        leads=tuple(
+            lead
+            for arm in arms
+            for over, names in (("torch", TORCH), ("rival", ("rival",)))
+            if (lead := _summarize_lead([row for row in kept if row.arm == arm], arm, over, names)) is not None
+        ),
         rows=kept,
         untried=attempts - len(kept),
     )
@@ -144,6 +177,21 @@ def summarize_arm(rows: Iterable[Row], arm: str) -> ArmSummary:
         geometric_mean=math.exp(statistics.fmean(row.log_speedup for row in counted)) if counted else None,
         geometric_mean_lower=math.exp(statistics.fmean(row.log_lower for row in counted)) if counted else None,
         minutes=sum(row.seconds for row in rows) / 60,
+    )
+
+
+def _summarize_lead(rows: Iterable[Row], arm: str, over: str, names: Sequence[str]) -> Lead | None:
+    """A suite's arm beside others by its rows; None where nobody was timed."""
+    timed = [(row, least) for row in rows if (least := row.find_least(names)) is not None]
+    if not timed:
+        return None
+    return Lead(
+        arm=arm,
+        over=over,
+        names=tuple(name for name in names if all(name in row.over_lower for row, _ in timed)),
+        problems=len(timed),
+        geometric_mean_lower=math.exp(statistics.fmean(math.log(least) for _, least in timed)),
+        ahead=sum(least > 1 for _, least in timed),
     )
 
 
@@ -222,3 +270,26 @@ def render_contests(table: Table) -> list[str]:
             f"surely ahead on {contest.b_ahead} and {contest.a_ahead}"
         )
     return lines
+
+
+def render_leads(table: Table) -> list[str]:
+    """A sentence for each arm of a suite beside PyTorch, and beside others' kernels."""
+    words = {"torch": "the best of PyTorch that was timed", "rival": "others' kernels"}
+    return [
+        f"{lead.arm} against {words[lead.over]}"
+        + (f" ({', '.join(lead.names) or 'not the same everywhere'})" if lead.over == "torch" else "")
+        + f": at least {lead.geometric_mean_lower:.3f}x in the mean of {lead.problems}"
+        f" problem{'s' if lead.problems > 1 else ''}, ahead on {lead.ahead}"
+        for lead in table.leads
+    ]
+
+
+def render_sides(row: Row) -> str:
+    """Beside whom a row's champion was timed, in one line: `at least 2.1x eager; compile not timed`."""
+    told = [
+        f"at least {row.over_lower[name]:.3f}x {name}"
+        if name in row.over_lower
+        else f"{name} {'without a bound' if name in row.over else 'not timed'}"
+        for name in row.asked
+    ]
+    return "; ".join(told)

@@ -17,6 +17,7 @@ from ridgeline.agent.attempts import Ended, run_command
 from ridgeline.agent.cli.suite import _parse_arm
 from ridgeline.agent.errors import UserError
 from ridgeline.agent.suite.run import Arm, Suite, SuiteSettings
+from ridgeline.agent.suite.table import render_sides
 
 TASKS = Path(__file__).parents[2] / "evals" / "tasks"
 ARMS = (
@@ -185,6 +186,83 @@ def test_one_call_takes_every_campaign_to_its_question_and_answers_may_be_given_
     ended = cli("suite", "run", tmp_path / "there/tasks", "--out", tmp_path / "there/out", *arm, "--json")
     assert ended.code == 0, ended.err
     assert {(row["problem"], row["result"]) for row in ended.json["rows"]} == {(name, "not_faster") for name in names}
+
+
+def timed(speedup: dict[str, float], lower: dict[str, float]) -> Ended:
+    return Ended(code=0, output=json.dumps({"speedup": {"start": 3.0, **speedup}, "lower": {"start": 2.9, **lower}}))
+
+
+def test_a_champion_is_timed_beside_others_once_and_a_later_call_adds_to_it(tmp_path):
+    (tmp_path / "rivals/softmax_c").mkdir(parents=True)
+    settings = SuiteSettings(source=str(TASKS), arms=(Arm(name="m", settings={"planner": "catalog"}),))
+
+    def make(runner: Runner, *names: str) -> Suite:
+        return Suite(
+            folder=tmp_path / "suite", settings=settings, command=runner, only="softmax_c", baselines=names,
+            rivals=tmp_path / "rivals", rival_name="somebody", rival_source="a/b@c",
+        )  # fmt: skip
+
+    runner = Runner(gained(3.0), timed({"eager": 1.5}, {"eager": 1.4}))
+    (row,) = make(runner, "eager", "compile").run().rows
+    words = runner.asked[1]
+    assert words[:2] == ["judge", "baselines"]
+    assert words[words.index("--only") + 1] == "eager,compile"
+    assert words[words.index("--candidate") + 1] == runner.asked[0][runner.asked[0].index("--dir") + 1]
+    assert (row.result, row.speedup, row.over_lower) == ("faster", 3.0, {"eager": 1.4})
+    assert render_sides(row) == "at least 1.400x eager; compile not timed"
+
+    again = Runner()
+    make(again, "eager", "compile").run()
+    assert again.asked == [], "what could not be timed says why, and is not tried in each call"
+    later = Runner(
+        Ended(code=1, output='{"error": "the card is gone"}'), timed({"eager": 1.5, "rival": 2}, {"eager": 1.4})
+    )
+    (row,) = make(later, "eager", "rival").run().rows
+    assert (row.detail, row.over_lower) == ("not timed beside others: the card is gone", {"eager": 1.4})
+    (row,) = make(later, "eager", "rival").run().rows
+    assert [words[words.index("--only") + 1] for words in later.asked] == ["rival", "rival"]
+    assert later.asked[1][-6:] == [
+        "--rival",
+        str(tmp_path / "rivals/softmax_c"),
+        "--rival-name",
+        "somebody",
+        "--rival-source",
+        "a/b@c",
+    ]
+    assert render_sides(row) == "at least 1.400x eager; compile not timed; rival without a bound"
+
+
+def test_nobody_is_timed_beside_a_campaign_without_a_gain_or_without_a_rival(tmp_path):
+    settings = SuiteSettings(source=str(TASKS), arms=(Arm(name="m", settings={"planner": "catalog"}),))
+    ended = Ended(code=0, output='{"status": "concluded", "speedup": null, "speedup_lower": null}')
+    runner = Runner(ended, gained(2))
+    suites = [
+        Suite(
+            folder=tmp_path / name,
+            settings=settings,
+            command=runner,
+            only="softmax_c",
+            baselines=(who,),
+            rivals=tmp_path,
+        )
+        for name, who in (("a", "eager"), ("b", "rival"))
+    ]
+    assert [suite.run().rows[0].result for suite in suites] == ["not_faster", "faster"]
+    assert len(runner.asked) == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--baselines", "eager,torch"), "--baselines: torch: no such side; there are start, eager"),
+        (("--baselines", "rival"), "--baselines: rival: is timed from a folder; give --rivals FOLDER"),
+        (("--rivals", "/nowhere"), "--rivals: /nowhere: no such folder"),
+    ],
+)
+def test_whom_nobody_can_time_is_refused_before_anything_begins(cli, tmp_path, words, said):
+    refused = cli("suite", "run", TASKS, "--out", tmp_path / "out", *words)
+    assert (refused.code, (tmp_path / "out").exists()) == (2, False)
+    assert said in refused.complaint
 
 
 def test_recorded_answers_are_those_of_each_problem_and_where_there_are_none_nothing_begins(tmp_path, monkeypatch):

@@ -7,7 +7,14 @@ import pytest
 
 from ridgeline.agent.attempts import Ended
 from ridgeline.agent.suite.run import read_judgment, read_outcome
-from ridgeline.agent.suite.table import Row, compare_arms, render_contests, render_table, summarize_rows
+from ridgeline.agent.suite.table import (
+    Row,
+    compare_arms,
+    render_contests,
+    render_leads,
+    render_table,
+    summarize_rows,
+)
 
 
 def faster(problem: str, arm: str, speedup: float, lower: float) -> Row:
@@ -56,6 +63,26 @@ def test_two_arms_are_compared_on_what_both_ended():
     assert contest.lower is not None
     assert contest.lower < contest.ratio < (contest.upper or 0)
     assert "surely ahead on 1 and 0" in render_contests(summarize_rows(rows, ["a", "b"], attempts=4))[0]
+
+
+def test_champions_beside_others_are_summed_by_the_least_lower_bound():
+    rows = [
+        Row(
+            problem="p", arm="m", result="faster", asked=("eager", "compile"), over_lower={"eager": 4.0, "compile": 2.0}
+        ),
+        Row(problem="q", arm="m", result="faster", asked=("eager", "rival"), over_lower={"eager": 0.5, "rival": 3.0}),
+        Row(problem="r", arm="m", result="faster", asked=("eager",), over={"eager": 7.0}),
+        Row(problem="s", arm="m", result="not_faster"),
+    ]
+    table = summarize_rows(rows, ["m"], attempts=4)
+    torch, rival = table.leads
+    assert (torch.problems, torch.ahead, torch.names) == (2, 1, ("eager",))
+    assert torch.geometric_mean_lower == pytest.approx(1.0)
+    assert (rival.over, rival.problems, rival.geometric_mean_lower) == ("rival", 1, pytest.approx(3.0))
+    assert render_leads(table) == [
+        "m against the best of PyTorch that was timed (eager): at least 1.000x in the mean of 2 problems, ahead on 1",
+        "m against others' kernels: at least 3.000x in the mean of 1 problem, ahead on 1",
+    ]
 
 
 def test_a_table_without_an_ended_problem_has_no_numbers():
