@@ -509,7 +509,7 @@ def test_a_compiled_kernel_is_written_anew_in_steps_through_the_command_line(
     steps = (("write_file", half), ("build", None), ("write_file", ONE_PASS), ("test", None))
     answers = [(call(tool, **({"path": "kernel.c", "text": text} if text else {})),) for tool, text in steps]
     model = Server(*answers, STORY, '{"attribution": "one pass", "root_cause": "", "next_direction": ""}')
-    monkeypatch.setattr(budget, "client", lambda choice, campaign: model)
+    monkeypatch.setattr(budget, "client", lambda choice, campaign, answered: model)
     monkeypatch.setattr(budget, "forecast", lambda choice, limits: ())
     limits = ("calibration_pairs=0", "blocks=2", "final_pairs=3", "max_rounds=1")
     words = ("--preset", "campaign", *(word for limit in limits for word in ("--set", limit)))
