@@ -190,7 +190,8 @@ def _print_table(table: "Table", out: Path, *, as_json: bool) -> None:
     if table.untried:
         console.say(f"{table.untried} attempts are not begun")
     for row in table.rows:
-        if sides := render_sides(row):
+        if row.asked and row.speedup:
+            sides = row.detail or render_sides(row)
             console.say(f"{row.result}: {row.problem}, {row.arm}: {row.speedup:.3f}x its start; {sides}")
         elif row.page:
             console.say(f"{row.result}: {row.problem}, {row.arm}: {out / row.page}")

@@ -50,6 +50,8 @@ ANSWERS = "answers"
 """Name of an arm's setting: the folder with its answers."""
 SLACK_S = 600.0
 """Beyond its minutes an attempt may validate, report and end; then it is ended."""
+BAD_INPUT = 2
+"""Exit code of a command whose input is what is wrong: it would be so again."""
 INTERRUPTED = (129, 130, 143)
 """Exit codes of a command that SIGHUP, Ctrl-C or SIGTERM ended."""
 POLL_S = 1.0
@@ -273,7 +275,7 @@ class Suite:
             append_row(self.folder, row)
             self.rows.append(row)
         gain = f" {row.speedup:.3f}x" if row.speedup and row.result == "faster" else ""
-        detail = str(self.folder / row.page) if row.page else render_sides(row) or row.detail
+        detail = str(self.folder / row.page) if row.page else row.detail or render_sides(row)
         self.progress.tell(f"{row.problem}, {row.arm}: {row.result}{gain}{f': {detail}' if detail else ''}")
 
     def _prepare(self, source: Source) -> Path:
@@ -411,17 +413,18 @@ def read_outcome(row: Row, ended: Ended) -> Row:
 def read_times(row: Row, ended: Ended, names: Sequence[str]) -> Row:
     """The suite's row with what `judge baselines` printed. Raises KeyboardInterrupt where it was interrupted.
 
-    A command that failed is tried again; whom it could not time, and said why, is not.
+    A command that failed is tried again; whom it could not time, and said why, is not, nor what can never be timed so.
     """
     if ended.code in INTERRUPTED:
         raise KeyboardInterrupt
     fields = read_object(ended.output)
+    asked = tuple(dict.fromkeys((*row.asked, *names)))
     if "speedup" not in fields:
         why = fields.get("error") or f"exit code {ended.code}"
-        return row.model_copy(update={"detail": _first_line(f"not timed beside others: {why}")})
+        detail = _first_line(f"not timed beside others: {why}")
+        return row.model_copy(update={"detail": detail, "asked": asked if ended.code == BAD_INPUT else row.asked})
     over = {name: ratio for name, ratio in fields["speedup"].items() if name != "start"}
     lower = {name: ratio for name, ratio in fields["lower"].items() if name != "start"}
-    asked = tuple(dict.fromkeys((*row.asked, *names)))
     return row.model_copy(update={"asked": asked, "over": over, "over_lower": lower, "detail": ""})
 
 
@@ -431,7 +434,7 @@ def read_judgment(row: Row, ended: Ended) -> Row:
         raise KeyboardInterrupt
     fields = read_object(ended.output)
     if "correct" not in fields:
-        is_input = ended.code == 2
+        is_input = ended.code == BAD_INPUT
         why = fields.get("error") or f"exit code {ended.code}"
         return row.model_copy(update={"result": "wrong" if is_input else "failed", "detail": _first_line(str(why))})
     correct, faster, own = (fields[name] for name in ("correct", "faster", "own_work"))

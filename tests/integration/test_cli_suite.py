@@ -230,6 +230,11 @@ def test_a_champion_is_timed_beside_others_once_and_a_later_call_adds_to_it(tmp_
         "a/b@c",
     ]
     assert render_sides(row) == "at least 1.400x eager; compile not timed; rival without a bound"
+    never = Runner(Ended(code=2, output='{"error": "c and PyTorch are not timed in one pair"}'))
+    for _ in range(2):
+        (row,) = make(never, "max_autotune").run().rows
+    assert len(never.asked) == 1, "what can never be timed is not tried in each call"
+    assert row.detail == "not timed beside others: c and PyTorch are not timed in one pair"
 
 
 def test_nobody_is_timed_beside_a_campaign_without_a_gain_or_without_a_rival(tmp_path):
