@@ -1,6 +1,7 @@
 """The tasks of evals/proof, on which others publish kernels: sound as far as a machine without a card can tell."""
 
 import ast
+import json
 import tomllib
 from importlib.util import find_spec
 from pathlib import Path
@@ -9,6 +10,11 @@ import pytest
 
 from ridgeline.agent.contract_file import load
 from ridgeline.agent.formats.reading import list_sources
+from ridgeline.agent.planner.checks import Checks
+from ridgeline.agent.planner.directions import CheckedDirections, check_directions
+from ridgeline.agent.planner.edits import EditedFiles, apply_candidate
+from ridgeline.agent.planner.tools import ShippedBooks, resolver
+from ridgeline.agent.providers.recorded import read_answers
 from ridgeline.agent.verification import open_task
 from ridgeline.graph.formula import evaluate
 from ridgeline.sandbox.judge.options import Options
@@ -70,6 +76,30 @@ def test_the_contract_the_programs_and_what_is_compiled_say_what_the_task_says(n
     assert contract.profile is not None
     assert contract.profile.kernel in compiled
     assert contract.profile.command[-1] in {shape.label for shape in task.timed}
+
+
+@pytest.mark.parametrize("name", sorted(path.name for path in (PROOF / "answers").iterdir()))
+def test_answers_that_wait_for_a_card_propose_three_directions_whose_edits_fit_the_start(name):
+    """Whether a citation names what a campaign measured is seen there alone: counters of a card may be cited."""
+    folder = PROOF / name
+    proposed, drafted = read_answers(PROOF / "answers" / name).answers
+    task, _ = open_task(folder / "task.yaml")
+    lengths = {path.name: len(path.read_text().splitlines()) for path in folder.iterdir() if path.is_file()}
+    cited = [step["measured"] for way in json.loads(proposed.text)["directions"] for step in way["evidence"]]
+    checks = Checks(
+        kind="propose", measured=tuple(cited), rounds=(1,), labels=tuple(shape.label for shape in task.timed)
+    )
+    found = check_directions(proposed.text, checks, resolver(lengths.get, ShippedBooks().line))
+    assert isinstance(found, CheckedDirections), found
+    assert (len(found.hypotheses), found.dropped) == (3, ())
+    assert drafted.about == tuple(hypothesis.id for hypothesis in found.hypotheses)
+    sources = {"kernel.py": (folder / "kernel.py").read_text()}
+    for place in range(3):
+        edited = apply_candidate(drafted.text, sources, load(folder).contract, 3, place)
+        assert isinstance(edited, EditedFiles), edited
+        (edit,) = edited.edits
+        assert edit.text is not None
+        compile(edit.text, f"{name} {place + 1}", "exec")
 
 
 @pytest.mark.parametrize("name", NAMES)
