@@ -1,6 +1,8 @@
 # Every target makes what it needs. torch and triton are never installed by default.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
+# each command is a process of its own: what it imports is compiled once, also where the environment says otherwise
+unexport PYTHONDONTWRITEBYTECODE
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin

@@ -9,7 +9,6 @@ import time
 from pathlib import Path
 
 import pytest
-import yaml
 
 from ridgeline.agent.campaign import wiring
 from ridgeline.agent.campaign.approvals import ApprovalFiles
@@ -35,10 +34,7 @@ DECISIONS = {
 
 def begin(folder: Path) -> tuple[object, ...]:
     """The command that begins the campaign, in a new repository."""
-    project = dict(files())
-    contract = yaml.safe_load(project["ridgeline.yaml"])
-    contract["scoring"]["engine"] = "event"  # its times are made up: how busy this machine is says nothing of them
-    repository = make_repository(folder / "kernels", {**project, "ridgeline.yaml": yaml.safe_dump(contract)})
+    repository = make_repository(folder / "kernels", files())
     (repository / "harness.py").chmod(0o755)
     git(repository, "commit", "-qam", "runs")
     return ("run", repository, *RUN, *(word for limit in LIMITS for word in ("--set", limit)))
