@@ -1,6 +1,7 @@
 """Commands that the evaluation side adds to the command line, and the tasks it ships."""
 
 import os
+import shutil
 from datetime import UTC, datetime
 from importlib.util import find_spec
 from pathlib import Path
@@ -58,14 +59,18 @@ def demo(
 ) -> None:
     """A whole campaign with nothing to configure. Optimizes a naive C kernel on this machine's processor."""
     from ridgeline.agent import console
+    from ridgeline.agent.campaign.folders import WORKSPACE
     from ridgeline.agent.cli.campaign import launch, print_outcome, resolve_settings, thinker
     from ridgeline.agent.contract_file import load
+    from ridgeline.agent.errors import UserError
     from ridgeline.agent.scaffold.contract import copy
+    from ridgeline.graph.errors import RidgelineError
 
     mind = thinker(planner, model, base_url, [])
     if max_minutes is None and mind is None:
         max_minutes = MINUTES
     folder = directory or Path("ridgeline-demo") / f"{_name_task(task)}-{datetime.now(UTC):%Y%m%d-%H%M%S}"
+    is_new = not folder.exists()
     loaded = load(copy(task, folder))
     planner_name = planner or os.environ.get("RIDGELINE_PLANNER", "catalog")
     settings = resolve_settings(
@@ -78,7 +83,12 @@ def demo(
         f"demo: task {task} in {folder}, planner {mind.planner if mind else planner_name};"
         " interrupt with Ctrl-C, go on with `ridgeline resume`"
     )
-    outcome = launch(loaded, settings=settings, planner=planner_name, model=mind)
+    try:
+        outcome = launch(loaded, settings=settings, planner=planner_name, model=mind)
+    except (UserError, RidgelineError):
+        if is_new and not (folder / WORKSPACE).exists():  # nothing was begun: no card of that kind, a wrong setting
+            shutil.rmtree(folder)
+        raise
     print_outcome(outcome, as_json=as_json)
     if not as_json and outcome.best_commit:
         console.say(f"\nsee it:    git -C {folder} log --oneline {outcome.branch}")

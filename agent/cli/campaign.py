@@ -293,6 +293,8 @@ def launch(
     if model is not None:
         from ridgeline.agent.providers.budget import forecast
 
+        if model.recording is not None and settings.limits.deep != "asked":
+            raise UserError("--deep: what was done in a deep round is in no recorded answer; leave it out")
         for line in forecast(model, settings.limits):
             console.note(line)
     else:

@@ -146,6 +146,8 @@ class Exchange(Generic[T]):
     cost: Cost
     asks: int
     complaints: tuple[str, ...] = ()
+    final: bool = False
+    """The answer was a recorded one, and the question not put again."""
 
 
 def talk(model: Model, question: Question, parse: Callable[[str], T | Wrong]) -> Exchange[T]:
@@ -168,8 +170,8 @@ def talk(model: Model, question: Question, parse: Callable[[str], T | Wrong]) ->
         if not isinstance(value, Wrong):
             return Exchange(value=value, cost=cost, asks=asks, complaints=tuple(complaints))
         complaints.append(value.why)
-        if len(complaints) > 1:
-            return Exchange(value=value, cost=cost, asks=asks, complaints=tuple(complaints))
+        if len(complaints) > 1 or reply.final:
+            return Exchange(value=value, cost=cost, asks=asks, complaints=tuple(complaints), final=reply.final)
         messages.append(Message(role="assistant", text=bound_text(reply.text, tokens=ECHOED, count=model.count)))
         messages.append(Message(role="user", text=render(REASK, problem=fence(value.why), tools=bool(question.tools))))
 

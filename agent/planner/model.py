@@ -36,7 +36,7 @@ from ridgeline.agent.planner.tools import (
     resolver,
 )
 from ridgeline.agent.providers.base import Model, NotAsked, Tool
-from ridgeline.agent.providers.choice import MAILBOX
+from ridgeline.agent.providers.choice import MAILBOX, RECORDED
 from ridgeline.graph.briefing import Briefing, Draft, Proposal, Review
 from ridgeline.graph.limits import Limits
 from ridgeline.graph.ports import Planner
@@ -199,7 +199,7 @@ class ModelPlanner:
 
     def propose(self, briefing: Briefing) -> Proposal:
         """The best directions of a model that pass every check, as many as are tried; after a bad answer one about nothing."""
-        if (streak := unusable_streak(briefing.rounds)) >= GIVE_UP:
+        if (streak := unusable_streak(briefing.rounds)) >= GIVE_UP and not self._model.name.startswith(RECORDED):
             return Proposal(hypothesis=None, exhausted=f"{self._model.name} gave no usable answer {streak} rounds long")
         self._books.begin()
         reader = self._reader or BriefedReader(briefing)
@@ -471,7 +471,8 @@ class ModelPlanner:
         )
         prompts = self._wording.identities(name, tools=bool(tools))
         if isinstance(exchange.value, Wrong):
-            why = f"the answer could not be used, twice: {exchange.value.why}"
+            unfit = "the recorded answer does not fit here" if exchange.final else "the answer could not be used, twice"
+            why = f"{unfit}: {exchange.value.why}"
             return Draft(edits=(), refusal=why, prompts=prompts, cost=exchange.cost)
         if isinstance(exchange.value, str):
             why = f"nothing is left: {exchange.value}"
@@ -503,7 +504,12 @@ def _proposal(exchange: Exchange[CheckedDirections], round: int, candidates: int
     """A model's best directions, at most `candidates`. A refusal is a round of its own, so that it is on record with its cost."""
     chosen = exchange.value
     if isinstance(chosen, Wrong):
-        why = f"no usable direction in two answers; the last: {chosen.why}"
+        unfit = (
+            "no direction of the recorded answer fits here"
+            if exchange.final
+            else "no usable direction in two answers; the last"
+        )
+        why = f"{unfit}: {chosen.why}"
         return Proposal(hypothesis=none_usable(round, why), dropped=exchange.complaints, cost=exchange.cost)
     dropped = (*exchange.complaints, *chosen.dropped)
     if not chosen.hypotheses:

@@ -96,6 +96,8 @@ class Reply(Value):
     calls: tuple[Call, ...] = ()
     truncated: bool = False
     """Cut off by the limit on output tokens."""
+    final: Annotated[bool, Field(exclude_if=lambda final: not final)] = False
+    """The same question put again would have the same answer: one that was recorded."""
     model: str
     """What really answered, which may be a fallback."""
     cost: Cost = Cost()

@@ -100,7 +100,7 @@ def _choose_recorded(folder: str, *, alone: bool) -> Choice:
     if not alone:
         raise UserError(f"--model {RECORDED}FOLDER: asks nobody; leave out --base-url and --fallback")
     if not folder.strip():
-        raise UserError(f"--model {RECORDED}: names no folder; write {RECORDED}evals/campaigns/NAME")
+        raise UserError(f"--model {RECORDED} names no folder; write {RECORDED}evals/campaigns/NAME")
     return Choice(name=f"{RECORDED}{Path(folder).expanduser().absolute()}")
 
 

@@ -1,8 +1,8 @@
 """A model whose answers were given before: a recorded campaign made again on another machine, where no key is needed.
 
 What is asked now differs in every measured number from what was asked then, so an answer goes by its place and not by its
-question's digest: which question for directions it follows, what was asked, and about which hypothesis. Lessons are not given
-again: they tell numbers of another campaign.
+question's digest: which question for directions it follows, what was asked, and about which hypothesis. What a direction rests on was
+seen in the other campaign, and says so here; lessons and reviews, which tell its numbers alone, are not given again.
 """
 
 import json
@@ -22,7 +22,8 @@ from ridgeline.sandbox.store.json_file import read_json, read_model
 
 FILE = "recorded_answers.json"
 """The answers as a campaign keeps them, so that it goes on where their folder is not."""
-PLAIN = re.compile(r"\d+\.([a-z]+)\.(json|txt)")
+NUMBERED = re.compile(r"\d+\..*")
+PLAIN = re.compile(r"\d+\.(propose|drafts|draft|repair|split|baseline)\.(json|txt)")
 """Name of a file with one answer, for example `02.drafts.txt`."""
 PURPOSE = re.compile(r"round-(\d+) ([a-z]+)")
 ABOUT = re.compile(r"^## Hypothes[ie]s$.*?(?=^## |\Z)", re.M | re.S)
@@ -31,9 +32,12 @@ HYPOTHESIS = re.compile(r"^\[([^\]\n]+)\] ", re.M)
 CANDIDATE = re.compile(r"^([#* \t]*CANDIDATE\s+)(\d{1,2})\b", re.M)
 """Begins the edits of one candidate in an answer for all of them."""
 PROPOSE, TOGETHER, REVIEW = "propose", "drafts", "review"
+DIAGNOSE = "must say in `diagnosis`"
+"""What the question for directions asks after a rollback."""
 NOT_GIVEN = {
     "reflect": "lessons tell the other campaign's numbers and are not given again",
     "diagnose": "lessons tell the other campaign's numbers and are not given again",
+    "review": "a review tells the other campaign's numbers and is not given again",
     "deep": "what was done in a deep round is in no answer",
 }
 LONGEST = 2_000_000
@@ -99,8 +103,9 @@ def read_answers(folder: Path) -> RecordedAnswers:
     None at all of a campaign that asked nothing, since there was nothing to gain. Raises UserError for what has no answers.
     """
     if not folder.is_dir():
+        what = "is a file" if folder.exists() else "there is no such folder"
         raise UserError(
-            f"--model {RECORDED}{folder}: there is no such folder; give that of a recording, or one with files of answers"
+            f"--model {RECORDED}{folder}: {what}; give the folder of a recording, or one with files of answers"
         )
     request = _read_request(folder)
     asked = ModelTape(folder / TAPE, repaired=False).said if request is not None else tuple(_read_files(folder))
@@ -142,30 +147,48 @@ def _read_request(folder: Path) -> Mapping[str, Any] | None:
 def _read_files(folder: Path) -> Iterator[tuple[Ask, str]]:
     """Answers in files of their own, each as if to a question of its round; a second `propose` begins another one."""
     number, names = 1, list[str]()
-    for path in sorted(folder.iterdir()):
+    for path in sorted(path for path in folder.iterdir() if NUMBERED.fullmatch(path.name)):
         match = PLAIN.fullmatch(path.name)
         if match is None:
-            continue
-        if path.stat().st_size > LONGEST:
-            raise UserError(f"{path}: has more than {LONGEST} bytes; an answer has at most that")
-        try:
-            text = path.read_text(encoding="utf-8-sig")
-        except UnicodeDecodeError as error:
-            raise UserError(f"{path}: byte {error.start} is not UTF-8; save the file as UTF-8") from None
-        if match[1] == PROPOSE:
+            raise UserError(
+                f"{path}: is not named as an answer; write 01.propose.json, then 02.draft.txt (or drafts for all"
+                " candidates), repair, split"
+            )
+        kind, text = match[1], _read_text(path)
+        if kind == PROPOSE:
             number, names = number + 1, _read_names(path, text)
-        about = names if match[1] == TOGETHER else [names.pop(0)] if names and match[1] == "draft" else []
+        elif number == 1 and kind != "baseline":
+            raise UserError(
+                f"{path}: stands before any NN.propose.json; number it behind the directions that it is about"
+            )
+        about = names if kind == TOGETHER else [names.pop(0)] if names and kind == "draft" else []
         lines = "".join(f"[{name}] \n" for name in about)
         question = Message(role="user", text=f"## Hypotheses\n{lines}" if about else "")
-        yield Ask(purpose=f"round-{number} {match[1]} 1", messages=(question,)), text
+        yield Ask(purpose=f"round-{number} {kind} 1", messages=(question,)), text
+
+
+def _read_text(path: Path) -> str:
+    """An answer's file. Raises UserError for one that is too long, empty or not UTF-8."""
+    if path.stat().st_size > LONGEST:
+        raise UserError(f"{path}: has more than {LONGEST} bytes; an answer has at most that")
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise UserError(f"{path}: byte {error.start} is not UTF-8; save the file as UTF-8") from None
+    if not text.strip():
+        raise UserError(f"{path}: is empty; write the answer into it, or remove it")
+    return text
 
 
 def _read_names(path: Path, text: str) -> list[str]:
     """Names of the directions in a file with an answer, in their order. Raises UserError for what is no such answer."""
     try:
-        directions = json.loads(text).get("directions", ())
-        return [str(direction["id"]) for direction in directions]
-    except (ValueError, AttributeError, TypeError, KeyError):
+        return [str(direction["id"]) for direction in json.loads(text)["directions"]]
+    except json.JSONDecodeError as error:
+        raise UserError(
+            f"{path}: line {error.lineno}: is not JSON ({error.msg}); the answer is one JSON object"
+        ) from None
+    except (TypeError, KeyError):
         raise UserError(
             f"{path}: directions: is not a list of objects with an `id` each; write what a campaign by mailbox asks for"
         ) from None
@@ -182,6 +205,30 @@ def _locate(asks: Sequence[Ask]) -> Iterator[Place]:
         question = next((message.text for message in ask.messages if message.role == "user"), "")
         about = ABOUT.search(question)
         yield Place(turn=turn, kind=kind, about=tuple(HYPOTHESIS.findall(about[0])) if about else ())
+
+
+def quote_directions(text: str, source: str, *, diagnose: bool) -> str:
+    """Recorded directions as they are given again: what they rest on was seen in the other campaign, and says so.
+
+    `diagnose`: where what follows from the last rollback must be said, they say that they were written before it.
+    """
+    start, end = text.find("{"), text.rfind("}") + 1
+    try:
+        answer = json.loads(text[start:end])
+        directions = answer["directions"]
+        for direction in directions:
+            for holder, key in (
+                (direction, "bottleneck"),
+                (direction, "diagnosis"),
+                *((step, "evidence") for step in direction["evidence"]),
+            ):
+                if holder.get(key):
+                    holder[key] = f"(seen in {source}, not here) {holder[key]}"
+            if diagnose and not direction.get("diagnosis"):
+                direction["diagnosis"] = f"(a direction of {source}, written before this rollback)"
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return text  # no answer that can be used; whoever reads it says why
+    return json.dumps(answer, ensure_ascii=False, indent=1)
 
 
 def renumber_candidates(text: str, recorded: Sequence[str], asked: Sequence[str]) -> str:
@@ -227,22 +274,22 @@ class RecordedModel:
     def ask(self, ask: Ask) -> Reply:
         """The recorded answer to a question of this place. Raises AnswersEnded where there is none.
 
-        A question that is put again, since its answer cannot be used here, has the same answer, so that the round says why. A
-        review that was not asked for then has an empty one: its directions come from code, and the next answers are given.
+        A review has an empty one: its directions come from code, and the next answers are given.
         """
+        if PURPOSE.sub(r"\2", ask.purpose).startswith(REVIEW):
+            return Reply(model=self.name, final=True)
         *before, now = _locate([*self._answered(), ask])
         recorded = [answer for answer in self._open().answers if answer.place.key == now.key]
         given = sum(place.key == now.key for place in before)
-        if given >= len(recorded) and any(message.role == "assistant" for message in ask.messages):
-            given = len(recorded) - 1
-        if not 0 <= given < len(recorded):
-            if now.kind == REVIEW:
-                return Reply(model=self.name)
+        if given >= len(recorded):
             why = NOT_GIVEN.get(now.kind, "has no recorded answer")
             raise AnswersEnded(f"{ask.purpose}: {why} ({self.name})")
         answer = recorded[given]
         text = renumber_candidates(answer.text, answer.about, now.about) if now.kind == TOGETHER else answer.text
-        return Reply(text=text, model=self.name)
+        if now.kind == PROPOSE:
+            is_asked = any(DIAGNOSE in message.text for message in ask.messages)
+            text = quote_directions(text, name_recorded(str(self._folder)), diagnose=is_asked)
+        return Reply(text=text, model=self.name, final=given + 1 == len(recorded))
 
     def _open(self) -> RecordedAnswers:
         """The answers; those that the campaign keeps, where it has begun with them."""

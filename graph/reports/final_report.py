@@ -103,11 +103,17 @@ def environment_table(history: History) -> str:
         ("Compiler", cell(machine.compiler) if machine.compiler else "UNKNOWN"),
         ("Fingerprint", f"`{machine.fingerprint}`"),
         ("Preset", f"{history.limits.preset} (alpha {history.limits.alpha:g}, margin {history.limits.margin:g})"),
-        ("Planner", cell(history.opened.planner)),
+        ("Planner", _describe_planner(history.opened.planner)),
         ("Ridgeline", history.opened.version),
         ("Base commit", f"`{history.opened.base_commit}`"),
     )
     return table(("What", "Value"), rows)
+
+
+def _describe_planner(planner: str) -> str:
+    """The report's cell on who proposed; of recorded answers that they are, and whose the measurements are."""
+    again = ": its answers given again, nobody was asked; what is measured here is of this campaign"
+    return cell(planner) + (again if planner.startswith("recorded:") else "")
 
 
 def _ceilings(history: History) -> str:

@@ -69,6 +69,24 @@ def test_what_cannot_be_is_refused_before_a_folder_is_made(cli, tmp_path, words,
     assert not (tmp_path / "demo").exists()
 
 
+def test_a_task_for_a_card_that_is_not_here_leaves_no_folder(cli, tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    (tmp_path / "nvidia-smi").write_text("#!/bin/sh\nexit 9\n")
+    (tmp_path / "nvidia-smi").chmod(0o755)
+    recording = Path(__file__).parents[2] / "evals/campaigns/top64_h100"
+    done = cli("demo", "--task", recording / "task", "--model", f"recorded:{recording}", "--dir", tmp_path / "demo")
+    assert done.code == 5, done.err
+    assert not (tmp_path / "demo").exists()
+
+
+def test_no_deep_round_is_in_recorded_answers(cli, tmp_path):
+    recording = Path(__file__).parents[2] / "evals/campaigns/layernorm_c_mailbox"
+    words = ("--task", "layernorm_c", "--model", f"recorded:{recording}", "--dir", tmp_path / "demo")
+    done = cli("demo", *words, "--set", "deep=start")
+    assert done.code == 2
+    assert "--deep: what was done in a deep round is in no recorded answer; leave it out" in done.err
+
+
 @pytest.mark.slow
 def test_a_recorded_campaign_is_made_again_with_its_answers_and_measured_anew(cli, tmp_path):
     """Its first question alone, so that it ends soon. What is kept is the machine's affair."""

@@ -1,16 +1,18 @@
 """Recorded answers given again: each at its place, each once, none that tells another campaign's numbers."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
 
 from ridgeline.agent.campaign import settings
 from ridgeline.agent.errors import UserError
+from ridgeline.agent.planner.conversation import Question, Wrong, talk
 from ridgeline.agent.providers.base import Ask, Message, Reply, StopAsked
 from ridgeline.agent.providers.budget import forecast, open_model
 from ridgeline.agent.providers.choice import Choice, choose
-from ridgeline.agent.providers.recorded import AnswersEnded, read_answers, read_limits
+from ridgeline.agent.providers.recorded import AnswersEnded, quote_directions, read_answers, read_limits
 from ridgeline.agent.providers.tape import FILE, ModelTape
 from ridgeline.graph.limits import Limits
 from ridgeline.sandbox.store.campaign_folder import request_stop
@@ -102,22 +104,46 @@ def test_what_was_not_answered_and_lessons_of_other_numbers_are_not_given(
         model.ask(ask(purpose, about))
 
 
-def test_an_answer_that_cannot_be_used_here_is_given_again_so_that_the_round_says_why(recording, tmp_path) -> None:
+def test_the_last_answer_of_a_place_is_final_so_that_the_question_is_not_put_again(recording, tmp_path) -> None:
     model = begin(recording, tmp_path / "ours")
     model.ask(ask("round-2 propose 1"))
-    model.ask(ask("round-3 repair-1 1", "row"))
-    anew = ask("round-3 repair-1 2", "row")
-    complaint = (Message(role="assistant", text="the second mended"), Message(role="user", text="no such text"))
-    anew = anew.model_copy(update={"messages": (*anew.messages, *complaint)})
-    assert model.ask(anew).text == "the second mended"
-    with pytest.raises(AnswersEnded):
-        model.ask(ask("round-3 repair-2 1", "row"))
+    drafts = [model.ask(ask(f"round-2 drafts {number}", "tile", "row", "wave")) for number in (1, 2)]
+    assert [reply.final for reply in drafts] == [False, True]
+    asked: list[Ask] = []
+
+    class Final:
+        name, tools = "recorded:theirs", False
+
+        def count(self, text: str) -> int:
+            return len(text)
+
+        def ask(self, question: Ask) -> Reply:
+            asked.append(question)
+            return Reply(text="edits", model=self.name, final=True)
+
+    found = talk(
+        Final(), Question(purpose="round-3 draft", system="", text="?"), lambda text: Wrong(why="no such text")
+    )
+    assert (len(asked), found.final, found.complaints) == (1, True, ("no such text",))
 
 
-def test_a_review_that_was_not_asked_for_then_ends_nothing(recording: Path, tmp_path: Path) -> None:
+def test_what_a_direction_rests_on_says_where_it_was_seen(recording: Path, tmp_path: Path) -> None:
+    step = {"measured": "s1 time", "evidence": "0.4566 ms", "inference": "slow", "action": "tile"}
+    given = {"id": "tile", "bottleneck": "memory: 11 %", "evidence": [step], "diagnosis": ""}
+    text = json.dumps({"directions": [given]})
+    (said,) = json.loads(quote_directions(text, "theirs", diagnose=True))["directions"]
+    assert said["bottleneck"] == "(seen in theirs, not here) memory: 11 %"
+    assert said["evidence"] == [{**step, "evidence": "(seen in theirs, not here) 0.4566 ms"}]
+    assert said["diagnosis"] == "(a direction of theirs, written before this rollback)"
+    (calm,) = json.loads(quote_directions(f"Here: {text} done", "theirs", diagnose=False))["directions"]
+    assert calm["diagnosis"] == ""
+    assert quote_directions("no JSON", "theirs", diagnose=True) == "no JSON"
+
+
+def test_a_review_ends_nothing_and_tells_nothing(recording: Path, tmp_path: Path) -> None:
     model = begin(recording, tmp_path / "ours")
     model.ask(ask("round-2 propose 1"))
-    assert model.ask(ask("round-5 review 1")).text == ""
+    assert (model.ask(ask("round-5 review 1")).text, model.ask(ask("round-5 review 1")).final) == ("", True)
     assert model.ask(ask("round-6 propose 1")).text == "two more"
 
 
@@ -160,6 +186,25 @@ def test_files_of_answers_are_read_in_their_order(tmp_path: Path) -> None:
     (tmp_path / "03.propose.json").write_text('{"directions": [{}]}')
     with pytest.raises(UserError, match=r"03.propose.json: directions: is not a list of objects with an `id` each"):
         read_answers(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "says"),
+    [
+        ("02.drft.txt", "x", "02.drft.txt: is not named as an answer; write 01.propose.json, then 02.draft.txt"),
+        ("00.draft.txt", "x", "00.draft.txt: stands before any NN.propose.json; number it behind the directions"),
+        ("02.propose.json", '{"directions": [}', "02.propose.json: line 1: is not JSON"),
+        ("02.draft.txt", " ", "02.draft.txt: is empty; write the answer into it, or remove it"),
+    ],
+)
+def test_a_mistake_in_files_of_answers_names_the_file_and_the_mend(
+    tmp_path: Path, name: str, text: str, says: str
+) -> None:
+    (tmp_path / "01.propose.json").write_text('{"directions": [{"id": "a"}]}')
+    (tmp_path / name).write_text(text)
+    with pytest.raises(UserError, match=re.escape(says)) as caught:
+        read_answers(tmp_path)
+    assert "\n" not in str(caught.value)
 
 
 def test_every_recording_that_asked_a_model_can_be_made_again() -> None:
