@@ -184,7 +184,8 @@ def noise_lines(history: History) -> list[str]:
     if noise is None:
         why = line(latest.note).removeprefix("not measured").strip() or "(too few pairs)"
         return [f"Not measured {why}; candidates are judged by their own scatter alone"]
-    notes = dict.fromkeys(note for run in history.calibrations if run.comparison for note in run.comparison.notes)
+    in_force = fold.calibrations_in_force(history)
+    notes = dict.fromkeys(note for run in in_force if run.comparison for note in run.comparison.notes)
     sentence = render_once(noise, describe_scatter, noise)
     return [
         f"{sentence[:1].upper()}{sentence[1:]}",

@@ -139,11 +139,13 @@ def standing(history: History) -> Standing:
 @fold_once
 def noise(history: History) -> Noise | None:
     """What the last calibration and the canaries since it showed; None where nothing could be measured."""
-    runs: list[Comparison] = []
-    for run in history.calibrations:
-        runs = [] if run.fresh else runs
-        runs += [run.comparison] if run.comparison is not None else []
-    return estimate_noise(runs)
+    return estimate_noise([run.comparison for run in calibrations_in_force(history) if run.comparison is not None])
+
+
+def calibrations_in_force(history: History) -> tuple[Calibrated, ...]:
+    """The last calibration and the canaries since it; of a campaign that was calibrated again, nothing from before."""
+    runs = history.calibrations
+    return runs[max((place for place, run in enumerate(runs) if run.fresh), default=0) :]
 
 
 def benchmarks(accepted: RoundClosed) -> tuple[Benchmark, ...]:
