@@ -10,6 +10,7 @@ from ridgeline.graph.reports.archive import describe_archive
 from ridgeline.graph.reports.machine import against, noise_lines, nothing_to_gain
 from ridgeline.graph.reports.result import (
     best_so_far,
+    describe_counted,
     describe_money,
     first_screen_markdown,
     readings,
@@ -23,7 +24,7 @@ from ridgeline.graph.rules.audit import describe_settlement
 from ridgeline.graph.rules.champion import find_tried, multiply_gains
 from ridgeline.graph.rules.cost import device_minutes, minutes_between
 from ridgeline.graph.rules.early_end import note_silent_test
-from ridgeline.graph.rules.history import accepted_rounds, rolled_back_rounds, total_cost
+from ridgeline.graph.rules.history import accepted_rounds, next_round, rolled_back_rounds, total_cost
 from ridgeline.graph.rules.lessons import check_round
 from ridgeline.graph.rules.result import (
     Result,
@@ -49,7 +50,7 @@ def render_final_report(history: History) -> str:
         time=minute(ended.closed_at) if ended else minute(_latest(history)),
         reason=line(ended.stop_reason) if ended else "",
         satisfied=describe_satisfied(ended) if ended else "",
-        rounds=len(history.rounds),
+        rounds=f"{len(history.rounds)} closed",
         first=describe_start(history),
         versus=versus_text(history),
         accepted=len(accepted_rounds(history)),
@@ -509,5 +510,11 @@ def costs(history: History) -> str:
         on_card(history, total),
         ("Tokens", f"{total.tokens}"),
         ("Money", dollars),
+        *list_counted(history),
     )
     return table(("Cost", "Amount"), rows)
+
+
+def list_counted(history: History) -> list[tuple[str, str]]:
+    """The report's row on what its costs leave out; none once all is closed."""
+    return [] if history.concluded else [("Counted", describe_counted(next_round(history)))]

@@ -92,6 +92,7 @@ def facts(history: History) -> list[tuple[str, str]]:
         final_report.on_card(history, spent),
         ("Tokens", f"{spent.tokens}"),
         ("Money", describe_money(spent, by_mailbox=history.opened.planner == "mailbox")),
+        *final_report.list_counted(history),
     ]
 
 

@@ -126,7 +126,7 @@ def describe_money(cost: Cost, *, by_mailbox: bool) -> str:
 
 
 def cost_line(result: Result) -> str:
-    """`12.3 min in rounds, 240 s of commands, card held 152 s, 12000 tokens, 0.1200 USD`."""
+    """`12.3 min in rounds, 240 s of commands, card held 152 s, 12000 tokens, 0.1200 USD`, and what that does not count."""
     cost = result.cost
     gpu = f", GPU {60 * result.gpu_minutes:.0f} s at most" if result.gpu_minutes else ""
     gpu = f", card held {cost.gpu_seconds:.0f} s" if cost.gpu_seconds else gpu
@@ -135,7 +135,13 @@ def cost_line(result: Result) -> str:
     rounds = f"{cost.wall_seconds / 60:.1f} min in rounds" + (
         " (waiting for answers counts)" if result.by_mailbox else ""
     )
-    return f"{rounds}, {cost.command_seconds:.0f} s of commands{gpu}, {cost.tokens} tokens, {money}"
+    counted = f" ({describe_counted(result.uncounted_from)})" if result.uncounted_from is not None else ""
+    return f"{rounds}, {cost.command_seconds:.0f} s of commands{gpu}, {cost.tokens} tokens, {money}{counted}"
+
+
+def describe_counted(uncounted_from: int) -> str:
+    """On a report before the end: which costs are counted, and from which round on none are."""
+    return f"closed rounds alone: what is open, from round {uncounted_from} on, is not counted"
 
 
 def kept_line(entry: KeptRound) -> str:

@@ -127,6 +127,9 @@ class Result(Value):
     attribution: Attribution | None
     """Where the gain comes from, its headline being the final test's, or the product before it. None: no gain."""
     cost: Cost
+    """Of what is closed; see `uncounted_from`."""
+    uncounted_from: int | None = None
+    """The first round that is not closed, which `cost` does not count; None once the campaign has concluded."""
     by_mailbox: bool = False
     """The model's answers came by mailbox: what they cost, only their writer may know."""
     gpu_minutes: float
@@ -160,6 +163,7 @@ def compute_result(history: History) -> Result:
         stop_reason=conclusion.stop_reason if conclusion else "",
         attribution=attribution,
         cost=cost,
+        uncounted_from=None if conclusion else fold.next_round(history),
         by_mailbox=opened.planner == "mailbox",
         gpu_minutes=device_minutes(history, cost),
         base_commit=opened.base_commit,

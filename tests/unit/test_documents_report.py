@@ -9,6 +9,8 @@ from ridgeline.graph.evidence import BenchmarkFailed
 from ridgeline.graph.record import PredictionCheck, Reflection
 from ridgeline.graph.reports.files import render_all
 from ridgeline.graph.reports.final_report import list_wall_time, render_final_report
+from ridgeline.graph.reports.html import facts
+from ridgeline.graph.rules.history import next_round
 from ridgeline.graph.rules.result import compute_result
 from ridgeline.graph.standing import History
 from ridgeline.graph.values import Cost
@@ -178,8 +180,14 @@ def test_in_the_middle_it_says_so_at_its_top() -> None:
         text = render_final_report(history)
         assert "**Not final: the campaign has not concluded.**" in text.splitlines()[2]
         assert "No headline yet" in text
+        told = f"closed rounds alone: what is open, from round {next_round(history)} on, is not counted"
+        assert f"State after {len(history.rounds)} closed attempts" in text
+        assert f"({told})" in text, "beside the cost of the first screen"
+        assert ("Counted", told) in facts(history), "and of the page"
+        assert f"| Counted | {told} |" in text
         assert "final_report.md" not in render_all(history, worktree="tree")
     assert "Not final" not in render_final_report(complete())
+    assert "not counted" not in render_final_report(complete())
 
 
 def test_nothing_kept_reads_as_a_result_and_not_as_a_gain() -> None:
