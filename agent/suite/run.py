@@ -351,7 +351,8 @@ class Suite:
         """A suite's campaign on the task, gone on with where it was stopped."""
         recorded = find_recorded(arm.recorded, source.name) if arm.recorded else None
         if recorded is not None and not recorded.is_dir():
-            return Row(problem=source.name, arm=arm.name, result="missing", detail=f"no folder {recorded}")
+            why = f"no folder {recorded}; recorded answers lie in a folder of the problem's name"
+            return Row(problem=source.name, arm=arm.name, result="missing", detail=why)
         repository = self._copy_of(task, arm, source)
         campaign = self._place_campaign(source, arm)
         campaign.parent.mkdir(parents=True, exist_ok=True)

@@ -85,7 +85,7 @@ class ArmSummary(Value):
     """Failed or waiting: in no share."""
     fast: tuple[FastShare, ...]
     geometric_mean: float | None
-    """Of the speedups over all `problems`, 1 where nothing faster was kept; None without a problem."""
+    """Of the speedups over all `problems`, 1 where nothing faster was kept; None where all of them are `missing`, or none is."""
     geometric_mean_lower: float | None
     """Of the lower bounds: at least as sure as each of them, whatever their errors have in common, where those are normal."""
     minutes: float
@@ -160,6 +160,7 @@ def summarize_arm(rows: Iterable[Row], arm: str) -> ArmSummary:
     """One arm's line of the suite's table."""
     rows = list(rows)
     counted = [row for row in rows if row.result in FINAL and row.result != "refused"]
+    averaged = counted if any(row.result != "missing" for row in counted) else []
 
     def count(*results: Result) -> int:
         return sum(row.result in results for row in rows)
@@ -174,8 +175,8 @@ def summarize_arm(rows: Iterable[Row], arm: str) -> ArmSummary:
         refused=count("refused"),
         unfinished=count("failed", "waiting"),
         fast=tuple(_share(counted, p) for p in THRESHOLDS) if counted else (),
-        geometric_mean=math.exp(statistics.fmean(row.log_speedup for row in counted)) if counted else None,
-        geometric_mean_lower=math.exp(statistics.fmean(row.log_lower for row in counted)) if counted else None,
+        geometric_mean=math.exp(statistics.fmean(row.log_speedup for row in averaged)) if averaged else None,
+        geometric_mean_lower=math.exp(statistics.fmean(row.log_lower for row in averaged)) if averaged else None,
         minutes=sum(row.seconds for row in rows) / 60,
     )
 

@@ -282,7 +282,8 @@ def test_recorded_answers_are_those_of_each_problem_and_where_there_are_none_not
     assert begun[begun.index("--model") + 1] == f"recorded:{tmp_path / 'given/softmax_c'}"
     results = {row.problem: (row.result, row.detail) for row in table.rows}
     assert results["softmax_c"][0] == "faster"
-    assert results["matmul_c"] == ("missing", f"no folder {tmp_path / 'given/matmul_c'}")
+    said = f"no folder {tmp_path / 'given/matmul_c'}; recorded answers lie in a folder of the problem's name"
+    assert results["matmul_c"] == ("missing", said)
     elsewhere = Arm(name="again", settings={**arm.settings, "model": "recorded:/other/given"})
     assert arm.anywhere == elsewhere.anywhere, "a suite is copied between machines"
 

@@ -90,6 +90,16 @@ def test_a_table_without_an_ended_problem_has_no_numbers():
     assert (arm.problems, arm.fast, arm.geometric_mean) == (0, (), None)
 
 
+def test_an_arm_whose_every_answer_is_missing_has_no_mean():
+    missing = [Row(problem=name, arm="a", result="missing") for name in ("p1", "p2")]
+    table = summarize_rows(missing, ["a"], attempts=2)
+    (arm,) = table.arms
+    assert (arm.problems, arm.geometric_mean, arm.geometric_mean_lower) == (2, None, None)
+    assert render_table(table)[0][-3:-1] == ("-", "-")
+    tried = summarize_rows([*missing, Row(problem="p3", arm="a", result="wrong")], ["a"], attempts=3)
+    assert tried.arms[0].geometric_mean == 1.0, "a wrong answer is no faster"
+
+
 BLANK = Row(problem="p", arm="a", result="failed")
 
 
