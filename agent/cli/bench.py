@@ -149,7 +149,7 @@ def bench(
     if as_json:
         console.emit(answer)
     else:
-        _print_answer(answer)
+        _print_answer(answer, unit=answer.unit or csv or "number")
     if answer.unwritten:
         raise UserError("\n".join(answer.unwritten))
     if answer.ended == "interrupted":
@@ -158,14 +158,19 @@ def bench(
         raise typer.Exit(answer.gate.exit_code)
 
 
-def _print_answer(answer: "Answer") -> None:
-    """Prints the comparison's sentence, a table of the shapes where there are several, notes and files."""
+def _print_answer(answer: "Answer", *, unit: str) -> None:
+    """Prints the comparison's sentence, a table of the shapes where there are several, notes and files.
+
+    `unit`: of A and B in that table, or the name of the column that was compared.
+    """
     console.say(answer.sentence)
     if len(answer.shapes) > 1:
         console.say()
-        console.table(
-            ("SHAPE", "A", "B", "t_A / t_B", "AT LEAST", "AT MOST"), [_cells(shape) for shape in answer.shapes]
-        )
+        header = ("SHAPE", f"A, {unit}", f"B, {unit}", "t_A / t_B", "AT LEAST", "AT MOST")
+        console.table(header, [_cells(shape) for shape in answer.shapes])
+        if any(shape.lower is None or shape.upper is None for shape in answer.shapes):
+            pairs = "1 pair is" if answer.pairs == 1 else f"{answer.pairs} pairs are"
+            console.say(f"-: {pairs} too few for a bound there")
     for note in answer.notes:
         console.say(f"note       {note}")
     if answer.gate:

@@ -130,9 +130,19 @@ def test_without_json_there_is_a_sentence_a_table_and_lines_of_progress(cli, her
     done = cli("bench", "./report print 11", "./report print 10", "--csv", "ms", "--calibration-pairs", 4)
     assert done.code == 0
     assert done.out.startswith("B is faster than A by ")
-    assert "SHAPE" in done.out
+    assert done.out.splitlines()[2].split("  ")[0] == "SHAPE"
+    assert "A, ms" in done.out.splitlines()[2], "the column that was compared"
+    assert "B, ms" in done.out.splitlines()[2]
+    assert "too few" not in done.out
     assert "pair   1:" in done.err
     assert "identical versions: 4 pairs" in done.err
+
+
+def test_a_table_without_bounds_says_why(cli, here):
+    words = ("./report print 11", "./report print 10", "--csv", "ms", "--calibration-pairs", 0, "--max-pairs", 2)
+    done = cli("bench", *words)
+    assert done.code == 0
+    assert "-: 2 pairs are too few for a bound there" in done.out.splitlines()
 
 
 @pytest.mark.skipif(find_spec("matplotlib") is None, reason="draws")
