@@ -102,6 +102,14 @@ def load(path: Path) -> LoadedContract:
     return LoadedContract(contract=contract, path=file, root=file.parent, warnings=warnings)
 
 
+def is_contract(file: Path) -> bool:
+    """Whether a file holds a contract's commands, right or wrong: who asks for a task by mistake is told so in a line."""
+    try:
+        return not {*COMMANDS}.isdisjoint(document(file, empty=""))
+    except (NotReadable, OSError):
+        return False
+
+
 def with_wikis(loaded: LoadedContract, folders: Sequence[Path]) -> LoadedContract:
     """The contract with more folders of knowledge, after its own. Raises `UserError` for one that is no wiki."""
     for folder in require_readable(folders, "--wiki"):

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import nullcontext, suppress
 from pathlib import Path
 
-from ridgeline.agent.contract_file import FILE_NAME, LoadedContract, load
+from ridgeline.agent.contract_file import FILE_NAME, LoadedContract, is_contract, load
 from ridgeline.agent.errors import UserError
 from ridgeline.agent.formats.reading import open_candidate
 from ridgeline.graph.finding import Finding, Simulation
@@ -47,6 +47,8 @@ def open_task(task_file: Path) -> tuple[Task, Path]:
     try:
         return load_task(task_file)
     except TaskError as error:
+        if is_contract(task_file):
+            raise UserError(f"{task_file}: is a contract, not a task; use `ridgeline check {task_file}`") from None
         raise UserError(str(error)) from None
 
 

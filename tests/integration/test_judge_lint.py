@@ -256,3 +256,15 @@ def test_holes_that_leave_no_verdict(tmp_path, body, rules):
     (tmp_path / "reference.py").write_text(f"import numpy as np\ndef reference(x, w, b):\n    return {body}\n")
     with Reference(task(), tmp_path) as reference:
         assert {hole.rule for hole in find_known_defects(task(), reference)} == rules
+
+
+def test_a_contract_is_told_from_a_task(cli, tmp_path):
+    contract = tmp_path / "ridgeline.yaml"
+    contract.write_text("target_op: blur\ntest_command: [make, test]\nbenchmark_command: [./bench]\n")
+    said = cli("judge", "lint", contract)
+    assert (said.code, said.complaint) == (
+        2,
+        f"{contract}: is a contract, not a task; use `ridgeline check {contract}`",
+    )
+    (tmp_path / "task.yaml").write_text("nmae: blur\n")
+    assert "nmae: unknown field" in cli("judge", "lint", tmp_path / "task.yaml").err
