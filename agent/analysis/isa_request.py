@@ -11,7 +11,7 @@ from pathlib import Path
 
 from ridgeline.agent.errors import UserError
 from ridgeline.graph.values import Value
-from ridgeline.sandbox.profiles.isa.report import Inspected, inspect
+from ridgeline.sandbox.profiles.isa.report import Inspected, inspect, require_known_kind
 from ridgeline.sandbox.profiles.isa.tools import is_compiled, is_cute, is_flydsl
 from ridgeline.sandbox.profiles.isa.triton import (
     CALL,
@@ -351,6 +351,7 @@ def _split(request: InspectionRequest, *, alone: bool) -> Iterator[Inspected]:
 
 def _inspect_kernel(request: InspectionRequest, *, alone: bool) -> Inspected:
     what = resolve_targets(request)
+    require_known_kind(what.file)
     chosen = targets(request.model_copy(update={"file": what.file}))
     try:
         inspected = inspect(what, chosen, python=request.interpreter, timeout_s=request.timeout)

@@ -117,6 +117,7 @@ def test_a_trace_marks_the_hot_lines(cli, given, tmp_path):
         ("kernel.py", TRITON, ("--call", "run()"), 2, "--target: missing"),
         ("kernel.py", TRITON, ("--call", "run()", "--target", "h100"), 2, "unknown target 'h100'"),
         ("kernel.rs", "fn main() {}", ("--target", "sm_90"), 2, "is neither Triton"),
+        ("b64.c", "int main(void) { return 0; }", (), 2, "b64.c: is neither Triton"),
         ("tile.amdgcn", "", (), 2, "does not say what it is for"),
         ("tile.amdgcn", "", ("--target", "gfx942"), 2, "those in it: none"),
         ("tile.amdgcn", AMD, ("--kernel", "other"), 2, "no kernel 'other'; those in it: tile"),

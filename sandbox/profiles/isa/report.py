@@ -114,6 +114,14 @@ def read_assembled(assembled: Assembly) -> Inspection:
     return Inspection(report=report, code=code, ttgir=assembled.ttgir)
 
 
+def require_known_kind(path: Path) -> None:
+    """For `isa`: that a file is a kernel of some kind, by its name. Raises `NotCompiled` for C of a processor, and for any other."""
+    if path.suffix not in (*tools.CUDA_SUFFIXES, *tools.HIP_SUFFIXES, ".py") and not tools.is_compiled(path):
+        raise NotCompiled(
+            path.name, "is neither Triton, FlyDSL or CuTe DSL (.py), CUDA (.cu), HIP (.hip) nor compiled code"
+        )
+
+
 def _compiler(request: triton.CompileRequest, targets: Sequence[Target], place: Place) -> Callable[[Target], Assembly]:
     """What compiles the file for a target. Raises `NotCompiled` for a file of no known kind."""
     path, kernel = request.file, request.kernel
@@ -121,10 +129,7 @@ def _compiler(request: triton.CompileRequest, targets: Sequence[Target], place: 
         return lambda target: tools.cuda(path, kernel, target, place, request.flags)
     if path.suffix in tools.HIP_SUFFIXES:
         return lambda target: tools.hip(path, kernel, target, place, request.flags)
-    if path.suffix != ".py":
-        raise NotCompiled(
-            path.name, "is neither Triton, FlyDSL or CuTe DSL (.py), CUDA (.cu), HIP (.hip) nor compiled code"
-        )
+    require_known_kind(path)
     if tools.is_flydsl(path):
         return lambda target: tools.flydsl(path, kernel, target, place)
     if tools.is_cute(path):
