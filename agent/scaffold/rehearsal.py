@@ -208,7 +208,9 @@ def _list_expenses(
     calibrations = limits.calibration_pairs if limits.preset == "evidence" else 0
     if pair_s:
         calibrations = min(calibrations, math.ceil(limits.calibration_minutes * 60 / pair_s))
-    fewer = f"time fewer than {shapes} shapes (`target_shapes`), or fewer blocks than {limits.blocks} (`limits.blocks`)"
+    has_several = shapes > 1  # the only one cannot be left out
+    blocks = f"fewer blocks than {limits.blocks} (`limits.blocks`)"
+    fewer = f"time fewer than {shapes} shapes (`target_shapes`), or {blocks}" if has_several else blocks
     steps = (
         ("build", 1 + rounds, build_s, "let rebuild.command compile only what changed"),
         ("test", 2 + rounds, test_s, "test only this kernel in test_command; the suite belongs into full_test_command"),
@@ -216,7 +218,7 @@ def _list_expenses(
             "benchmark",
             5 + rounds,
             full.seconds,
-            f"let quick_command run fewer repetitions, or fewer than {shapes} shapes",
+            "let quick_command run fewer repetitions" + (f", or fewer than {shapes} shapes" if has_several else ""),
         ),
         ("calibration", calibrations, pair_s, f"fewer calibration pairs (`limits.calibration_pairs`), or {fewer}"),
         ("pairs of rounds", rounds * looks, pair_s, f"{fewer}, or fewer looks than {looks} (`limits.looks`)"),

@@ -262,6 +262,19 @@ def test_check_says_what_a_campaign_spends_its_minutes_on(cli, make_repository):
     assert minutes == sorted(minutes, reverse=True)
 
 
+def test_the_only_shape_is_not_to_be_left_out(cli, make_repository):
+    several = cli("check", make_repository(files()), "--json").json["expenses"]
+    assert f"time fewer than {len(ROWS)} shapes" in " ".join(expense["cheaper"] for expense in several)
+    done = cli("check", make_repository(files(csv="\n".join((HEADER, ROWS[0])) + "\n")), "--json")
+    assert done.code == 0, done.err
+    cheaper = {expense["step"]: expense["cheaper"] for expense in done.json["expenses"]}
+    assert cheaper["benchmark"] == "let quick_command run fewer repetitions"
+    assert (
+        cheaper["final pairs"] == "fewer final pairs (`limits.final_pairs`), or fewer blocks than 5 (`limits.blocks`)"
+    )
+    assert not [text for text in cheaper.values() if "shapes" in text]
+
+
 def test_a_build_that_fails(cli, make_repository):
     done = cli("check", make_repository(files(rebuild={"required": True, "command": "sh -c 'echo no rule; exit 3'"})))
     assert done.code == 2
