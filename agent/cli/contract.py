@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ridgeline.agent.formats.problem import Format
+    from ridgeline.agent.scaffold.function import WrittenTask
     from ridgeline.agent.scaffold.rehearsal import Rehearsal
 
 Contract = Annotated[Path, typer.Argument(help="A ridgeline.yaml, or its folder.")]
@@ -235,8 +236,7 @@ def _write_harness(
         raise typer.Exit(1 if written.problem and not written.gaps else 0)
     console.say(f"{written.contract}: contract for {signature.name} ({signature.file.name}:{signature.line})")
     console.say(f"{written.folder}: test and benchmark; shapes, arrays and values stand in problem.*")
-    timed = ", ".join(shape.label for shape in written.shapes if shape.timed)
-    console.say(f"timed: {timed}; {sum(not shape.timed for shape in written.shapes)} more shapes are tested")
+    console.say(f"timed: {_list_timed(written)}")
     for line in written.notes:
         console.say(f"note: {line}")
     for line in written.gaps:
@@ -253,6 +253,15 @@ def _write_harness(
         console.say(f"`ridgeline check {target}` names the places to fill")
         return
     console.say(f"built and tested; commit it, then `ridgeline check {target}` and `ridgeline run {target}`")
+
+
+def _list_timed(written: "WrittenTask") -> str:
+    """The shapes of a written harness that are timed, and how many more are tested."""
+    if not written.signature.sizes:
+        return f"{written.signature.name}, which has no sizes, as the one shape `only`"
+    tested = sum(not shape.timed for shape in written.shapes)
+    more = {0: "", 1: "; 1 more shape is tested"}.get(tested, f"; {tested} more shapes are tested")
+    return ", ".join(shape.label for shape in written.shapes if shape.timed) + more
 
 
 def _require_at_most_one(**options: object) -> None:

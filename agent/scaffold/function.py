@@ -246,6 +246,8 @@ def _parse_sizes(text: str, signature: Signature, fixed: Mapping[str, int] = Map
         if size.strip() in signature.sizes and not (number.strip().isdecimal() and int(number) >= least):
             raise UserError(
                 f"--shape: {part!r}: {number.strip()!r} is no whole number from {least} on; write {size.strip()}=64"
+    if not signature.sizes:
+        raise UserError(f"--shape: {text!r}: {signature.name} has no sizes; leave --shape out")
             )
         if size.strip() not in signature.sizes:
             example = ",".join(f"{size}=64" for size in signature.sizes)

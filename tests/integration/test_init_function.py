@@ -601,6 +601,16 @@ def test_an_image_whose_sizes_are_seen_nowhere_is_refused_until_a_person_gives_t
     )
 
 
+def test_a_function_without_sizes_has_one_shape_and_takes_no_other(cli, make_repository):
+    root = make_repository({"clamp.c": "float clamp(float v) { return v < 0.0f ? 0.0f : v > 1.0f ? 1.0f : v; }\n"})
+    refused = cli("init", root, "--function", "clamp", "--shape", "n=1000")
+    assert (refused.code, refused.complaint) == (2, "--shape: 'n=1000': clamp has no sizes; leave --shape out")
+    done = cli("init", root, "--function", "clamp")
+    assert done.code == 0, done.err
+    assert "timed: clamp, which has no sizes, as the one shape `only`\n" in done.out
+    assert labels(root) == ["only"]
+
+
 def test_of_shapes_that_are_all_slow_the_least_slow_one_is_timed(cli, make_repository):
     text = """#include <unistd.h>
 void nap(int *y, int n) {
