@@ -1,5 +1,6 @@
 """From a function's name to a contract that runs: find it, propose shapes, write test and benchmark, try them."""
 
+import itertools
 import math
 import os
 import re
@@ -13,7 +14,7 @@ from ridgeline.agent.contract_file import FILE_NAME
 from ridgeline.agent.errors import UserError
 from ridgeline.agent.scaffold import interpreted, native, types
 from ridgeline.agent.scaffold.contract import removing_unfinished
-from ridgeline.agent.scaffold.native import Plan, ShapePlan, class_of, fill_strides, list_files
+from ridgeline.agent.scaffold.native import Plan, ShapePlan, class_of, fill_strides, list_files, name_row
 from ridgeline.agent.scaffold.signature import (
     ITEM_BYTES,
     LANGUAGES,
@@ -40,6 +41,10 @@ MOST_ELEMENTS = 1 << 22
 """Of all sizes of a shape multiplied: more would take the memory, and a campaign's hours."""
 ODD = (1, 7, 33, 255)
 """Sizes that are tested and not timed: one, and some that no vector divides."""
+PADDED = ((13, 1), (37, 3))
+"""Sizes that are tested with longer rows, and by how much each stride is longer than the one before it."""
+PADDING = 16
+"""The same of a timed shape's rows: elements that keep to whatever alignment its own rows have."""
 BACKENDS = {
     "c": "C",
     "c++": "C",
@@ -105,7 +110,9 @@ def write(
     if (root / folder).exists():
         raise UserError(f"{root / folder}: exists already; edit it, or move it away first")
     plan, notes = _plan(signature, root, folder, settings)
-    chosen, whence = _choose_shapes(plan.signature, shapes, ask, _fix_sizes(settings, plan.signature))
+    fixed = _fix_sizes(settings, plan.signature)
+    chosen, whence = _choose_shapes(plan.signature, shapes, ask, fixed)
+    chosen = _with_padded(chosen, plan.signature, fixed)
     plan, notes = plan.model_copy(update={"shapes": chosen}), (*notes, *whence)
     is_interpreted = signature.language in INTERPRETED
     with removing_unfinished(root / folder):
@@ -239,6 +246,8 @@ def _require_sizes(signature: Signature, settings: Mapping[str, str]) -> None:
 
 def _parse_sizes(text: str, signature: Signature, fixed: Mapping[str, int] = MappingProxyType({})) -> dict[str, int]:
     """`n=64,m=3` of `init --shape` as numbers, beside those that are `fixed`. Raises `UserError`."""
+    if not signature.sizes:
+        raise UserError(f"--shape: {text!r}: {signature.name} has no sizes; leave --shape out")
     sizes = {**dict.fromkeys(signature.flags, 1), **fixed}
     for part in text.split(","):
         size, _, number = part.partition("=")
@@ -246,8 +255,6 @@ def _parse_sizes(text: str, signature: Signature, fixed: Mapping[str, int] = Map
         if size.strip() in signature.sizes and not (number.strip().isdecimal() and int(number) >= least):
             raise UserError(
                 f"--shape: {part!r}: {number.strip()!r} is no whole number from {least} on; write {size.strip()}=64"
-    if not signature.sizes:
-        raise UserError(f"--shape: {text!r}: {signature.name} has no sizes; leave --shape out")
             )
         if size.strip() not in signature.sizes:
             example = ",".join(f"{size}=64" for size in signature.sizes)
@@ -298,7 +305,8 @@ def _choose_shapes(
     """Shapes for a harness: asked for, else proposals, which a person at a terminal may change; where they come from."""
     if shapes:
         wanted = _as_plans([_parse_sizes(text, signature, fixed) for text in shapes], signature)
-        return _with_flags_off(_with_odd(wanted, signature, fixed), signature, fixed), ()
+        unnamed = tuple(_say_unnamed(shapes, signature, fixed))
+        return _with_flags_off(_with_odd(wanted, signature, fixed), signature, fixed), unnamed
     proposals, whence = _propose(signature, fixed)
     proposals = _with_flags_off(proposals, signature, fixed)
     if ask is None:
@@ -310,7 +318,22 @@ def _choose_shapes(
     if answer == usual.split():
         return proposals, ()
     replacing = _as_plans([_parse_sizes(text, signature, fixed) for text in answer], signature)
-    return _with_flags_off(_with_odd(replacing, signature, fixed), signature, fixed), ()
+    unnamed = tuple(_say_unnamed(answer, signature, fixed))
+    return _with_flags_off(_with_odd(replacing, signature, fixed), signature, fixed), unnamed
+
+
+def _say_unnamed(shapes: Sequence[str], signature: Signature, fixed: Mapping[str, int]) -> Iterator[str]:
+    """A note on the strides that `init --shape` does not give in each of its shapes, and what they are timed as."""
+    named = [_name_sizes([text]) for text in shapes] or [set[str]()]
+    unnamed = [
+        name
+        for name in signature.sizes
+        if STRIDE.fullmatch(name) and name not in {*fixed, *signature.flags} and not all(name in each for each in named)
+    ]
+    if unnamed:
+        row = " * ".join(name_row(name for name in signature.sizes if name not in unnamed)) or "1"
+        them = "them" if len(unnamed) > 1 else "it"
+        yield f"{', '.join(unnamed)}: not named in --shape, timed as {row}; name {them} there to time others"
 
 
 def _with_flags_off(
@@ -343,6 +366,43 @@ def _with_odd(timed: tuple[ShapePlan, ...], signature: Signature, fixed: Mapping
     return (*timed, *(shape.model_copy(update={"timed": False}) for shape in odd if shape.label not in labels))
 
 
+def _with_padded(
+    shapes: tuple[ShapePlan, ...], signature: Signature, fixed: Mapping[str, int]
+) -> tuple[ShapePlan, ...]:
+    """Shapes for a harness, and some, tested only, whose strides differ from each other and from all sizes: a version that
+    ignores one is wrong there."""
+    flags = {*signature.flags}
+    strides = [name for name in signature.sizes if STRIDE.fullmatch(name) and name not in {*fixed, *flags}]
+    named = [name for name in signature.sizes if not STRIDE.fullmatch(name) or name in flags]
+    if signature.language in INTERPRETED or not strides or not named:
+        return shapes
+    base = min((shape.sizes for shape in shapes if shape.timed), key=lambda sizes: math.prod(sizes.values()))
+    free = [name for name in named if name not in {*fixed, *flags} and name.lower() not in SMALL]
+    listed = [(dict(base), PADDING)]
+    for size, more in PADDED:
+        sizes, taken = dict(base), set[int]()
+        for place, name in enumerate(free):
+            below = min(size + 4 * place, base[name])
+            sizes[name] = next((each for each in range(below, 0, -1) if each not in taken), below)
+            taken.add(sizes[name])
+        usual, wanted = (fill_strides({name: each[name] for name in each if name in named}, signature)
+                         for each in (base, sizes))  # fmt: skip
+        sizes |= {name: math.ceil(wanted[name] * base[name] / max(1, usual[name])) for name in strides}
+        listed.append((sizes, more))
+    padded = _as_plans([_pad_strides(sizes, strides, more) for sizes, more in listed], signature)
+    labels = {shape.label for shape in shapes}
+    return (*shapes, *(shape.model_copy(update={"timed": False}) for shape in padded if shape.label not in labels))
+
+
+def _pad_strides(sizes: Mapping[str, int], strides: Sequence[str], more: int) -> dict[str, int]:
+    """Sizes of a harness's call with each stride longer, by a multiple of `more` that makes it no other size."""
+    padded = dict(sizes)
+    for place, name in enumerate(strides, 1):
+        taken = {size for other, size in padded.items() if other not in strides[place - 1 :]}
+        padded[name] = next(size for size in itertools.count(sizes[name] + place * more, more) if size not in taken)
+    return padded
+
+
 def _as_plans(listed: Sequence[Mapping[str, int]], signature: Signature) -> tuple[ShapePlan, ...]:
     timed = tuple(
         ShapePlan(label=_label(sizes, signature), sizes=sizes, config_class=class_of(sizes, signature))
@@ -353,7 +413,9 @@ def _as_plans(listed: Sequence[Mapping[str, int]], signature: Signature) -> tupl
 
 def _label(sizes: Mapping[str, int], signature: Signature) -> str:
     free = [(name, sizes[name]) for name in signature.sizes if not STRIDE.fullmatch(name)]
-    return "_".join(f"{name}{size}" for name, size in (free or list(sizes.items())))
+    usual = fill_strides({name: size for name, size in sizes.items() if not STRIDE.fullmatch(name)}, signature)
+    other = [(name, sizes[name]) for name in signature.sizes if sizes[name] != usual[name]]
+    return "_".join(f"{name}{size}" for name, size in ([*free, *other] if free else list(sizes.items())))
 
 
 MOST_CALLED = 3
@@ -392,6 +454,7 @@ def _propose(
         name for name in signature.sizes if name not in flags
     ]
     fixed = {name: size for name, size in fixed.items() if name not in free}
+    is_row = not any(STRIDE.fullmatch(name) for name in free)
     tables: Sequence[Sequence[int]] = {1: [(size,) for size in LINEAR], 2: PLANE, 3: VOLUME}.get(
         len(free), [(size,) * len(free) for size in (4, 8, 16) if size ** len(free) <= MOST_ELEMENTS]
     )
@@ -411,7 +474,8 @@ def _propose(
     labels = {shape.label for shape in plans}
     chosen = [shape for shape in plans if shape not in called]
     tested = tuple(shape.model_copy(update={"timed": False}) for shape in odd if shape.label not in labels)
-    return (*plans, *tested), (*whence, *([_say_chosen(chosen)] if chosen else []))
+    unnamed = _say_unnamed((), signature, fixed) if chosen and is_row else ()
+    return (*plans, *tested), (*whence, *([_say_chosen(chosen)] if chosen else []), *unnamed)
 
 
 def _say_chosen(shapes: Sequence[ShapePlan]) -> str:

@@ -6,7 +6,7 @@ import os
 import re
 import shlex
 import shutil
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from itertools import pairwise
 from pathlib import Path
 
@@ -900,11 +900,17 @@ def class_of(shape: Mapping[str, int], signature: Signature) -> str:
     return next((name for limit, name in CLASSES if total <= limit), "large")
 
 
+def name_row(sizes: Iterable[str]) -> tuple[str, ...]:
+    """Of a harness's sizes, those whose product is the length of a row; none where no name says so."""
+    names = tuple(sizes)
+    across = next((name for name in names if re.fullmatch(r"\w*(?:width|cols|columns)|w|nx|n", name)), "")
+    return tuple(name for name in (across, "channels") if name in names)
+
+
 def fill_strides(sizes: Mapping[str, int], signature: Signature) -> dict[str, int]:
     """A stride that a harness was not given is the length of a row."""
-    across = next((sizes[name] for name in sizes if re.fullmatch(r"\w*(?:width|cols|columns)|w|nx|n", name)), 1)
-    channels = sizes.get("channels", 1)
+    row = math.prod(sizes[name] for name in name_row(name for name in signature.sizes if name in sizes))
     return {
         **sizes,
-        **{name: across * channels for name in signature.sizes if name not in sizes and STRIDE.fullmatch(name)},
+        **{name: row for name in signature.sizes if name not in sizes and STRIDE.fullmatch(name)},
     }

@@ -601,6 +601,80 @@ def test_an_image_whose_sizes_are_seen_nowhere_is_refused_until_a_person_gives_t
     )
 
 
+GRAY = """#include <stdint.h>
+void rgb_to_gray(const uint8_t *rgb, int width, int height, int rgb_stride, uint8_t *gray, int gray_stride) {
+    for (int y = 0; y < height; y++) {
+        const uint8_t *in = rgb + y * rgb_stride;
+        uint8_t *out = gray + y * gray_stride;
+        for (int x = 0; x < width; x++)
+            out[x] = (uint8_t)((77 * in[3 * x] + 150 * in[3 * x + 1] + 29 * in[3 * x + 2] + 128) >> 8);
+    }
+}
+"""
+DENSE = ("gray + y * gray_stride", "gray + y * width")
+MIXED_UP = ("gray + y * gray_stride", "gray + y * rgb_stride")
+
+
+@pytest.mark.parametrize(
+    ("words", "said", "wrong"),
+    [
+        (
+            ("--shape", "width=64,height=48"),
+            "note: rgb_stride, gray_stride: not named in --shape, timed as width; name them there to time others",
+            (DENSE, MIXED_UP),
+        ),
+        (
+            ("--shape", "width=64,height=48,rgb_stride=192"),
+            "note: gray_stride: not named in --shape, timed as width; name it there to time others",
+            (DENSE,),
+        ),
+        (("--shape", "width=64,height=48,rgb_stride=192,gray_stride=64"), "", (DENSE,)),
+        (
+            (),
+            "note: rgb_stride, gray_stride: not named in --shape, timed as width; name them there to time others",
+            (DENSE,),
+        ),
+    ],
+)
+def test_a_version_that_ignores_a_stride_is_found_whatever_is_timed(cli, make_repository, words, said, wrong):
+    root = make_repository({"gray.c": GRAY})
+    done = cli("init", root, "--function", "rgb_to_gray", *words, "--json")
+    assert done.code == 0, done.err
+    assert [note for note in done.json["notes"] if "not named" in note] == (
+        [said.removeprefix("note: ")] if said else []
+    )
+    assert not [label for label in done.json["timed"] if "gray_stride" in label], "what is timed is what was asked for"
+    rows = re.findall(r"{(\d+), (\d+), (\d+), (\d+)}", (root / "ridgeline_rgb_to_gray" / "problem.h").read_text())
+    assert sum(len({*row}) == 4 for row in rows) >= 3, "each size differs from all others"
+    assert verdict(root).startswith("PASS")
+    for each in wrong:
+        (root / "gray.c").write_text(GRAY.replace(*each))
+        assert "MISMATCH" in verdict(root), each
+
+
+def test_a_stride_that_ends_the_original_is_left_out_and_the_other_shapes_stay(cli, make_repository):
+    text = GRAY.replace("{\n    for", "{\n    if (gray_stride != width) __builtin_trap();\n    for", 1)
+    root = make_repository({"gray.c": text})
+    done = cli("init", root, "--function", "rgb_to_gray", "--shape", "width=64,height=48")
+    assert done.code == 0, done.err
+    assert re.search(
+        r"note: the original crashes, or takes 20 s, on (width\d+_height\d+_rgb_stride\d+_gray_stride\d+(, )?){3}: left out",
+        done.out,
+    )
+    assert "timed: width64_height48; 3 more shapes are tested" in done.out
+    assert verdict(root).startswith("PASS")
+
+
+def test_two_timed_shapes_may_differ_by_a_stride_alone(cli, make_repository):
+    root = make_repository({"gray.c": GRAY})
+    words = [
+        word for stride in (64, 80) for word in ("--shape", f"width=64,height=48,rgb_stride=192,gray_stride={stride}")
+    ]
+    done = cli("init", root, "--function", "rgb_to_gray", *words, "--json")
+    assert done.code == 0, done.err
+    assert len(labels(root)) == 2
+
+
 def test_a_function_without_sizes_has_one_shape_and_takes_no_other(cli, make_repository):
     root = make_repository({"clamp.c": "float clamp(float v) { return v < 0.0f ? 0.0f : v > 1.0f ? 1.0f : v; }\n"})
     refused = cli("init", root, "--function", "clamp", "--shape", "n=1000")
