@@ -5,6 +5,7 @@ import copy
 import doctest
 import re
 from collections.abc import Iterator, Mapping, Sequence, Set
+from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
@@ -62,6 +63,8 @@ SMALL: Mapping[str, int] = {"channels": 3, "radius": 2, "ksize": 3, "taps": 8, "
 """Sizes that are small numbers wherever they stand."""
 CHANGES = frozenset({"=", "+=", "*=", "&=", "|=", "^=", ">>=", "<<=", "%=", "/="})
 """After a name that is no size: nobody computes with the length itself, except to count it down."""
+ASSIGNS = re.compile(r"(?:[-+*/%&|^]|<<|>>)?=|\+\+|--")
+"""After what is changed."""
 NO_VARIABLE = frozenset({"const", "constexpr", "typedef", "using"})
 """Words of a declaration at file scope whose name no call can find changed."""
 TAGS = frozenset({"struct", "class", "union", "enum"})
@@ -730,9 +733,42 @@ class _CReading:
             before = [self.source.text(i) for i in range(max(0, at - 6), at)]
             statement = before[max((i for i, word in enumerate(before) if word in (";", "}")), default=-1) + 1 :]
             is_variable = bool(statement) and not NO_VARIABLE & set(statement) and statement[-1] not in TAGS
-            if self.source.text(end) == ";" and is_variable:
+            is_plain = "*" not in statement and end == at + 1
+            is_own = is_variable and "extern" not in statement and self._sets_itself(token.text, is_plain)
+            if self.source.text(end) == ";" and is_variable and not is_own:
                 names.append(token.text)
         return sorted(set(names))
+
+    def _sets_itself(self, name: str, is_plain: bool) -> bool:
+        """Whether a variable at file scope is changed by the scaffolded function and the functions of the file that it calls, and by no other."""
+        places = [at for at in self.source.places.get(name, []) if self.source.scopes[at] == "inner"]
+        changing = {self.source.around(at) for at in places if self._may_change(at, is_plain)}
+        return bool(changing) and changing <= {*self._reached}
+
+    def _may_change(self, at: int, is_plain: bool) -> bool:
+        """Whether a variable is set at a place of the file, or its address taken; an array or pointer also where it is handed on."""
+        text = self.source.text
+        end = at + 1
+        while text(end) in ("[", ".", "->"):
+            end = self.source.closing(end) + 1 if text(end) == "[" else end + 2
+        is_address = text(at - 1) == "&" and not re.fullmatch(r"\w+|\)|\]", text(at - 2))
+        is_handed_on = text(at - 1) in ("(", ",", "=") and text(end) in (",", ")", ";", "+") and end == at + 1
+        is_asked = text(at - 1) == "(" and text(at - 2) in ("if", "while", "sizeof", "switch")
+        return (
+            ASSIGNS.fullmatch(text(end)) is not None
+            or text(at - 1) in ("++", "--")
+            or is_address
+            or (is_handed_on and not is_asked and not is_plain)
+        )
+
+    @cached_property
+    def _reached(self) -> list[CFunction]:
+        """The scaffolded C function and those of its file that it names, directly or through others."""
+        reached, homes = [self.function], {function.name: function for function in self.source.functions}
+        for function in reached:
+            words = {token.text for token in self.source.tokens[function.begin : function.end] if token.kind == "name"}
+            reached += [homes[name] for name in sorted(words & homes.keys()) if homes[name] not in reached]
+        return reached
 
 
 def _find_clamps(words: Sequence[str]) -> set[str]:

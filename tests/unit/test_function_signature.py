@@ -155,6 +155,38 @@ def test_a_global_that_nobody_sets_here_is_said():
     assert read(text, "crc").gaps == ("global table: is changed elsewhere",)
 
 
+LAZY = """
+static unsigned table[256];
+static int ready;
+static void put(unsigned *to, unsigned i) { to[i] = i * 3; }
+static void fill(void) { for (unsigned i = 0; i < 256; i++) %s; ready = 1; }
+static void start(void) { if (!ready) fill(); }
+unsigned crc(const unsigned char *p, int n) { unsigned c = 0; start(); while (n--) c ^= table[*p++]; return c + ready; }
+%s
+"""
+
+
+@pytest.mark.parametrize(
+    ("sets", "other", "gaps"),
+    [
+        ("table[i] = i", "", ()),
+        ("put(table, i)", "", ()),
+        ("table[i] = i", "unsigned look(int i) { if (ready) return table[i]; return ready; }", ()),
+        ("table[i] = i", "void reset(void) { ready = 0; }", ("global ready: is changed elsewhere",)),
+        ("table[i] = i", "unsigned *lend(void) { use(table); return 0; }", ("global table: is changed elsewhere",)),
+        ("ready++", "", ("global table: is changed elsewhere",)),
+        ("table[i] = ready", "extern int ready;", ("global ready: is changed elsewhere",)),
+    ],
+)
+def test_a_table_that_the_function_fills_itself_needs_no_setting_up(sets, other, gaps):
+    assert read(LAZY % (sets, other), "crc").gaps == gaps
+
+
+def test_what_is_only_copied_from_a_global_is_not_set_by_the_function():
+    text = "int gain;\nvoid f(int *x, int n) { int g = gain; while (n--) *x++ = by(gain) + g; }"
+    assert read(text, "f").gaps == ("global gain: is changed elsewhere",)
+
+
 def test_a_constant_of_an_enum_and_a_type_are_no_globals():
     text = """
     using internal::LITERAL;
