@@ -258,14 +258,25 @@ def _parse_sizes(text: str, signature: Signature, fixed: Mapping[str, int] = Map
             )
         if size.strip() not in signature.sizes:
             example = ",".join(f"{size}=64" for size in signature.sizes)
-            raise UserError(
-                f"--shape: {part!r} is no size of {signature.name}; write for example {example}, of integer arguments"
-            )
+            why = _explain_fieldless(size.strip(), signature) or f"write for example {example}, of integer arguments"
+            raise UserError(f"--shape: {part!r} is no size of {signature.name}; {why}")
         sizes[size.strip()] = int(number)
     filled = fill_strides(sizes, signature)
     if missing := [size for size in signature.sizes if size not in filled]:
         raise UserError(f"--shape: {text!r} lacks {', '.join(missing)}; give all of {', '.join(signature.sizes)}")
     return filled
+
+
+def _explain_fieldless(size: str, signature: Signature) -> str:
+    """Of a size that is named like a field of a struct that init cannot make: why it is none, and which sizes there are."""
+    made_by_hand = {gap.partition(":")[0]: gap for gap in signature.gaps}
+    struct = next((name for name in made_by_hand if size.startswith(f"{name}_")), "")
+    if not struct:
+        return ""
+    return (
+        f"{made_by_hand[struct].replace(':', '', 1)}: its fields are no sizes, as you make {struct} by hand at the marked place;"
+        f" the sizes are {', '.join(signature.sizes)}: write {','.join(f'{name}=64' for name in signature.sizes)}"
+    )
 
 
 def _parse_values(values: Sequence[str], signature: Signature) -> dict[str, str]:

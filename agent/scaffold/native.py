@@ -365,7 +365,7 @@ def _argument(parameter: Parameter, plan: Plan) -> str:
             f"({parameter.type})((char *)arrays[{place}] + {_elements_of(base, plan, 'sizes')} * {_bytes(base, plan)})"
         )
     if parameter.by_pointer or parameter.role == "struct":
-        return f"&at_{parameter.name}"
+        return f"&at_{parameter.name}" if parameter.by_pointer or "*" in parameter.type else f"at_{parameter.name}"
     if parameter.role == "size":
         return f"({_plain(parameter.type)})sizes[{signature.sizes.index(parameter.name)}]"
     if parameter.role == "scalar" and parameter.kind:
@@ -389,9 +389,11 @@ def _stand_in(parameter: Parameter, plan: Plan) -> Iterator[str]:
         yield ""
         return
     nothing = "0" if plan.signature.language == "c" else "nullptr"
-    value = "{}" if parameter.role == "scalar" else nothing
+    value = "{0}" if plan.signature.language == "c" else "{}"
+    value = value if parameter.role == "scalar" else nothing
     spelled = f"({parameter.type}){value}" if parameter.role == "scalar" else value
-    yield f"/* {MARK}: {parameter.name}: {parameter.type}: make one above, and name it here */"
+    made = "make one above, from arrays and sizes of the call" if parameter.role == "scalar" else "make one above"
+    yield f"/* {MARK}: {parameter.name}: {parameter.type}: {made}, and name it here */"
     yield f"#define FILL_{parameter.name} {spelled}"
     yield ""
 

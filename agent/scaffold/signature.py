@@ -357,10 +357,15 @@ class _CReading:
         parameters = [self._parameter(place) for place in range(len(self.words))]
         if any(parameter.is_array and not self._read_fields(parameter.name) for parameter in parameters):
             parameters = [part for parameter in parameters for part in self._with_members(parameter)]
+        has_arrays = any(parameter.is_array for parameter in parameters)
+        parameters = [part for parameter in parameters for part in self._with_members_by_value(parameter, has_arrays)]
         flags = [parameter.name for parameter in parameters if parameter.is_flag]
         sizes = [parameter.name for parameter in parameters if parameter.role == "size" and not parameter.is_flag]
-        if not any(parameter.is_array for parameter in parameters):  # nothing else could differ between two calls
+        if not has_arrays:  # nothing else could differ between two calls
             parameters = [_draw_by_value(parameter) for parameter in parameters]
+            if not sizes and any(parameter.why for parameter in parameters if parameter.role == "scalar"):
+                sizes = ["n"]
+                notes = (*notes, "no parameter is a size: `n` is the harness's own, for what you make in call.h")
         elif not sizes:
             sizes = ["n"]
             notes = (*notes, "no parameter is a size: `n` is the harness's own, the number of elements of each array")
@@ -437,7 +442,7 @@ class _CReading:
             )
         if stars:
             return self._array(name, words, spelled, kind)
-        if "struct" in words:
+        if "struct" in words or (not kind and self._has_fields(name)):
             return Parameter(name=name, type=spelled, role="scalar")
         literal, literal_from = self._literal(place)
         if literal is None and (default := self._default(place)):
@@ -476,25 +481,54 @@ class _CReading:
         if not fields:
             yield parameter
             return
+        yield from self._make_members(parameter, re.sub(r"\bconst\b", "", parameter.type).strip(), fields)
+
+    def _with_members_by_value(self, parameter: Parameter, has_arrays: bool) -> Iterator[Parameter]:
+        """A struct that is passed by value as the plain fields that the body uses, or a place for a person to fill; any other as it is."""
+        if parameter.role != "scalar" or parameter.kind or not self._has_fields(parameter.name):
+            yield parameter
+            return
+        fields = self._read_fields(parameter.name, ".")
+        is_drawn = not has_arrays and "struct" not in parameter.type and not any(map(SIZE_NAME.fullmatch, fields))
+        if fields and is_drawn:  # all of it: nothing in it says how long a call takes
+            yield parameter
+        elif fields:
+            plain = re.sub(r"\bconst\b", "", parameter.type).strip()
+            yield from self._make_members(parameter, f"{plain} *", fields)
+        else:
+            behind = next(self._find_followed(parameter.name), "")
+            why = f"whose field {behind} is no plain number" if behind else "of which more is used than plain fields"
+            yield parameter.model_copy(update={"why": f"is a {parameter.type} by value, {why}"})
+
+    def _has_fields(self, name: str) -> bool:
+        """Whether the body uses `name.field`: a struct that is passed by value."""
+        return (name, ".") in {*zip(self.body, self.body[1:], strict=False)}
+
+    def _find_followed(self, name: str) -> Iterator[str]:
+        """Fields of a struct that is passed by value with something behind them: a subscript, a field of their own, a call."""
+        for at, word in enumerate(self.body[:-3]):
+            if word == name and self.body[at + 1] == "." and self.body[at + 3] in ("->", ".", "[", "("):
+                yield self.body[at + 2]
+
+    def _make_members(self, parameter: Parameter, pointer: str, fields: Sequence[str]) -> Iterator[Parameter]:
+        """A struct that is made for the call, and its fields as values of their own."""
         yield parameter.model_copy(update={"role": "struct"})
-        spelled = re.sub(r"\bconst\b", "", parameter.type).strip()
         for field in fields:
-            of_field = f"__typeof__((({spelled})0)->{field})"
+            of_field = f"__typeof__((({pointer})0)->{field})"
             is_size = SIZE_NAME.fullmatch(field) or f"{parameter.name}_{field}" in self.named_sizes
             role: Role = "size" if is_size else "scalar"
             yield Parameter(name=f"{parameter.name}_{field}", type=of_field, element=of_field, role=role, member=field,
                             member_of=parameter.name)  # fmt: skip
 
-    def _read_fields(self, name: str) -> list[str]:
-        """The fields that `name->field` reads, where every use is such; else none."""
+    def _read_fields(self, name: str, sign: str = "->") -> list[str]:
+        """The fields that `name->field` reads, where every use is such; else none. What is passed by value may be written."""
+        behind = {"->", ".", "[", "("} | (CHANGES | {"++", "--"} if sign == "->" else set())
         fields: dict[str, None] = {}
         for at, word in enumerate(self.body):
             if word != name:
                 continue
             before, after = self.body[max(0, at - 2) : at], self.body[at + 1 : at + 4]
-            is_read = (
-                after[:1] == ["->"] and len(after) == 3 and after[2] not in CHANGES | {"->", ".", "[", "(", "++", "--"}
-            )
+            is_read = after[:1] == [sign] and len(after) == 3 and after[2] not in behind
             is_address = before[-1:] == ["&"] and not re.fullmatch(r"\w+|\)|\]", before[0])
             if not is_read or is_address or before[-1:] in (["++"], ["--"], ["->"], ["."]):
                 return []
@@ -740,7 +774,7 @@ class _CReading:
         return sorted(set(names))
 
     def _sets_itself(self, name: str, is_plain: bool) -> bool:
-        """Whether a variable at file scope is changed by the scaffolded function and the functions of the file that it calls, and by no other."""
+        """Whether a variable at file scope is changed by the scaffolded function and those of the file that it calls, and by no other."""
         places = [at for at in self.source.places.get(name, []) if self.source.scopes[at] == "inner"]
         changing = {self.source.around(at) for at in places if self._may_change(at, is_plain)}
         return bool(changing) and changing <= {*self._reached}
@@ -876,7 +910,9 @@ def read_constants(text: str) -> dict[str, str]:
 
 def _draw_by_value(parameter: Parameter) -> Parameter:
     """Of a function to scaffold: a plain number as an array of one."""
-    if parameter.role != "scalar" or not parameter.type or "struct" in parameter.type:
+    if parameter.role != "scalar" or not parameter.type or parameter.why:
+        return parameter
+    if "struct" in parameter.type and not parameter.member:
         return parameter
     return parameter.model_copy(update={"role": "input", "extents": ("1",), "by_value": True})
 

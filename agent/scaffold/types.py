@@ -16,6 +16,8 @@ PLAIN_TYPES = {
     2: ("char", "signed char", "short", "int", "long", "long long"),
     3: ("unsigned char", "unsigned short", "unsigned", "unsigned long", "unsigned long long", "_Bool"),
 }
+PROBED = frozenset({"input", "output", "inout", "size", "scalar"})
+"""Roles of parameters whose type matters."""
 DEEPEST = 8
 """Structs within structs, and names for names, that are followed."""
 MOST_FIELDS = 64
@@ -38,14 +40,14 @@ def resolve_types(plan: Plan) -> Plan:
     signature = plan.signature
     if signature.language in ("cuda", "hip"):
         return plan
-    unknown = [item for item in signature.parameters if not item.kind and item.role not in ("unread", "end", "struct")]
+    unknown = [item for item in signature.parameters if not item.kind and not item.why and item.role in PROBED]
     kinds = {item.name: probe_type(plan, _element_of(item)) for item in unknown}
     plain = {name: kind[0] for name, kind in kinds.items() if kind and kind[0] != "RAW"}
     parameters = [
         item.model_copy(update={"kind": plain[item.name]}) if item.name in plain else item
         for item in signature.parameters
     ]
-    structs = [item for item in parameters if not item.kind and item.role not in ("unread", "end", "struct")]
+    structs = [item for item in parameters if not item.kind and not item.why and item.role in PROBED]
     text = _preprocess(plan) if structs else ""
     layouts = {item.name: _layout_of(item, kinds[item.name], text) for item in structs}
     fields = {name: layout.fields for name, layout in layouts.items() if not layout.why}

@@ -849,6 +849,60 @@ static void undo(const row_info *info, byte *row, const byte *prev) {
     assert verdict(clone).startswith("PASS")
 
 
+IMAGES = """
+typedef struct { int width, height; const unsigned char *pixels; } image;
+typedef struct { int width, height; float gain; } shape;
+double mean(image img) {
+    double sum = 0;
+    for (int y = 0; y < img.height; y++)
+        for (int x = 0; x < img.width; x++) sum += img.pixels[y * img.width + x];
+    return sum / ((double)img.width * img.height);
+}
+long sum_rows(const image *img) {
+    long sum = 0;
+    for (int y = 0; y < img->height * img->width; y++) sum += img->pixels[y];
+    return sum;
+}
+void scale(shape is, const float *x, float *y) {
+    for (int r = 0; r < is.height; r++)
+        for (int c = 0; c < is.width; c++) y[r * is.width + c] = x[r * is.width + c] * is.gain;
+}
+"""
+
+
+def test_a_struct_by_value_is_made_for_the_call_or_has_a_marked_place(cli, make_repository):
+    root = make_repository({"image.c": IMAGES})
+    done = cli("init", root, "--function", "scale", "--shape", "is_width=48,is_height=40")
+    assert done.code == 0, done.err
+    assert "not understood" not in done.out
+    assert "scale(at_is, " in (root / "ridgeline_scale" / "call.h").read_text()
+    assert verdict(root).startswith("PASS")
+    (root / "ridgeline.yaml").unlink()
+    left = cli("init", root, "--function", "mean", "--shape", "n=64")
+    assert left.code == 0, left.err
+    assert "not understood: img: is a image by value, whose field pixels is no plain number; fill" in left.out
+    checked = cli("check", root)
+    assert "ridgeline_mean/call.h:" in checked.err
+    assert "FILL_img" not in checked.err, "no line of the compiler"
+    call = root / "ridgeline_mean" / "call.h"
+    marked = next(line for line in call.read_text().splitlines() if "FILL IN" in line)
+    image = "static unsigned char pixels[64 * 64];"
+    filled = call.read_text().replace(marked, image).replace("(image){0}", "(image){sizes[0], sizes[0], pixels}")
+    call.write_text(filled)
+    assert command("make", "-s", "-f", "ridgeline_mean/Makefile", "all", cwd=root).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "why"), [("sum_rows", "which holds a pointer (pixels)"), ("mean", "whose field pixels")]
+)
+def test_a_field_of_a_struct_that_is_made_by_hand_is_told_to_be_no_size(cli, make_repository, name, why):
+    root = make_repository({"image.c": IMAGES})
+    refused = cli("init", root, "--function", name, "--shape", "img_width=640")
+    assert refused.code == 2
+    assert why in refused.complaint
+    assert "its fields are no sizes, as you make img by hand at the marked place; the sizes are n" in refused.complaint
+
+
 def test_a_method_of_a_package_that_registers_what_it_imports(cli, make_repository, monkeypatch):
     monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}:/usr/bin:/bin")
     files = {

@@ -399,6 +399,20 @@ def test_fields_that_are_read_are_values_of_their_own_and_a_struct_that_is_writt
     assert roles(read(text, "fit"))["i"] == roles(read(text, "hand"))["i"] == "inout"
 
 
+def test_a_struct_by_value_is_made_of_its_plain_fields_and_one_with_more_is_a_place_to_fill():
+    text = """typedef struct { int width; float gain; const float *pixels; } info;
+    static void scale(const info i, float *x) { for (int k = 0; k < i.width; k++) x[k] *= i.gain; }
+    static float sum(info i) { float s = 0; for (int k = 0; k < i.width; k++) s += i.pixels[k]; return s; }
+    static float area(info i) { return i.gain * i.gain; }
+    static float length(struct vector v) { return v.x * v.x + v.y * v.y; }"""
+    assert roles(read(text, "scale")) == {"i": "struct", "i_width": "size", "i_gain": "scalar", "x": "inout"}
+    whole = read(text, "sum")
+    assert (roles(whole), whole.sizes) == ({"i": "scalar"}, ("n",))
+    assert whole.gaps == ("i: is a info by value, whose field pixels is no plain number",)
+    assert roles(read(text, "area")) == {"i": "input"}, "all of it is drawn: no field says how long a call takes"
+    assert roles(read(text, "length")) == {"v": "struct", "v_x": "input", "v_y": "input"}
+
+
 def test_a_default_stands_for_what_nobody_gives_and_a_length_may_lie_behind_a_void_pointer():
     text = """namespace a { float f(const void *x, const void *count, double cut = 0.25) {
         const float *p = (const float *)x; int n = *((const int *)count); float s = 0;
