@@ -21,6 +21,7 @@ from ridgeline.agent.scaffold.signature import (
     SMALL,
     STRIDE,
     CallSite,
+    Parameter,
     Signature,
     list_methods,
     python_calls,
@@ -510,7 +511,16 @@ def _plan(signature: Signature, root: Path, folder: str, values: Mapping[str, st
     )  # fmt: skip
     floats = {"F32", "F64"} & {plan.signature.result_kind, *(array.kind for array in plan.signature.arrays)}
     mixes = native.MIXES if floats else native.MIXES[:3]
-    return plan.model_copy(update={"mixes": mixes}), (note, *_say_scalars(plan))
+    lettered = [array for array in plan.signature.arrays if native.is_lettered(array, values)]
+    mixes = (*mixes, "LETTERS") if lettered else mixes
+    return plan.model_copy(update={"mixes": mixes}), (note, *_say_scalars(plan), *map(_say_letters, lettered))
+
+
+def _say_letters(array: Parameter) -> str:
+    """A note on a written harness: which characters are drawn for an array, since the function asks about them."""
+    ranges = [f"{ends[0]!r} to {ends[1]!r}" for ends in array.ranges]
+    listed = ", ".join((*ranges, *map(repr, array.letters)))
+    return f"{array.name}: tests draw any byte, and {listed}, which it is compared with; others: problem.h"
 
 
 def _say_scalars(plan: Plan) -> Iterator[str]:

@@ -33,7 +33,10 @@ FILES = ("harness.h", "test.c", "bench.c", "Makefile", EXPORTS)
 SLOWEST_US = 20_000.0
 """A call that takes longer makes a round slow without making it more certain: such a shape is only tested."""
 MIXES = ("ORDINARY", "ZEROS", "EXTREMES", "NOT_A_NUMBER", "INFINITE", "SUBNORMAL")
-MIX_NAMES = dict(zip(("ordinary", "zeros", "extremes", "nan", "infinity", "subnormal"), MIXES, strict=True))
+MIX_NAMES = {
+    **dict(zip(("ordinary", "zeros", "extremes", "nan", "infinity", "subnormal"), MIXES, strict=True)),
+    "letters": "LETTERS", "bytes": "BYTES",
+}  # fmt: skip
 KEPT_FLAGS = re.compile(r"-(?:D|U|I|std=|f|m|O|W|g|isystem|include|iquote|x)")
 SKIPPED = frozenset({"build", "dist", "node_modules", "venv", "__pycache__", "site-packages"})
 MOST_INCLUDED = 400
@@ -92,6 +95,8 @@ class Plan(Value):
     """Whether arrays lie against pages that fault."""
     exact: bool = False
     """Whether the original was also built in double."""
+    letters_timed: bool = False
+    """Whether arrays of characters are timed with those that the original asks about; else with any byte."""
     item_bytes: Mapping[str, int] = {}
     """Bytes of one element of arrays of structs."""
     fields: Mapping[str, tuple[Field, ...]] = {}
@@ -156,7 +161,7 @@ def _problem(plan: Plan) -> str:
     for array in listed:
         functions.append(_elements(array, plan))
         rows.append(f'    {{"{array.name}", {_kind(array)}, {array.role.upper()}, {_values(array, plan)}, '
-                    f"elements_{array.name}, {_bytes(array, plan)}}},")  # fmt: skip
+                    f"elements_{array.name}, {_bytes(array, plan)}{_letters(array, plan)}}},")  # fmt: skip
         if not array.kind:
             structs.append(array)
     names = ", ".join(f'"{size}"' for size in signature.sizes)
@@ -178,7 +183,7 @@ def _problem(plan: Plan) -> str:
             *functions,
             "",
             "/* {name, kind, role, values, low, high, elements, bytes of one}: values are ANY, RANGE from low to below high,",
-            " * TEXT (letters, then a zero), or OWN, which fill_own() makes. */",
+            " * TEXT (letters, then a zero), or OWN, which fill_own() makes. Behind them: characters of ranges, and others. */",
             "static UNUSED const Array ARRAYS[] = {",
             *rows,
             "};",
@@ -190,6 +195,7 @@ def _problem(plan: Plan) -> str:
             "",
             "/* Kinds of values that the test tries; those that end the original are left out. */",
             f"static UNUSED const Mix MIXES[] = {{{', '.join(plan.mixes)}}};",
+            f"#define LETTERS_TIMED {int(plan.letters_timed)} /* 1: the characters of ranges are timed; 0: any byte */",
             f"#define EDGES {int(plan.edges)} /* 1: arrays also lie against pages that fault */",
             "#define TOLERANCE 1e-5 /* of a number and of its array, where there is no build in double to say better */"
             if any(array.kind == "F32" for array in listed)
@@ -274,6 +280,26 @@ def _values(array: Parameter, plan: Plan) -> str:
     if array.is_index:
         return f"RANGE, 0, {float(_fewest_elements(plan))!r}"
     return "TEXT, 0, 0" if array.text else "ANY, 0, 0" if array.kind else "OWN, 0, 0"
+
+
+def is_lettered(array: Parameter, values: Mapping[str, str]) -> bool:
+    """Whether a harness's tests draw the characters that the original compares elements of an array with."""
+    return array.kind in ("I8", "U8") and bool(array.ranges or array.letters) and array.name not in values
+
+
+def _letters(array: Parameter, plan: Plan) -> str:
+    """In the generated C: the characters of an array's ranges, and others."""
+    if not is_lettered(array, plan.values):
+        return ""
+    ranged = dict.fromkeys(code for ends in array.ranges for code in range(max(1, ord(ends[0])), ord(ends[1]) + 1))
+    return "".join(f", {_quote(codes)}" for codes in (ranged, map(ord, array.letters)))
+
+
+def _quote(codes: Iterable[int]) -> str:
+    """In the generated C: characters as a string; NULL for none."""
+    plain = set(range(32, 127)) - {*map(ord, '"\\?')}
+    text = "".join(chr(code) if code in plain else f"\\{code:03o}" for code in codes)
+    return f'"{text}"' if text else "NULL"
 
 
 def _fewest_elements(plan: Plan) -> int:
@@ -746,6 +772,7 @@ class Survey(Value):
 
 def _survey(plan: Plan, notes: list[str]) -> Trial:
     """For a harness: leave out what crashes the original, time what is left, and see whether it can be had in double."""
+    given, before = plan, [*notes]
     surveys: list[Survey] = []
     for slack in SLACKS:
         widened = plan.model_copy(update={"slack": slack})
@@ -808,7 +835,14 @@ def _survey(plan: Plan, notes: list[str]) -> Trial:
     written = {row[1] for row in rows if row[0] == "OK" and row[2] == "ordinary" and row[5] == "1"}
     same = {(row[1], row[3]): row[4] for row in rows if row[0] == "SAME"}
     constant = {row[1]: row[4] for row in rows if row[0] == "CONSTANT"}
-    notes += _say_doubts(plan, timed, times, written, same, constant)
+    doubts = [*_say_doubts(plan, timed, times, written, same, constant)]
+    if doubts and "LETTERS" in plan.mixes and not plan.letters_timed:
+        changed = {"letters_timed": True, "mixes": (*given.mixes, "BYTES")}
+        said = "those characters are timed: with others a call ends early, or its result tells little"
+        trial = _survey(given.model_copy(update=changed), [*before, said])
+        if not trial.problem and not any(note.startswith("doubtful") for note in trial.notes):
+            return trial
+    notes += doubts
     plan = plan.model_copy(
         update={
             "shapes": tuple(shape.model_copy(update={"timed": shape in timed}) for shape in shapes),

@@ -74,6 +74,12 @@ HEIGHTS = {"w": "h", "width": "height", "cols": "rows", "columns": "rows"}
 MOST_PASSED = 4
 """Calls within the file that a pointer is followed through."""
 COMPARES = frozenset({"<", "<=", ">", ">=", "!="})
+CHARACTER = re.compile(r"'(?:\\(?:x([0-9a-fA-F]{1,2})|([0-7]{1,3})|(.))|([^\\]))'", re.DOTALL)
+ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "f": "\f", "v": "\v", "a": "\a", "b": "\b"}
+TURNED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
+ENDS_OPERAND = frozenset({"&&", "||", ",", ";", "?", ":", "!", "return", "{", "}", "==", "-=", *COMPARES, *CHANGES})
+NEAR = 24
+"""Words between the two comparisons with the ends of a range."""
 NUMBER = re.compile(r"-?[\d.]+(?:[eE][-+]?\d+)?[fFuUlL]*|0[xX]\w+")
 
 
@@ -110,6 +116,10 @@ class Parameter(Value):
     """Sizes whose product is the number of elements, or numbers; empty for one."""
     text: bool = False
     """Letters, with a zero at the end in C."""
+    ranges: tuple[str, ...] = ()
+    """First and last of the characters between which its elements are asked to lie, as `AZ`."""
+    letters: str = ""
+    """Other characters that its elements are compared with."""
     is_index: bool = False
     """Whether its numbers stand in the brackets of another array."""
     by_value: bool = False
@@ -375,7 +385,7 @@ class _CReading:
             else parameter
             for parameter in parameters
         ]
-        shaped = _with_heights(shaped, sizes)
+        shaped = [self._with_letters(parameter) for parameter in _with_heights(shaped, sizes)]
         notes = (*notes, *self._say_lengths(parameters, shaped, sizes))
         result = " ".join(self._spell(word) for word in before if word not in QUALIFIERS - {"const"} and _is_type(word))
         kernel = "__global__" in before
@@ -751,6 +761,35 @@ class _CReading:
                     reached |= {size for word_ in names for size in self._reach(word_, sizes, depth - 1)}
         return reached
 
+    def _with_letters(self, parameter: Parameter) -> Parameter:
+        """An array that goes in, with the characters that its elements are compared with, also in functions of the file that get it."""
+        if not parameter.is_array or parameter.role == "output" or parameter.kind not in ("I8", "U8", ""):
+            return parameter
+        asked = [item for function, name in self._follow_argument(parameter.name)
+                 for item in _find_asked(_words_of(self.source, function), name)]  # fmt: skip
+        ranges = tuple(dict.fromkeys(item for item in asked if len(item) == 2))
+        inside = {chr(code) for ends in ranges for code in range(ord(ends[0]), ord(ends[1]) + 1)}
+        letters = "".join(dict.fromkeys(item for item in asked if len(item) == 1 and item not in inside))
+        return parameter.model_copy(update={"ranges": ranges, "letters": letters.replace("\0", "")})
+
+    def _follow_argument(self, name: str) -> list[tuple[CFunction, str]]:
+        """The scaffolded C function with an array, and those of the file that get it or elements of it, with their names for it."""
+        homes = {function.name: function for function in self.source.functions}
+        followed = {(self.function.name, name): (self.function, name)}
+        waiting = [(self.function, name, 0)]
+        for function, inner, depth in waiting:
+            made = _find_made(_words_of(self.source, function), inner)
+            for call in self.source.calls_between(function.begin, function.end):
+                home = homes.get(call.name)
+                given = split_arguments(" ".join(token.text for token in self.source.arguments(call)))
+                for argument, part in zip(given, home.parts if home else (), strict=False):
+                    names = [word for word in part if re.fullmatch(r"[A-Za-z_]\w*", word)]
+                    is_new = home and names and depth < MOST_PASSED and (home.name, names[-1]) not in followed
+                    if home and is_new and made & set(argument.split()):
+                        followed[home.name, names[-1]] = (home, names[-1])
+                        waiting.append((home, names[-1], depth + 1))
+        return [*followed.values()]
+
     def _unset_globals(self) -> list[str]:
         """Variables at file scope without `const` and without a value that the body uses."""
         used = {word for word in self.body if re.fullmatch(r"[A-Za-z_]\w*", word)} - set(self.names)
@@ -799,10 +838,94 @@ class _CReading:
     def _reached(self) -> list[CFunction]:
         """The scaffolded C function and those of its file that it names, directly or through others."""
         reached, homes = [self.function], {function.name: function for function in self.source.functions}
+        homes.pop(self.function.name, None)
         for function in reached:
             words = {token.text for token in self.source.tokens[function.begin : function.end] if token.kind == "name"}
-            reached += [homes[name] for name in sorted(words & homes.keys()) if homes[name] not in reached]
+            reached += [homes.pop(name) for name in sorted(words & homes.keys())]
         return reached
+
+
+def _words_of(source: CSource, function: CFunction) -> list[str]:
+    """Of a function to scaffold, or one that it calls: the words of its body; what stands in strings is none."""
+    return [source.text(at) for at in range(function.begin, function.end)]
+
+
+def _find_made(words: Sequence[str], name: str) -> set[str]:
+    """An array of a function to scaffold, and names of what is made of its elements and of pointers into it."""
+    made = {name}
+    for _ in range(2):
+        for at, word in enumerate(words):
+            if at and re.fullmatch(r"[|&+]?=", word) and re.fullmatch(r"[A-Za-z_]\w*", words[at - 1]):
+                end = next((i for i in range(at, len(words)) if words[i] in (";", "{")), len(words))
+                made |= {words[at - 1]} if made & set(words[at + 1 : end]) else set()
+    return made
+
+
+def _find_asked(words: Sequence[str], name: str) -> Iterator[str]:
+    """The characters with which a function to scaffold compares elements of an array: one, or first and last of a range."""
+    made = _find_made(words, name)
+    is_switched = any(word == "switch" and made & set(_operand(words, at + 2, 1)) for at, word in enumerate(words))
+    before: tuple[int, list[str], str, str] | None = None
+    for at, word in enumerate(words):
+        letter = _read_character(word)
+        if not letter or not 0 < at < len(words) - 1:
+            continue
+        if words[at - 1] == "case" and is_switched:
+            last = next((item for item in words[at + 1 : at + 5] if item.strip(".")), "")
+            yield letter + _read_character(last)
+        elif words[at - 1] == "-" and made & set(_operand(words, at - 2, -1)):
+            yield from _read_width(letter, words[at + 1 : at + 6])
+        else:
+            is_right = words[at - 1] in {*COMPARES, "=="}
+            sign = words[at - 1] if is_right else words[at + 1]
+            operand = _operand(words, at - 2, -1) if is_right else [*reversed(_operand(words, at + 2, 1))]
+            if sign not in {*COMPARES, "=="} or not made & set(operand):
+                continue
+            sign = sign if is_right else TURNED.get(sign, sign)
+            if sign in ("==", "!="):
+                yield letter
+            elif before and at - before[0] < NEAR and before[1] == operand and before[2][0] != sign[0]:
+                yield min(before[3], letter) + max(before[3], letter)
+                before = None
+            else:
+                if before:
+                    yield before[3]
+                before = (at, operand, sign, letter)
+    if before:
+        yield before[3]
+
+
+def _operand(words: Sequence[str], at: int, step: int) -> list[str]:
+    """What a function to scaffold compares: the words from a place on, to the right or the left, to the end of the expression."""
+    found: list[str] = []
+    depth = 0
+    while 0 <= at < len(words):
+        depth += step * ((words[at] in ("(", "[")) - (words[at] in (")", "]")))
+        if depth < 0 or (depth == 0 and words[at] in ENDS_OPERAND):
+            break
+        found.append(words[at])
+        at += step
+    return found
+
+
+def _read_width(first: str, behind: Sequence[str]) -> Iterator[str]:
+    """Of a function to scaffold: the range of `c - 'A' < 26` or `(unsigned)(c - 'A') <= 25`, by what stands behind its first character."""
+    rest = [word for word in behind if word != ")"]
+    number = re.fullmatch(r"(\d{1,3})[uUlL]*", rest[1]) if len(rest) > 1 and rest[0] in TURNED else None
+    width = int(number[1]) - (rest[0] in ("<", ">=")) if number else 0
+    if width > 0 and ord(first) + width < 256:
+        yield first + chr(ord(first) + width)
+
+
+def _read_character(word: str) -> str:
+    """The character that a literal of C stands for; empty for any other word."""
+    match = CHARACTER.fullmatch(word)
+    if match is None:
+        return ""
+    if match[1] or match[2]:
+        return chr(int(match[1] or match[2], 16 if match[1] else 8) & 255)
+    letter = ESCAPES.get(match[3], match[3]) or match[4]
+    return letter if ord(letter) < 256 else ""
 
 
 def _find_clamps(words: Sequence[str]) -> set[str]:

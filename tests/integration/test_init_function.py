@@ -849,6 +849,58 @@ static void undo(const row_info *info, byte *row, const byte *prev) {
     assert verdict(clone).startswith("PASS")
 
 
+DECODE = """#include <stddef.h>
+#include <stdint.h>
+static int value_of(char c) {
+    if (c >= 'A' && c <= 'Z') return c - 'A';
+    if (c >= 'a' && c <= 'z') return c - 'a' + 26;
+    if (c >= '0' && c <= '9') return c - '0' + 52;
+    return c == '+' ? 62 : c == '/' ? 63 : -1;
+}
+ptrdiff_t decode(const char *in, size_t n, uint8_t *out) {
+    size_t o = 0, i = 0;
+    uint32_t bits = 0, have = 0;
+    /* fast */
+    for (; i < n && in[i] != '='; i++) {
+        int v = value_of(in[i]);
+        if (v < 0) return -1;
+        bits = bits << 6 | (uint32_t)v;
+        if ((have += 6) >= 8) out[o++] = (uint8_t)(bits >> (have -= 8));
+    }
+    return (ptrdiff_t)o;
+}
+"""
+FAST = """for (int k = 0; i + 16 <= n; ) {
+        for (k = 0; k < 16 && value_of(in[i + k]) >= 0; k++);
+        if (k < 16) break;
+        for (k = 0; k < 16; k += 4, i += 4, o += 3) {
+            uint32_t v = 0;
+            for (int j = 0; j < 4; j++) v = v << 6 | (uint32_t)(value_of(in[i + j]) %s);
+            out[o] = (uint8_t)(v >> 16), out[o + 1] = (uint8_t)(v >> 8), out[o + 2] = (uint8_t)v;
+        }
+    }"""
+
+
+def test_a_decoder_of_text_is_tested_and_timed_on_text(cli, make_repository):
+    root = make_repository({"decode.c": DECODE})
+    done = cli("init", root, "--function", "decode")
+    assert done.code == 0, done.err
+    said = "in: tests draw any byte, and 'A' to 'Z', 'a' to 'z', '0' to '9', '=', '+', '/', which it is compared with"
+    assert said in done.out
+    assert "note: those characters are timed" in done.out
+    assert "doubtful" not in done.out
+    for change, verdict_of in (("", "PASS"), ("& 31", "MISMATCH")):
+        (root / "decode.c").write_text(DECODE.replace("/* fast */", FAST % change))
+        assert verdict(root).startswith(verdict_of), change
+    for name in ("ranges", "alone"):
+        shutil.rmtree(root / "ridgeline_decode")
+        (root / "ridgeline.yaml").unlink()
+        (root / "decode.c").write_text(DECODE)
+        words = ("--value", "in=0:100") if name == "ranges" else ()
+        again = cli("init", root, "--function", "decode", *words)
+        assert ("tests draw any byte" in again.out) == (name == "alone")
+
+
 IMAGES = """
 typedef struct { int width, height; const unsigned char *pixels; } image;
 typedef struct { int width, height; float gain; } shape;

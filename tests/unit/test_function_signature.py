@@ -399,6 +399,34 @@ def test_fields_that_are_read_are_values_of_their_own_and_a_struct_that_is_writt
     assert roles(read(text, "fit"))["i"] == roles(read(text, "hand"))["i"] == "inout"
 
 
+@pytest.mark.parametrize(
+    ("body", "ranges", "letters"),
+    [
+        ("if (s[i] >= 'A' && s[i] <= 'Z') k++; else if (s[i] == '+' || '/' == s[i]) k += 2;", ("AZ",), "+/"),
+        ("char c = s[i]; if (c < '0' || c > '9') return -1; k += c - '0';", ("09",), ""),
+        ("k += ('a' <= s[i] && 'f' >= s[i]) | (s[i] >= 'b' && s[i] <= 'd') | (s[i] == 'e');", ("af", "bd"), ""),
+        ("k += (unsigned)(s[i] - 'A') < 26; k += (unsigned char)(s[i] - '0') <= 9u;", ("AZ", "09"), ""),
+        (r"switch (s[i]) { case '\n': case '\x41': k++; break; case 'a' ... 'f': k--; }", ("af",), "\nA"),
+        ("k += value(s[i]);", ("az",), "_"),
+        ("k += is_end(s + i);", (), ";"),
+        ("k += mode == 'r' ? s[i] : 0;", (), ""),
+        ("k += s[i] > 'm';", (), "m"),
+    ],
+)
+def test_characters_that_elements_are_compared_with_are_drawn_for_them(body, ranges, letters):
+    text = f"""
+    static int value(int c) {{ return c >= 'a' && c <= 'z' ? c - 'a' : c != '_'; }}
+    static int is_end(const char *at) {{ return *at == ';'; }}
+    int f(const char *s, const char *t, int n, int mode) {{
+        int k = 0;
+        for (int i = 0; i < n; i++) {{ {body} }}
+        return k + t[n - 1];
+    }}"""
+    s, t, *_ = read(text, "f").parameters
+    assert (s.ranges, s.letters) == (ranges, letters)
+    assert (t.ranges, t.letters) == ((), "")
+
+
 def test_a_struct_by_value_is_made_of_its_plain_fields_and_one_with_more_is_a_place_to_fill():
     text = """typedef struct { int width; float gain; const float *pixels; } info;
     static void scale(const info i, float *x) { for (int k = 0; k < i.width; k++) x[k] *= i.gain; }

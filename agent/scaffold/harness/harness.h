@@ -21,8 +21,9 @@
 
 typedef enum { F32, F64, I8, I16, I32, I64, U8, U16, U32, U64, RAW } Kind;
 typedef enum { INPUT, OUTPUT, INOUT } Role;
-/* ORDINARY values are timed; the others are tested only. OWN calls fill_own() of problem.h. */
-typedef enum { ORDINARY, ZEROS, EXTREMES, NOT_A_NUMBER, INFINITE, SUBNORMAL } Mix;
+/* ORDINARY values are timed; the others are tested only. OWN calls fill_own() of problem.h. LETTERS are characters that
+ * the original asks about, BYTES are any. */
+typedef enum { ORDINARY, ZEROS, EXTREMES, NOT_A_NUMBER, INFINITE, SUBNORMAL, LETTERS, BYTES } Mix;
 typedef enum { ANY, RANGE, TEXT, OWN } Values;
 
 typedef struct {
@@ -33,6 +34,7 @@ typedef struct {
     double low, high;                          /* of RANGE: low <= value < high */
     int64_t (*elements)(const int64_t *sizes); /* how many */
     size_t bytes;                              /* of one element */
+    const char *ranges, *letters;              /* of ANY and TEXT: characters of LETTERS, those of ranges and others */
 } Array;
 
 typedef struct {
@@ -192,9 +194,28 @@ static double whole_number(const Array *array, Mix mix, uint64_t *rng) {
     return floor(low + (high - low) * uniform(rng));
 }
 
+static int has_letters(const Array *array) {
+    return (array->values == ANY || array->values == TEXT) && (array->ranges != NULL || array->letters != NULL);
+}
+
+/* One of the characters of the ranges, or of `all`; where there are no ranges every other one is any byte. */
+static double letter_of(const Array *array, int all, uint64_t *rng) {
+    size_t ranged = array->ranges ? strlen(array->ranges) : 0, others = array->letters ? strlen(array->letters) : 0;
+    if (ranged == 0 && draw(rng) & 1) {
+        return 1.0 + (double)(draw(rng) % 255);
+    }
+    size_t at = (size_t)(draw(rng) % (all || ranged == 0 ? ranged + others : ranged));
+    return (unsigned char)(at < ranged ? array->ranges[at] : array->letters[at - ranged]);
+}
+
 static UNUSED double number_of(const Array *array, Mix mix, uint64_t *rng) {
+    if (mix == ORDINARY && LETTERS_TIMED && has_letters(array)) {
+        return letter_of(array, 0, rng);
+    }
     if (array->values == TEXT) {
-        return mix == ZEROS ? 'a' : mix == EXTREMES ? 1.0 + floor(255.0 * uniform(rng)) : 'a' + floor(26.0 * uniform(rng));
+        return mix == ZEROS ? 'a'
+               : mix == EXTREMES || mix == BYTES ? 1.0 + floor(255.0 * uniform(rng))
+                                                 : 'a' + floor(26.0 * uniform(rng));
     }
     return array->kind <= F64 ? real_number(array, mix, rng) : whole_number(array, mix, rng);
 }
@@ -206,6 +227,21 @@ static void plant(const Array *array, char *data, int64_t count, Mix mix, uint64
     }
 }
 
+/* Characters alone, with one wrong byte, or with one or two of those that stand in no range at the end. */
+static void fill_letters(const Array *array, char *data, int64_t count, uint64_t *rng) {
+    int all = (int)(draw(rng) & 1), how = (int)(draw(rng) % 3);
+    int64_t last = count - 1 - (array->values == TEXT);
+    for (int64_t i = 0; i < count; i++) {
+        data[i] = (char)(unsigned char)letter_of(array, all, rng);
+    }
+    if (how == 1 && last >= 0) {
+        data[draw(rng) % (uint64_t)(last + 1)] = (char)(1 + draw(rng) % 255);
+    }
+    for (int64_t i = last; how == 2 && array->letters != NULL && i >= 0 && i >= last - (int64_t)(draw(rng) & 1); i--) {
+        data[i] = array->letters[draw(rng) % strlen(array->letters)];
+    }
+}
+
 static UNUSED void fill(const Array *array, char *data, const int64_t *sizes, Mix mix, uint64_t *rng) {
     int64_t count = array->elements(sizes);
     if (array->values == OWN) {
@@ -214,6 +250,9 @@ static UNUSED void fill(const Array *array, char *data, const int64_t *sizes, Mi
     }
     for (int64_t i = 0; i < count; i++) {
         set_number(array->kind, data + (size_t)i * array->bytes, number_of(array, mix, rng));
+    }
+    if (mix == LETTERS && has_letters(array)) {
+        fill_letters(array, data, count, rng);
     }
     plant(array, data, count, mix, rng);
     if (array->values == TEXT && count > 0) {

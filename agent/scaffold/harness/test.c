@@ -7,7 +7,7 @@
 
 #include "harness.h"
 
-static const char *const NAMES[] = {"ordinary", "zeros", "extremes", "nan", "infinity", "subnormal"};
+static const char *const NAMES[] = {"ordinary", "zeros", "extremes", "nan", "infinity", "subnormal", "letters", "bytes"};
 static char now_running[256];
 static double largest;
 static int calls;
