@@ -182,8 +182,8 @@ def _problem(plan: Plan) -> str:
             "/* How many elements each array has. */",
             *functions,
             "",
-            "/* {name, kind, role, values, low, high, elements, bytes of one}: values are ANY, RANGE from low to below high,",
-            " * TEXT (letters, then a zero), or OWN, which fill_own() makes. Behind them: characters of ranges, and others. */",
+            "/* {name, kind, role, values, low, high, elements, bytes of one, letters of ranges, others}: values are ANY, RANGE",
+            " * from low to below high, TEXT (letters, then a zero), or OWN, which fill_own() makes. */",
             "static UNUSED const Array ARRAYS[] = {",
             *rows,
             "};",
@@ -290,7 +290,7 @@ def is_lettered(array: Parameter, values: Mapping[str, str]) -> bool:
 def _letters(array: Parameter, plan: Plan) -> str:
     """In the generated C: the characters of an array's ranges, and others."""
     if not is_lettered(array, plan.values):
-        return ""
+        return ", NULL, NULL"
     ranged = dict.fromkeys(code for ends in array.ranges for code in range(max(1, ord(ends[0])), ord(ends[1]) + 1))
     return "".join(f", {_quote(codes)}" for codes in (ranged, map(ord, array.letters)))
 

@@ -888,6 +888,9 @@ def test_a_decoder_of_text_is_tested_and_timed_on_text(cli, make_repository):
     said = "in: tests draw any byte, and 'A' to 'Z', 'a' to 'z', '0' to '9', '=', '+', '/', which it is compared with"
     assert said in done.out
     assert "note: those characters are timed" in done.out
+    shutil.rmtree(root / "ridgeline_decode" / "build")
+    made = command("make", "-s", "-f", "ridgeline_decode/Makefile", "all", cwd=root)
+    assert (made.returncode, made.stderr) == (0, "")
     assert "doubtful" not in done.out
     for change, verdict_of in (("", "PASS"), ("& 31", "MISMATCH")):
         (root / "decode.c").write_text(DECODE.replace("/* fast */", FAST % change))
