@@ -161,7 +161,7 @@ def test_the_demo_runs_beside_foreign_packages_and_folders(python, here):
     quick = ("looks=1,2,3", "calibration_pairs=2", "blocks=2", "final_pairs=3")
     sets = [word for limit in quick for word in ("--set", limit)]
     done = run(
-        python.with_name("ridgeline"), "demo", "--task", "softmax_c", "--max-rounds", "2", *sets, "--json", cwd=here
+        python.with_name("ridgeline"), "demo", "--task", "layernorm_c", "--max-rounds", "1", *sets, "--json", cwd=here
     )
     answer = json.loads(done.stdout)
     assert answer["status"] == "concluded"
