@@ -33,9 +33,8 @@ test: $(VENV)/.dev ## the tests that take seconds each: minutes in all
 	@$(BIN)/python -m pytest -n auto --dist worksteal -m "not slow" $(PYTEST)
 
 # Real campaigns and clocks on two cores: what fails beside others is asked once more by itself, and both answers are printed.
-# A fifth of the time they wait: one more of them than there are cores.
 test-all: $(VENV)/.dev ## every test, real campaigns and kills too; what fails is run once more, alone
-	@$(BIN)/python -m pytest -n $$(($$(nproc) + 1)) --dist worksteal $(PYTEST) || { [ $$? -eq 1 ] \
+	@$(BIN)/python -m pytest -n auto --dist worksteal $(PYTEST) || { [ $$? -eq 1 ] \
 	  && echo "ridgeline: the tests that failed beside others are run once more, alone; one that passes now is sensitive to load: mend it" \
 	  && $(BIN)/python -m pytest --last-failed --last-failed-no-failures none --maxfail 1 -v $(PYTEST); }
 

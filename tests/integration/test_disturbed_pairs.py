@@ -51,7 +51,7 @@ int main(int count, char **word) {
 KERNEL = "double work(void) { double s = 0; for (int i = 1; i < 20000000; i++) s += 1.0 / i; return s; }\n"
 COMMAND = ("./paired", "{a}", "{b}", "{csv}", "{shapes}", "{blocks}", "{seed}")
 BUILD = "#!/bin/sh\nset -e\ngcc -O1 -shared -fPIC kernel.c -o kernel.so\ngcc -O1 bench.c -o paired -ldl\n"
-SPIN = "while True: pass"
+SPIN = "print(flush=True)\nwhile True: pass"
 NVIDIA = """#!/bin/sh
 case "$*" in
   *compute-apps*) echo '453, train.py, 650';;
@@ -91,12 +91,15 @@ def room(make_repository, tmp_path: Path):
 @contextlib.contextmanager
 def neighbour() -> Iterator[None]:
     """A process that never rests, on the core on which commands are timed."""
-    other = subprocess.Popen(("taskset", "-c", str(pinned_core()), sys.executable, "-c", SPIN))
+    argv = ("taskset", "-c", str(pinned_core()), sys.executable, "-c", SPIN)
+    other = subprocess.Popen(argv, stdout=subprocess.PIPE)
     try:
+        assert other.stdout is not None
+        other.stdout.readline()  # it rests no more
         yield
     finally:
         other.kill()
-        other.wait()
+        other.communicate()
 
 
 def timed(here: Room, *, blocks=10) -> Comparison | BenchmarkFailed:
