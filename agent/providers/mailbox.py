@@ -162,8 +162,8 @@ def open_request(campaign: Path) -> str | None:
     return str(box.path(request.number, "request.md")) if request else None
 
 
-def check_answer(text: bytes, request: MailboxRequest, *, source: str) -> str:
-    """A mailbox answer's text, ready to be stored. Raises UserError saying in one line what is wrong with it."""
+def decode_answer(text: bytes, source: str) -> str:
+    """The text of an answer's file. Raises UserError for one that is too long, empty, not UTF-8, or has a key in it."""
     if len(text) > LONGEST:
         raise UserError(f"{source}: has {len(text)} bytes; an answer has at most {LONGEST}")
     try:
@@ -175,6 +175,12 @@ def check_answer(text: bytes, request: MailboxRequest, *, source: str) -> str:
         raise UserError(f"{source}: is empty; write the answer into it")
     if secret := find_secret(answer_text):
         raise UserError(f"{source}: {secret}, and what an answer says is kept and shown; take it out and revoke it")
+    return answer_text
+
+
+def check_answer(text: bytes, request: MailboxRequest, *, source: str) -> str:
+    """A mailbox answer's text, ready to be stored. Raises UserError saying in one line what is wrong with it."""
+    answer_text = decode_answer(text, source)
     if not request.ask.answer_schema:
         return answer_text
     value = _object(answer_text, source)

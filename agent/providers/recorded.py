@@ -14,6 +14,7 @@ from typing import Any
 from ridgeline.agent.errors import UserError
 from ridgeline.agent.providers.base import Ask, Message, NotAsked, Reply, without_secrets
 from ridgeline.agent.providers.choice import RECORDED, has_model, name_recorded
+from ridgeline.agent.providers.mailbox import decode_answer
 from ridgeline.agent.providers.tape import FILE as TAPE
 from ridgeline.agent.providers.tape import ModelTape, estimate_tokens
 from ridgeline.graph.values import SCHEMA, Cost, Value
@@ -40,8 +41,6 @@ NOT_GIVEN = {
     "review": "a review tells the other campaign's numbers and is not given again",
     "deep": "what was done in a deep round is in no answer",
 }
-LONGEST = 2_000_000
-"""Bytes of one answer."""
 
 
 class AnswersEnded(NotAsked):
@@ -52,8 +51,11 @@ class Place(Value):
     """Where in a campaign a question is asked."""
 
     turn: int
+    """Questions for directions up to here; 0 before the first."""
     kind: str
+    """What is asked: `propose`, `draft`, `drafts` of all candidates, `repair`, `review` ..."""
     about: tuple[str, ...] = ()
+    """Hypotheses by name, in the order of the candidates."""
 
     @property
     def key(self) -> tuple[int, str, tuple[str, ...]]:
@@ -62,20 +64,10 @@ class Place(Value):
 
 
 class RecordedAnswer(Value):
-    """One answer and its place."""
+    """One answer. Those of one place are given in their order."""
 
-    turn: int
-    """Questions for directions up to here; 0 before the first."""
-    kind: str
-    """What was asked: `propose`, `draft`, `drafts` of all candidates, `repair`, `review` ..."""
-    about: tuple[str, ...]
-    """Hypotheses by name, in the order of the candidates."""
+    place: Place
     text: str
-
-    @property
-    def place(self) -> "Place":
-        """Answers of one place are given in their order."""
-        return Place(turn=self.turn, kind=self.kind, about=self.about)
 
 
 class RecordedAnswers(Value):
@@ -89,12 +81,12 @@ class RecordedAnswers(Value):
     @property
     def drafts_together(self) -> bool:
         """Whether one answer has the edits of all candidates, as of a mailbox."""
-        return any(answer.kind == TOGETHER for answer in self.answers)
+        return any(answer.place.kind == TOGETHER for answer in self.answers)
 
     @property
     def turns(self) -> int:
         """Questions for directions that were answered."""
-        return max((answer.turn for answer in self.answers), default=0)
+        return max((answer.place.turn for answer in self.answers), default=0)
 
 
 def read_answers(folder: Path) -> RecordedAnswers:
@@ -110,11 +102,11 @@ def read_answers(folder: Path) -> RecordedAnswers:
     request = _read_request(folder)
     asked = ModelTape(folder / TAPE, repaired=False).said if request is not None else tuple(_read_files(folder))
     answers = tuple(
-        RecordedAnswer(turn=place.turn, kind=place.kind, about=place.about, text=without_secrets(text))
+        RecordedAnswer(place=place, text=without_secrets(text))
         for place, (_, text) in zip(_locate([ask for ask, _ in asked]), asked, strict=True)
         if place.kind not in NOT_GIVEN and text.strip() and not _gives_up(text)
     )
-    if request is None and not any(answer.kind == PROPOSE for answer in answers):
+    if request is None and not any(answer.place.kind == PROPOSE for answer in answers):
         raise UserError(
             f"--model {RECORDED}{folder}: is no recording, and has no file such as 01.propose.json with an answer to the"
             " question for directions"
@@ -154,7 +146,7 @@ def _read_files(folder: Path) -> Iterator[tuple[Ask, str]]:
                 f"{path}: is not named as an answer; write 01.propose.json, then 02.draft.txt (or drafts for all"
                 " candidates), repair, split"
             )
-        kind, text = match[1], _read_text(path)
+        kind, text = match[1], decode_answer(path.read_bytes(), str(path))
         if kind == PROPOSE:
             number, names = number + 1, _read_names(path, text)
         elif number == 1 and kind != "baseline":
@@ -165,19 +157,6 @@ def _read_files(folder: Path) -> Iterator[tuple[Ask, str]]:
         lines = "".join(f"[{name}] \n" for name in about)
         question = Message(role="user", text=f"## Hypotheses\n{lines}" if about else "")
         yield Ask(purpose=f"round-{number} {kind} 1", messages=(question,)), text
-
-
-def _read_text(path: Path) -> str:
-    """An answer's file. Raises UserError for one that is too long, empty or not UTF-8."""
-    if path.stat().st_size > LONGEST:
-        raise UserError(f"{path}: has more than {LONGEST} bytes; an answer has at most that")
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise UserError(f"{path}: byte {error.start} is not UTF-8; save the file as UTF-8") from None
-    if not text.strip():
-        raise UserError(f"{path}: is empty; write the answer into it, or remove it")
-    return text
 
 
 def _read_names(path: Path, text: str) -> list[str]:
@@ -276,19 +255,20 @@ class RecordedModel:
 
         A review has an empty one: its directions come from code, and the next answers are given.
         """
-        if PURPOSE.sub(r"\2", ask.purpose).startswith(REVIEW):
-            return Reply(model=self.name, final=True)
         *before, now = _locate([*self._answered(), ask])
-        recorded = [answer for answer in self._open().answers if answer.place.key == now.key]
+        if now.kind == REVIEW:
+            return Reply(model=self.name, final=True)
+        answers = self._open()
+        recorded = [answer for answer in answers.answers if answer.place.key == now.key]
         given = sum(place.key == now.key for place in before)
         if given >= len(recorded):
             why = NOT_GIVEN.get(now.kind, "has no recorded answer")
             raise AnswersEnded(f"{ask.purpose}: {why} ({self.name})")
         answer = recorded[given]
-        text = renumber_candidates(answer.text, answer.about, now.about) if now.kind == TOGETHER else answer.text
+        text = renumber_candidates(answer.text, answer.place.about, now.about) if now.kind == TOGETHER else answer.text
         if now.kind == PROPOSE:
             is_asked = any(DIAGNOSE in message.text for message in ask.messages)
-            text = quote_directions(text, name_recorded(str(self._folder)), diagnose=is_asked)
+            text = quote_directions(text, answers.source, diagnose=is_asked)
         return Reply(text=text, model=self.name, final=given + 1 == len(recorded))
 
     def _open(self) -> RecordedAnswers:

@@ -252,7 +252,7 @@ class Suite:
         return tuple(
             name
             for name in self.baselines
-            if name not in row.asked and (name != "rival" or find_rival(self.rivals, row.problem) is not None)
+            if name not in row.asked and (name != "rival" or find_folder(self.rivals, row.problem) is not None)
         )
 
     def _time(self, source: Source, arm: Arm, task: Path, row: Row, names: Sequence[str]) -> Row:
@@ -264,7 +264,7 @@ class Suite:
         words += ["--only", ",".join(names), "--keep", str(keep), "--json"]
         if (program := task / PROGRAM).is_file():
             words += ["--torch", str(program)]
-        rival = find_rival(self.rivals, source.name) if "rival" in names else None
+        rival = find_folder(self.rivals, source.name) if "rival" in names else None
         if rival is not None:
             words += ["--rival", str(rival), "--rival-name", self.rival_name, "--rival-source", self.rival_source]
         ended = self._run_command(source, arm, words, None)
@@ -306,7 +306,7 @@ class Suite:
             words["max_rounds"] = str(self.settings.max_rounds)
         if self.settings.minutes_each is not None:
             words["max_minutes"] = f"{self.settings.minutes_each:g}"
-        recorded = {"model": f"{RECORDED}{find_recorded(arm.recorded, source.name)}"} if arm.recorded else {}
+        recorded = {"model": f"{RECORDED}{find_folder(arm.recorded, source.name)}"} if arm.recorded else {}
         return {**words, **arm.settings, **recorded}
 
     def _copy_of(self, task: Path, arm: Arm, source: Source) -> Path:
@@ -349,9 +349,9 @@ class Suite:
 
     def _campaign(self, source: Source, arm: Arm, task: Path) -> Row:
         """A suite's campaign on the task, gone on with where it was stopped."""
-        recorded = find_recorded(arm.recorded, source.name) if arm.recorded else None
-        if recorded is not None and not recorded.is_dir():
-            why = f"no folder {recorded}; recorded answers lie in a folder of the problem's name"
+        if arm.recorded and find_folder(arm.recorded, source.name) is None:
+            where = arm.recorded / source.name.rpartition("/")[2]
+            why = f"no folder {where}; recorded answers lie in a folder of the problem's name"
             return Row(problem=source.name, arm=arm.name, result="missing", detail=why)
         repository = self._copy_of(task, arm, source)
         campaign = self._place_campaign(source, arm)
@@ -382,16 +382,10 @@ def find_answer(folder: Path, name: str) -> Path | None:
     return None
 
 
-def find_rival(folder: Path | None, name: str) -> Path | None:
-    """The folder with somebody's kernel for a suite's problem; None where there is none."""
+def find_folder(folder: Path | None, name: str) -> Path | None:
+    """What lies there for a suite's problem: a folder of its name, with or without the folders of that name."""
     places = (folder / name, folder / name.rpartition("/")[2]) if folder else ()
     return next((place for place in places if place.is_dir()), None)
-
-
-def find_recorded(folder: Path, name: str) -> Path:
-    """Where the recorded answers to a suite's problem lie: the folder of its name, with or without the folders of that name."""
-    places = (folder / name, folder / name.rpartition("/")[2])
-    return next((place for place in places if place.is_dir()), places[-1])
 
 
 def read_outcome(row: Row, ended: Ended) -> Row:
@@ -424,9 +418,8 @@ def read_times(row: Row, ended: Ended, names: Sequence[str]) -> Row:
         why = fields.get("error") or f"exit code {ended.code}"
         detail = _first_line(f"not timed beside others: {why}")
         return row.model_copy(update={"detail": detail, "asked": asked if ended.code == BAD_INPUT else row.asked})
-    over = {name: ratio for name, ratio in fields["speedup"].items() if name != "start"}
-    lower = {name: ratio for name, ratio in fields["lower"].items() if name != "start"}
-    return row.model_copy(update={"asked": asked, "over": over, "over_lower": lower, "detail": ""})
+    update = {"asked": asked, "over": fields["speedup"], "over_lower": fields["lower"], "detail": ""}
+    return row.model_copy(update=update)
 
 
 def read_judgment(row: Row, ended: Ended) -> Row:

@@ -52,8 +52,12 @@ class Row(Value):
         return math.log(self.speedup) if self.result == "faster" and self.speedup else 0.0
 
     def find_least(self, names: Iterable[str]) -> float | None:
-        """Of those names the least lower bound: over the best of them, as far as it was timed; None where nobody was."""
-        return min((self.over_lower[name] for name in names if name in self.over_lower), default=None)
+        """Of those names the least lower bound: over the best of them that was timed. None where nobody was, or one has no bound:
+        that one may be the best."""
+        timed = [name for name in names if name in self.over]
+        if not timed or any(name not in self.over_lower for name in timed):
+            return None
+        return min(self.over_lower[name] for name in timed)
 
     @property
     def log_lower(self) -> float:

@@ -208,7 +208,7 @@ def test_a_champion_is_timed_beside_others_once_and_a_later_call_adds_to_it(tmp_
     assert words[:2] == ["judge", "baselines"]
     assert words[words.index("--only") + 1] == "eager,compile"
     assert words[words.index("--candidate") + 1] == runner.asked[0][runner.asked[0].index("--dir") + 1]
-    assert (row.result, row.speedup, row.over_lower) == ("faster", 3.0, {"eager": 1.4})
+    assert (row.result, row.speedup, row.over_lower) == ("faster", 3.0, {"start": 2.9, "eager": 1.4})
     assert render_sides(row) == "at least 1.400x eager; compile not timed"
 
     again = Runner()
@@ -218,7 +218,7 @@ def test_a_champion_is_timed_beside_others_once_and_a_later_call_adds_to_it(tmp_
         Ended(code=1, output='{"error": "the card is gone"}'), timed({"eager": 1.5, "rival": 2}, {"eager": 1.4})
     )
     (row,) = make(later, "eager", "rival").run().rows
-    assert (row.detail, row.over_lower) == ("not timed beside others: the card is gone", {"eager": 1.4})
+    assert (row.detail, row.over_lower) == ("not timed beside others: the card is gone", {"start": 2.9, "eager": 1.4})
     (row,) = make(later, "eager", "rival").run().rows
     assert [words[words.index("--only") + 1] for words in later.asked] == ["rival", "rival"]
     assert later.asked[1][-6:] == [

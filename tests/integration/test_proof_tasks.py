@@ -92,7 +92,7 @@ def test_answers_that_wait_for_a_card_propose_three_directions_whose_edits_fit_t
     found = check_directions(proposed.text, checks, resolver(lengths.get, ShippedBooks().line))
     assert isinstance(found, CheckedDirections), found
     assert (len(found.hypotheses), found.dropped) == (3, ())
-    assert drafted.about == tuple(hypothesis.id for hypothesis in found.hypotheses)
+    assert drafted.place.about == tuple(hypothesis.id for hypothesis in found.hypotheses)
     sources = {"kernel.py": (folder / "kernel.py").read_text()}
     for place in range(3):
         edited = apply_candidate(drafted.text, sources, load(folder).contract, 3, place)

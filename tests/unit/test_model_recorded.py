@@ -174,7 +174,10 @@ def test_files_of_answers_are_read_in_their_order(tmp_path: Path) -> None:
     }
     for name, text in {**files, "05.draft.txt": "other", "README.md": ""}.items():
         (tmp_path / name).write_text(text)
-    found = [(answer.turn, answer.kind, answer.about, answer.text) for answer in read_answers(tmp_path).answers]
+    found = [
+        (*(answer.place.turn, answer.place.kind, answer.place.about), answer.text)
+        for answer in read_answers(tmp_path).answers
+    ]
     assert found == [
         (1, "propose", (), directions),
         (1, "drafts", ("a", "b"), "both"),
@@ -194,7 +197,7 @@ def test_files_of_answers_are_read_in_their_order(tmp_path: Path) -> None:
         ("02.drft.txt", "x", "02.drft.txt: is not named as an answer; write 01.propose.json, then 02.draft.txt"),
         ("00.draft.txt", "x", "00.draft.txt: stands before any NN.propose.json; number it behind the directions"),
         ("02.propose.json", '{"directions": [}', "02.propose.json: line 1: is not JSON"),
-        ("02.draft.txt", " ", "02.draft.txt: is empty; write the answer into it, or remove it"),
+        ("02.draft.txt", " ", "02.draft.txt: is empty; write the answer into it"),
     ],
 )
 def test_a_mistake_in_files_of_answers_names_the_file_and_the_mend(
@@ -209,7 +212,7 @@ def test_a_mistake_in_files_of_answers_names_the_file_and_the_mend(
 
 def test_every_recording_that_asked_a_model_can_be_made_again() -> None:
     for folder in sorted(path.parent for path in CAMPAIGNS.glob("*/model_tape.jsonl")):
-        kinds = {answer.kind for answer in read_answers(folder).answers}
+        kinds = {answer.place.kind for answer in read_answers(folder).answers}
         assert "propose" in kinds, folder
         assert not kinds & {"reflect", "diagnose"}, folder
         (line,) = forecast(Choice(name=f"recorded:{folder}"), Limits())

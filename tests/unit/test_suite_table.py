@@ -68,13 +68,33 @@ def test_two_arms_are_compared_on_what_both_ended():
 def test_champions_beside_others_are_summed_by_the_least_lower_bound():
     rows = [
         Row(
-            problem="p", arm="m", result="faster", asked=("eager", "compile"), over_lower={"eager": 4.0, "compile": 2.0}
+            problem="p",
+            arm="m",
+            result="faster",
+            asked=("eager", "compile"),
+            over={"eager": 5.0, "compile": 3.0},
+            over_lower={"eager": 4.0, "compile": 2.0},
         ),
-        Row(problem="q", arm="m", result="faster", asked=("eager", "rival"), over_lower={"eager": 0.5, "rival": 3.0}),
+        Row(
+            problem="q",
+            arm="m",
+            result="faster",
+            asked=("eager", "rival"),
+            over={"eager": 0.6, "rival": 4.0},
+            over_lower={"eager": 0.5, "rival": 3.0},
+        ),
         Row(problem="r", arm="m", result="faster", asked=("eager",), over={"eager": 7.0}),
         Row(problem="s", arm="m", result="not_faster"),
+        Row(  # the one without a bound may be the best
+            problem="t",
+            arm="m",
+            result="faster",
+            asked=("eager", "compile"),
+            over={"eager": 9.0, "compile": 0.8},
+            over_lower={"eager": 8.0},
+        ),
     ]
-    table = summarize_rows(rows, ["m"], attempts=4)
+    table = summarize_rows(rows, ["m"], attempts=5)
     torch, rival = table.leads
     assert (torch.problems, torch.ahead, torch.names) == (2, 1, ("eager",))
     assert torch.geometric_mean_lower == pytest.approx(1.0)
