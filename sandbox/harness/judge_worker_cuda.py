@@ -293,7 +293,8 @@ class Device:
             torch.cuda.empty_cache()
         try:
             graph = torch.cuda.CUDAGraph(keep_graph=True)
-            with torch.cuda.graph(graph, pool=self._pool):  # one after the other: what one needs, the next can use
+            # a capture that fails would leave its own stream to all that follows, which no event of ours is on
+            with torch.cuda.stream(torch.cuda.current_stream()), torch.cuda.graph(graph, pool=self._live_pool()):
                 result = entry(*arguments)
             kinds = self.driver.kinds(graph.raw_cuda_graph())
             if odd := sorted(set(kinds) - import_module("judge_card").PLAIN):
@@ -306,6 +307,14 @@ class Device:
             return f"eager {type(error).__name__}: {error}"
         place.graphs[frame.placement] = (graph.replay, result)
         return f"graph {json.dumps(kinds)}"
+
+    def _live_pool(self) -> Any:
+        """Inside a worker on a card: memory that graphs share, since one runs after the other: what one needs, the next can use.
+
+        None, for one of its own, where no graph is left: PyTorch refuses a pool whose graphs are gone while anything else
+        lies in it, as cuBLAS's workspace does for as long as the process lives.
+        """
+        return self._pool if any(place.graphs for place in self._places.values()) else None
 
     def _time_call(self, entry: Callable[..., Any], arguments: Sequence[Any]) -> int:
         self.driver.start()
