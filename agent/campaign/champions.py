@@ -16,6 +16,7 @@ from ridgeline.agent.errors import UserError
 from ridgeline.graph.errors import ArtifactLost, RidgelineError
 from ridgeline.graph.evidence import Machine
 from ridgeline.graph.record import Champion, RoundClosed
+from ridgeline.graph.reports.text import times_at_least
 from ridgeline.graph.rules.history import is_overfit, lineage
 from ridgeline.graph.rules.result import Claim, claim_speedup, compute_result
 from ridgeline.graph.standing import History
@@ -214,13 +215,13 @@ def _make_hypothesis(history: History, claim: Claim, target: Target, edits: Sequ
         id=f"champion-{name}-{sha256(text.encode()).hexdigest()[:12]}",
         lever="warm-start",
         claim=f"I expect {target.primary_metric} of {target.target_op} to improve because the same code gained"
-        f" {claim.speedup:.2f}x (at least {claim.lower:.2f}x) in campaign {name}.",
+        f" {claim.speedup:.2f}x (at least {times_at_least(claim.lower, 2)}) in campaign {name}.",
         change=f"the best version of campaign {name}",
         category=about.category,
         bucket=about.bucket,
         evidence=(
             f"campaign {name}, {len(kept)} kept rounds: {changes}"[:2000],
-            f"its final test: {claim.speedup:.2f}x, at least {claim.lower:.2f}x -> judged again from nothing here",
+            f"its final test: {claim.speedup:.2f}x, at least {times_at_least(claim.lower, 2)} -> judged again from nothing here",
         ),
         risks="it was found for another original, another day and maybe other shapes",
         verification="the gate: build, test and fresh pairs against the original here",

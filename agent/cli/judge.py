@@ -199,6 +199,7 @@ def baselines(
 def _print_baselines(answer: "SideBySide") -> None:
     """A line for each size and side, the gains with their bounds, and notes."""
     from ridgeline.agent.bench.baselines import mean_us
+    from ridgeline.graph.reports.text import times_at_least
 
     sides = [*dict.fromkeys(who for shape in answer.shapes for who in shape.times_us)]
     rows = [[shape.label, *(f"{shape.times_us[who]:.4g}" for who in sides)] for shape in answer.shapes]
@@ -206,7 +207,7 @@ def _print_baselines(answer: "SideBySide") -> None:
     rows.append(["geometric mean", *(f"{mean:.4g}" if mean else "-" for mean in means)])
     console.table(["us of a call", *sides], rows)
     for who, speedup in answer.speedup.items():
-        least = f"at least {answer.lower[who]:.3f}x" if who in answer.lower else "no bound"
+        least = f"at least {times_at_least(answer.lower[who])}" if who in answer.lower else "no bound"
         console.say(f"over {who}: {speedup:.3f}x, {least}")
     for note in answer.notes:
         console.say(note)

@@ -33,6 +33,7 @@ from ridgeline.agent.fleet.plan import (
     summarize_attempts,
 )
 from ridgeline.agent.fleet.ray_engine import AttemptLost
+from ridgeline.graph.reports.text import times_at_least
 from ridgeline.sandbox.isolation.directory_pool import discard_tree
 from ridgeline.sandbox.store.campaign_folder import request_stop
 from ridgeline.sandbox.store.durable import write_whole
@@ -155,7 +156,11 @@ class Fleet:
         append_row(self.folder, attempt)
         self.attempts.append(attempt)
         self._seconds[item.entry.group] = self._seconds.get(item.entry.group, 0.0) + seconds
-        gain = "" if attempt.speedup is None else f" {attempt.speedup:.3f}x, at least {attempt.speedup_lower or 0:.3f}x"
+        gain = (
+            ""
+            if attempt.speedup is None
+            else f" {attempt.speedup:.3f}x, at least {times_at_least(attempt.speedup_lower or 0)}"
+        )
         if attempt.result == "lost":
             self._losses[name] += 1
             if self._losses[name] < MOST_LOSSES and not self._stopped:

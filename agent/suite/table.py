@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
 from ridgeline.agent.bench.baselines import TORCH
+from ridgeline.graph.reports.text import times_at_least
 from ridgeline.graph.stats.intervals import student_quantile
 from ridgeline.graph.values import Value
 
@@ -258,7 +259,7 @@ def render_table(table: Table) -> list[tuple[str, ...]]:
             *(f"{share.measured:.2f} ({share.proven:.2f})" for share in arm.fast or ()),
             *(("-",) * (len(THRESHOLDS) - len(arm.fast))),
             "-" if arm.geometric_mean is None else f"{arm.geometric_mean:.3f}x",
-            "-" if arm.geometric_mean_lower is None else f"{arm.geometric_mean_lower:.3f}x",
+            "-" if arm.geometric_mean_lower is None else times_at_least(arm.geometric_mean_lower),
             f"{arm.minutes:.1f}",
         )
         for arm in table.arms
@@ -283,7 +284,7 @@ def render_leads(table: Table) -> list[str]:
     return [
         f"{lead.arm} against {words[lead.over]}"
         + (f" ({', '.join(lead.names) or 'not the same everywhere'})" if lead.over == "torch" else "")
-        + f": at least {lead.geometric_mean_lower:.3f}x in the mean of {lead.problems}"
+        + f": at least {times_at_least(lead.geometric_mean_lower)} in the mean of {lead.problems}"
         f" problem{'s' if lead.problems > 1 else ''}, ahead on {lead.ahead}"
         for lead in table.leads
     ]
@@ -292,7 +293,7 @@ def render_leads(table: Table) -> list[str]:
 def render_sides(row: Row) -> str:
     """Beside whom a row's champion was timed, in one line: `at least 2.1x eager; compile not timed`."""
     told = [
-        f"at least {row.over_lower[name]:.3f}x {name}"
+        f"at least {times_at_least(row.over_lower[name])} {name}"
         if name in row.over_lower
         else f"{name} {'without a bound' if name in row.over else 'not timed'}"
         for name in row.asked

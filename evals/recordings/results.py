@@ -15,6 +15,7 @@ from ridgeline.evals.recordings.export import TASK
 from ridgeline.evals.recordings.recording import CARD, Folder, read_card
 from ridgeline.graph.record import ShapeRoof
 from ridgeline.graph.reports.figures import time_us
+from ridgeline.graph.reports.text import times_at_least
 from ridgeline.graph.rules.cost import minutes_between
 from ridgeline.graph.rules.headroom import compute_best_headroom, describe_device
 from ridgeline.graph.rules.history import fold_ledger
@@ -360,7 +361,9 @@ def _tell_mean(rows: Sequence[ResultRow]) -> Iterator[str]:
     bounds = {row.name: row.lower[row.best_of_torch] for row in counted.values() if row.best_of_torch}
     mean = mean_all([*bounds.values()])
     number = (
-        "no row" if mean is None else f"**{mean:.2f}x over {len(bounds)} {'task' if len(bounds) == 1 else 'tasks'}**"
+        "no row"
+        if mean is None
+        else f"**{times_at_least(mean, 2)} over {len(bounds)} {'task' if len(bounds) == 1 else 'tasks'}**"
     )
     yield (
         "The geometric mean, over tasks on a card, of the speedups' lower bounds over the best of torch that was timed, where that"
@@ -369,7 +372,7 @@ def _tell_mean(rows: Sequence[ResultRow]) -> Iterator[str]:
     )
     for row in counted.values():
         who = row.best_of_torch or "eager"
-        yield f"- `{row.name}`: at least {bounds[row.name]:.2f}x{_name_torch(row, who)}, headroom {row.headroom:.2f}"
+        yield f"- `{row.name}`: at least {times_at_least(bounds[row.name], 2)}{_name_torch(row, who)}, headroom {row.headroom:.2f}"
     for why, names in absent.items():
         yield f"- not in it, {why}: {', '.join(f'`{name}`' for name in sorted(names))}"
 
@@ -381,7 +384,7 @@ def _gain(row: ResultRow, who: Who | None) -> str:
         return NOT_MEASURED
     if who not in row.lower:
         return "no bound"
-    return f"{row.speedup.get(who, theirs / ours):.2f}x, at least {row.lower[who]:.2f}x{_name_torch(row, who)}"
+    return f"{row.speedup.get(who, theirs / ours):.2f}x, at least {times_at_least(row.lower[who], 2)}{_name_torch(row, who)}"
 
 
 def _name_torch(row: ResultRow, who: Who) -> str:

@@ -24,6 +24,7 @@ from ridgeline.evals.recordings.recording import CARD, Folder
 from ridgeline.graph.evidence import Comparison, ShapePairs
 from ridgeline.graph.limits import Limits
 from ridgeline.graph.record import RoundClosed
+from ridgeline.graph.reports.text import times_at_least
 from ridgeline.graph.rules.headroom import compute_headroom, describe_device
 from ridgeline.graph.rules.history import fold_ledger, noise, total_cost
 from ridgeline.graph.rules.race import OUT
@@ -435,7 +436,7 @@ def _describe_final(history: History) -> str:
     claim = claim_speedup(compute_result(history))
     if claim is None or not claim.from_final:
         return ""
-    return f"{claim.speedup:.2f}x" + (f", at least {claim.lower:.2f}x" if claim.lower else "")
+    return f"{claim.speedup:.2f}x" + (f", at least {times_at_least(claim.lower, 2)}" if claim.lower else "")
 
 
 def compare_courses(courses: Sequence[Course]) -> Iterator[str]:
@@ -462,7 +463,7 @@ def _describe_point(points: Sequence[tuple[float, int, float, float | None]]) ->
     if not points:
         return "nothing yet"
     _, _, speedup, lower = points[-1]
-    return f"{speedup:.2f}x" + (f" (at least {lower:.2f}x)" if lower else "")
+    return f"{speedup:.2f}x" + (f" (at least {times_at_least(lower, 2)})" if lower else "")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -19,7 +19,7 @@ from ridgeline.graph.reports.result import (
 )
 from ridgeline.graph.reports.result import headline as said_of
 from ridgeline.graph.reports.rounds import CANDIDATE_COLUMNS, candidate_rows, is_beside_others
-from ridgeline.graph.reports.text import cell, command, interval, line, minute, table
+from ridgeline.graph.reports.text import cell, command, interval, line, minute, table, times_at_least
 from ridgeline.graph.rules.audit import describe_settlement
 from ridgeline.graph.rules.champion import find_tried, multiply_gains
 from ridgeline.graph.rules.cost import device_minutes, minutes_between
@@ -307,7 +307,7 @@ def describe_memory(history: History) -> list[str]:
 
 def _name_champion(champion: Champion) -> str:
     """The report's words for an earlier campaign's champion with its number."""
-    return f"Champion of campaign `{champion.campaign}` ({champion.speedup:.2f}x there, at least {champion.lower:.2f}x)"
+    return f"Champion of campaign `{champion.campaign}` ({champion.speedup:.2f}x there, at least {times_at_least(champion.lower, 2)})"
 
 
 def _describe_fate(champion: Champion, history: History) -> str:

@@ -20,7 +20,7 @@ from ridgeline.graph.reports.machine import against, ceiling_lines, noise_lines
 from ridgeline.graph.reports.markdown import diff, markdown, plain
 from ridgeline.graph.reports.plots import roofline_plot, trend_plot
 from ridgeline.graph.reports.result import PRODUCT, describe_money
-from ridgeline.graph.reports.text import cell, interval, line, minute, number, quantity, table, times
+from ridgeline.graph.reports.text import cell, interval, line, minute, number, quantity, table, times, times_at_least
 from ridgeline.graph.rules.cost import device_minutes
 from ridgeline.graph.rules.history import accepted_rounds, total_cost
 from ridgeline.graph.rules.lessons import check_round
@@ -99,7 +99,7 @@ def facts(history: History) -> list[tuple[str, str]]:
 def _list_claim(claim: Claim, *, kept: int) -> list[tuple[str, str]]:
     level = f" ({100 * claim.level:g} % confidence)" if claim.level is not None else ""
     name = "Speedup" if claim.from_final else PRODUCT.capitalize() if kept else "Best so far"
-    return [(name, times(claim.speedup)), *([(f"at least{level}", times(claim.lower))] if claim.lower else [])]
+    return [(name, times(claim.speedup)), *([(f"at least{level}", times_at_least(claim.lower))] if claim.lower else [])]
 
 
 def _spent(history: History) -> Cost:

@@ -9,7 +9,7 @@ from ridgeline.graph.contract import Scoring
 from ridgeline.graph.evidence import Row
 from ridgeline.graph.record import RoundClosed, ShapeRoof
 from ridgeline.graph.reports import figures
-from ridgeline.graph.reports.text import clip, times
+from ridgeline.graph.reports.text import clip, times, times_at_least
 from ridgeline.graph.standing import History
 from ridgeline.graph.values import Value
 
@@ -129,7 +129,7 @@ def _staircase(points: Sequence[Point], x: dict[int, float], y: Axis) -> Markup:
 
 def _final(speedup: float, lower: float | None, x: float, y: Axis) -> Markup:
     """The mark of the final test: speedup, and down to its lower bound."""
-    label = f"final test, champion against original: {times(speedup)}, at least {times(lower)}"
+    label = f"final test, champion against original: {times(speedup)}, at least {times_at_least(lower)}"
     top = y.at(speedup)
     mark = f"M{x:.1f} {top - 7:.1f}l7 7l-7 7l-7 -7z" + (f"M{x:.1f} {top:.1f}V{y.at(lower):.1f}" if lower else "")
     return Markup('<g><title>{}</title><path class="final" d="{}"/></g>').format(label, mark)

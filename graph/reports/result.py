@@ -9,7 +9,19 @@ from ridgeline.graph.contract import Contract
 from ridgeline.graph.evidence import Benchmark, Row
 from ridgeline.graph.record import RoundClosed
 from ridgeline.graph.reports import figures
-from ridgeline.graph.reports.text import cell, clip, code, interval, line, number, percent, quantity, table, times
+from ridgeline.graph.reports.text import (
+    cell,
+    clip,
+    code,
+    interval,
+    line,
+    number,
+    percent,
+    quantity,
+    table,
+    times,
+    times_at_least,
+)
 from ridgeline.graph.rules.result import FinalTest, KeptRound, OpenPoint, Product, Result, ShapeGain
 from ridgeline.graph.trial import find_proposal
 from ridgeline.graph.values import Cost
@@ -68,14 +80,14 @@ def product_line(so_far: Product, *, untested: str = NOT_YET) -> str:
 def best_in_short(result: Result) -> str:
     """The result for a live line: `product of kept rounds, not tested yet: 4.15x, at least 3.98x`; in the end the final test's."""
     if result.final is not None:
-        least = f", at least {times(result.final.lower, 2)}" if result.final.lower is not None else ""
+        least = f", at least {times_at_least(result.final.lower, 2)}" if result.final.lower is not None else ""
         return f"final test {times(result.final.speedup, 2)}{least}"
     so_far = result.product
     if so_far is None or not so_far.kept:
         return "best so far 1x"
     if result.concluded:
         return "no final test, so no speedup is claimed"
-    least = f", at least {times(so_far.lower, 2)}" if so_far.lower is not None else ""
+    least = f", at least {times_at_least(so_far.lower, 2)}" if so_far.lower is not None else ""
     return f"{PRODUCT}: {times(so_far.speedup, 2)}{least}"
 
 
@@ -169,7 +181,7 @@ def shapes_table(test: FinalTest) -> str:
         )
         for shape in test.shapes
     ]
-    least = f"**at least {times(test.lower)}**" if test.lower is not None else "-"
+    least = f"**at least {times_at_least(test.lower)}**" if test.lower is not None else "-"
     mean = "geometric mean, weighted" if any(shape.weight != 1 for shape in test.shapes) else "geometric mean"
     mean_row = (f"**{mean}**", "", "", f"**{times(test.speedup)}**", least)
     return table(("Shape", "original, us", "best, us", "Speedup", "Interval"), [*body, mean_row])
@@ -208,12 +220,16 @@ def _where(point: OpenPoint) -> str:
 
 
 def _describe_certainty(test: FinalTest) -> str:
-    least = f", at least {times(test.lower)} at {100 * test.level:g} % confidence" if test.lower is not None else ""
+    least = (
+        f", at least {times_at_least(test.lower)} at {100 * test.level:g} % confidence"
+        if test.lower is not None
+        else ""
+    )
     return f"{times(test.speedup)}{least}"
 
 
 def _format_bound(so_far: Product) -> str:
-    least = f", at least {times(so_far.lower)}" if so_far.lower is not None else ", without a bound"
+    least = f", at least {times_at_least(so_far.lower)}" if so_far.lower is not None else ", without a bound"
     level = f" at {100 * so_far.level:g} % confidence" if so_far.level is not None else ""
     return f"{times(so_far.speedup)}{least}{level}"
 

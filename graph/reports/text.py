@@ -3,6 +3,7 @@
 import re
 import shlex
 from collections.abc import Iterable, Sequence
+from math import floor
 
 LINE = 600
 """Characters of foreign text that a paragraph, a bullet or a table cell may hold."""
@@ -102,6 +103,12 @@ def quantity(value: float | None) -> str:
 def times(speedup: float | None, digits: int = 3) -> str:
     """A speedup such as 1.2 on a page as `1.200x`; a dash when there is none."""
     return "-" if speedup is None else f"{speedup:.{digits}f}x"
+
+
+def times_at_least(lower: float | None, digits: int = 3) -> str:
+    """A speedup's lower bound on a page, rounded down so that it says no more than was shown: 0.9996 is `0.999x`."""
+    scale = 10**digits
+    return times(None if lower is None else floor(lower * scale + 1e-6) / scale, digits)
 
 
 def minute(stamp: str) -> str:

@@ -20,6 +20,7 @@ from ridgeline.agent.bench.baselines import (
     read_names,
 )
 from ridgeline.agent.campaign import folders
+from ridgeline.agent.cli.judge import _print_baselines
 from ridgeline.agent.errors import UserError
 from ridgeline.graph.errors import WorldError
 from ridgeline.graph.judgment import TimedCall
@@ -205,3 +206,13 @@ def test_a_version_that_does_not_compile_is_told_and_the_others_are_timed(
     answer = measure_baselines(request_of, options, print)
     assert {*answer.speedup} == {"max_autotune"}
     assert answer.notes[-1] == "eager is not measured: after 0 process pairs: the card was lost"
+
+
+def test_what_is_not_shown_is_not_promised(capsys: pytest.CaptureFixture[str]) -> None:
+    """A bound of 0.9996 is below 1, and no rounding lifts it there."""
+    times_us = {"ours": 10.0, "rival": 10.01}
+    answer = SideBySide(
+        shapes=({"label": "a", "times_us": times_us},), speedup={"rival": 1.001}, lower={"rival": 0.9996}
+    )
+    _print_baselines(answer)
+    assert "over rival: 1.001x, at least 0.999x" in capsys.readouterr().out

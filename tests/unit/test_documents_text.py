@@ -21,6 +21,7 @@ from ridgeline.graph.reports.text import (
     minute,
     number,
     percent,
+    times_at_least,
     unit,
 )
 from tests.builders import (
@@ -192,3 +193,11 @@ def test_an_entry_is_rendered_once_for_the_same_values_and_kept_with_its_owner()
     assert closed == make_round(2)
     assert closed.model_dump_json() == make_round(2).model_dump_json()
     assert closed.model_copy().folds == {}
+
+
+@pytest.mark.parametrize(
+    ("lower", "digits", "told"),
+    [(0.9996, 3, "0.999x"), (0.996, 2, "0.99x"), (1.25, 2, "1.25x"), (5.36 - 1e-12, 2, "5.36x"), (None, 3, "-")],
+)
+def test_a_lower_bound_is_rounded_down(lower, digits, told):
+    assert times_at_least(lower, digits) == told

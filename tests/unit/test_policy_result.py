@@ -73,7 +73,7 @@ def test_the_final_test_is_the_claim_once_there_is_one():
     assert told.from_final
     assert (told.speedup, told.lower, told.level) == (found.final.speedup, found.final.lower, 0.99)
     assert found.final.speedup == pytest.approx(26.1799559)
-    assert best_in_short(found) == "final test 26.18x, at least 25.41x"
+    assert best_in_short(found) == "final test 26.18x, at least 25.40x"
 
 
 def test_a_concluded_campaign_without_a_final_test_claims_nothing():
@@ -128,7 +128,7 @@ def test_a_kept_round_is_told_with_its_change_as_one_that_was_rolled_back_is():
 
 def test_a_notification_begins_with_the_claim_and_fits_a_phone():
     text = notice(compute_result(recorded("reverse_cumsum_short_h100")))
-    assert text.startswith("1.087x, at least 1.085x at 99 % confidence; kept 1 of 1: Where n_cols")
+    assert text.startswith("1.087x, at least 1.084x at 99 % confidence; kept 1 of 1: Where n_cols")
     assert "not settled: own work" in text
     assert "git merge optimize/" in text
     assert len(text) < 400
