@@ -1,5 +1,6 @@
 """The results page: a row for each recorded campaign and each recorded comparison with others, from their files alone."""
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from html import escape
 from math import inf, log10
@@ -16,9 +17,10 @@ from ridgeline.evals.recordings.recording import CARD, Folder, read_card
 from ridgeline.graph.record import ShapeRoof
 from ridgeline.graph.reports.figures import time_us
 from ridgeline.graph.reports.text import times_at_least
+from ridgeline.graph.rules.bottleneck import classify_bottleneck
 from ridgeline.graph.rules.cost import minutes_between
 from ridgeline.graph.rules.headroom import compute_best_headroom, describe_device
-from ridgeline.graph.rules.history import fold_ledger
+from ridgeline.graph.rules.history import best_profile, best_round, fold_ledger, standing
 from ridgeline.graph.rules.result import Result, claim_speedup, compute_result
 from ridgeline.graph.rules.roofline import bound_of, compute_shape_roofs
 from ridgeline.graph.standing import History
@@ -28,6 +30,10 @@ WHO: tuple[Who, ...] = ("start", *TORCH, "rival", "ours")
 NOT_MEASURED = "not measured"
 LEAST_HEADROOM = 1.3
 """Best time of torch over the floor: nearer to it nobody can be much faster."""
+AT_THE_ROOF = 0.92
+"""Share of the floor above which a row needs no reason."""
+COUNTER = re.compile(r" \[[a-z]+: [^\]]*\]")
+"""Which tool's counter a number was read from."""
 
 
 class Rivals(SideBySide):
@@ -226,6 +232,9 @@ def _row_of_campaign(path: Path, file: Rivals) -> ResultRow:
         notes.append(f"floor: {headroom}")
     else:
         notes.append(f"floor: {headroom.ceiling}")
+    share = floors / ours if floors and ours else None
+    if (share is None or share < AT_THE_ROOF) and (reason := _explain_distance(history)):
+        notes.append(reason)
     speedup: dict[Who, float] = {**file.speedup}
     lower: dict[Who, float] = {**file.lower}
     if claim and claim.from_final and claim.lower and "start" not in file.lower:
@@ -239,7 +248,7 @@ def _row_of_campaign(path: Path, file: Rivals) -> ResultRow:
         shapes=shapes,
         speedup=speedup,
         lower=lower,
-        share=floors / ours if floors and ours else None,
+        share=share,
         bound=file.bound or ("" if isinstance(headroom, str) else bound_of(tuple(roofs.values()))),
         rounds=result.rounds,
         tokens=result.cost.tokens,
@@ -249,6 +258,19 @@ def _row_of_campaign(path: Path, file: Rivals) -> ResultRow:
         rival=file.rival,
         notes=tuple(notes),
     )
+
+
+def _explain_distance(history: History) -> str:
+    """For the results page: what keeps the best version from its floor, by counters of its own profile; empty without them."""
+    profile, best = best_profile(history), standing(history)
+    if profile is None or best_round(history) is None or history.opened.machine.kind == "cpu":
+        return ""
+    ceilings = history.roofline.ceilings if history.roofline else None
+    roofs = compute_shape_roofs(best.quick.rows, history.contract.work, ceilings)
+    _, evidence = classify_bottleneck(profile, roofs, best.quick.rows, history.contract.scoring)
+    if "counters]" not in evidence:
+        return ""
+    return f"ours, by its profile: {COUNTER.sub('', evidence)}"
 
 
 def _wall_minutes(history: History) -> float | None:
@@ -288,6 +310,8 @@ HEAD = """# Results
 - **Times** are microseconds of one call, the geometric mean over the sizes of a task. All columns of a row were timed in one run on one
   machine, but where the row says otherwise.
 - **floor** is the least time that the ceilings measured on that machine allow for the operations and bytes that the task declares.
+- **ours, by its profile** is why a row on a card stays below 92 % of its floor: what the counters of its best version's own profile
+  say by the rules of the loop. Where a row has no such line, none was recorded.
 - **A speedup** is that of interleaved pairs, and stands with its lower bound at 99 %.
 - **device** is the time of all commands on a machine with a card, builds included; 0 on a processor. **wall** goes from the baseline to the
   end, waiting for answers included.

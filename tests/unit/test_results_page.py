@@ -106,6 +106,24 @@ def test_a_comparison_stands_beside_its_campaign_and_a_ratio_without_a_bound_is_
     assert "26.87x, at least 25.14x | no bound | 1.07x, at least 1.06x |" in render_page((row,))
 
 
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("conv_transpose3d_h200", "-> memory_bound/l2, medium confidence"),
+        ("fp8_block_gemm_h200", "barrier 0.409 of per_issue (named from 0.2) -> latency_bound/barrier"),
+        ("rmsnorm_nchw_h200", ""),
+        ("matmul_c_mailbox", ""),
+    ],
+)
+def test_a_row_on_a_card_far_from_its_floor_says_what_its_counters_say(tmp_path, name, why):
+    (tmp_path / "campaigns").mkdir()
+    (tmp_path / "campaigns" / name).symlink_to(CAMPAIGNS / name)
+    (row,) = read_rows(tmp_path / "campaigns", tmp_path / "none")
+    told = [note for note in row.notes if note.startswith("ours, by its profile: ")]
+    assert (bool(told), "[ncu" in "".join(told)) == (bool(why), False)
+    assert why in "".join(told)
+
+
 def test_a_start_that_was_not_timed_again_is_that_of_the_campaigns_final_test(tmp_path):
     document = {"schema_version": 1, "campaign": "matmul_c_mailbox"}
     (tmp_path / "campaigns").mkdir()
