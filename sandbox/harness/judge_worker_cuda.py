@@ -289,9 +289,9 @@ class Device:
         if not place.graphs:  # the next need nothing compiled any more, and would take the call's own arrays once more
             entry(*arguments)
             self.driver.sync()
-        if self.where != "cpu" and torch.cuda.memory_reserved() - torch.cuda.memory_allocated() > LEFT_OVER:
-            torch.cuda.empty_cache()
         try:
+            if self.where != "cpu" and torch.cuda.memory_reserved() - torch.cuda.memory_allocated() > LEFT_OVER:
+                torch.cuda.empty_cache()  # PyTorch refuses that, too, once a capture has failed
             graph = torch.cuda.CUDAGraph(keep_graph=True)
             # a capture that fails would leave its own stream to all that follows, which no event of ours is on
             with torch.cuda.stream(torch.cuda.current_stream()), torch.cuda.graph(graph, pool=self._live_pool()):

@@ -17,15 +17,21 @@ class Played:
     """What capturing meets of PyTorch: a current stream, a pool that lives while a graph of it does, one workspace."""
 
     def __init__(self) -> None:
-        self.stream, self.users, self.fails = "default", dict[int, int](), False
+        self.stream, self.users, self.fails, self.stuck = "default", dict[int, int](), False, False
         self.cuda = SimpleNamespace(
             CUDAGraph=lambda keep_graph: Graph(self),
             graph=self.capture,
             stream=self.on,
             current_stream=lambda: self.stream,
-            memory_reserved=lambda: 0,
+            memory_reserved=lambda: 2 << 30,
             memory_allocated=lambda: 0,
+            empty_cache=self.empty,
         )
+
+    def empty(self) -> None:
+        """As PyTorch's allocator, for which a capture that failed goes on."""
+        if self.stuck:
+            raise RuntimeError("INTERNAL ASSERT FAILED: captures_underway.empty()")
 
     @contextlib.contextmanager
     def on(self, stream: str) -> Iterator[None]:
@@ -46,6 +52,7 @@ class Played:
         graph.number = number
         yield
         if self.fails:
+            self.stuck = True
             raise RuntimeError("operation failed due to a previous error during capture")
         self.stream = "default"
 
@@ -111,5 +118,6 @@ def test_a_size_whose_arrays_are_given_anew_is_captured_again(device: Any, torch
 
 def test_a_call_of_which_there_is_no_graph_leaves_the_stream_as_it_was(device: Any, torch: Played) -> None:
     torch.fails = True
-    assert capture(device, 0).startswith("eager RuntimeError")
-    assert torch.stream == "default"
+    for place in (0, 1):
+        assert capture(device, 0, place).startswith("eager RuntimeError")
+        assert torch.stream == "default"

@@ -1,0 +1,5 @@
+import torch
+
+
+def gemm(a, b):
+    return torch.mm(a, b)
