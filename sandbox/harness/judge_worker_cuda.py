@@ -206,6 +206,7 @@ class Device:
             None if where == "cpu" else getattr(self.torch._C, "_cuda_sleep", None)
         )  # before the candidate can replace it
         self._pool: Any = None
+        self._failed: list[Any] = []
         size = self._cache_bytes() if self.empties_cache else 0
         self._flush = self.torch.empty(size, dtype=self.torch.uint8, device=where)
         self._places: dict[int, Place] = {}
@@ -289,6 +290,7 @@ class Device:
         if not place.graphs:  # the next need nothing compiled any more, and would take the call's own arrays once more
             entry(*arguments)
             self.driver.sync()
+        graph = None
         try:
             if self.where != "cpu" and torch.cuda.memory_reserved() - torch.cuda.memory_allocated() > LEFT_OVER:
                 torch.cuda.empty_cache()  # PyTorch refuses that, too, once a capture has failed
@@ -304,6 +306,7 @@ class Device:
             graph.instantiate()
             self._pool = graph.pool()
         except NO_GRAPH as error:
+            self._failed.append(graph)  # PyTorch's allocator still asks it whose memory is taken
             return f"eager {type(error).__name__}: {error}"
         place.graphs[frame.placement] = (graph.replay, result)
         return f"graph {json.dumps(kinds)}"

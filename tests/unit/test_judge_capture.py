@@ -92,7 +92,7 @@ def device(torch: Played, monkeypatch: pytest.MonkeyPatch) -> Any:
     import judge_worker_cuda
 
     made = object.__new__(judge_worker_cuda.Device)
-    made.torch, made.where, made._pool = torch, "cuda", None
+    made.torch, made.where, made._pool, made._failed = torch, "cuda", None, []
     made.driver = SimpleNamespace(sync=lambda: None, kinds=lambda graph: {"kernel": 1})
     made._places = {slot: SimpleNamespace(graphs={}) for slot in (0, 1)}
     return made
