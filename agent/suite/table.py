@@ -89,8 +89,9 @@ class ArmSummary(Value):
     unfinished: int
     """Failed or waiting: in no share."""
     fast: tuple[FastShare, ...]
+    """Of all `problems`; none where all of them are `missing`, or there is none: nothing was judged."""
     geometric_mean: float | None
-    """Of the speedups over all `problems`, 1 where nothing faster was kept; None where all of them are `missing`, or none is."""
+    """Of the speedups over all `problems`, 1 where nothing faster was kept; None where nothing was judged."""
     geometric_mean_lower: float | None
     """Of the lower bounds: at least as sure as each of them, whatever their errors have in common, where those are normal."""
     minutes: float
@@ -165,7 +166,7 @@ def summarize_arm(rows: Iterable[Row], arm: str) -> ArmSummary:
     """One arm's line of the suite's table."""
     rows = list(rows)
     counted = [row for row in rows if row.result in FINAL and row.result != "refused"]
-    averaged = counted if any(row.result != "missing" for row in counted) else []
+    shared = counted if _has_answer(counted) else []
 
     def count(*results: Result) -> int:
         return sum(row.result in results for row in rows)
@@ -179,11 +180,16 @@ def summarize_arm(rows: Iterable[Row], arm: str) -> ArmSummary:
         missing=count("missing"),
         refused=count("refused"),
         unfinished=count("failed", "waiting"),
-        fast=tuple(_share(counted, p) for p in THRESHOLDS) if counted else (),
-        geometric_mean=math.exp(statistics.fmean(row.log_speedup for row in averaged)) if averaged else None,
-        geometric_mean_lower=math.exp(statistics.fmean(row.log_lower for row in averaged)) if averaged else None,
+        fast=tuple(_share(counted, p) for p in THRESHOLDS) if shared else (),
+        geometric_mean=math.exp(statistics.fmean(row.log_speedup for row in shared)) if shared else None,
+        geometric_mean_lower=math.exp(statistics.fmean(row.log_lower for row in shared)) if shared else None,
         minutes=sum(row.seconds for row in rows) / 60,
     )
+
+
+def _has_answer(rows: Iterable[Row]) -> bool:
+    """Whether a suite's arm had an answer to any of these problems: else nothing of it was judged."""
+    return any(row.result != "missing" for row in rows)
 
 
 def _summarize_lead(rows: Iterable[Row], arm: str, over: str, names: Sequence[str]) -> Lead | None:
@@ -212,12 +218,12 @@ def _share(counted: Sequence[Row], p: float) -> FastShare:
 
 
 def compare_arms(rows: Iterable[Row], a: str, b: str) -> Contest | None:
-    """Two arms of a suite, b against a, problem by problem; None where no problem was ended by both."""
+    """Two arms of a suite, b against a, problem by problem; None where no problem was ended by both, or one had no answer at all."""
     ended = {(row.problem, row.arm): row for row in rows if row.result in FINAL and row.result != "refused"}
     shared = [problem for problem, arm in ended if arm == a and (problem, b) in ended]
-    if not shared:
-        return None
     both = [(ended[problem, a], ended[problem, b]) for problem in shared]
+    if not all(_has_answer(pair[side] for pair in both) for side in (0, 1)):
+        return None
     ratios = [second.log_speedup - initial.log_speedup for initial, second in both]
     center, half = statistics.fmean(ratios), None
     if len(set(ratios)) > 1:

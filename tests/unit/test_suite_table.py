@@ -110,14 +110,27 @@ def test_a_table_without_an_ended_problem_has_no_numbers():
     assert (arm.problems, arm.fast, arm.geometric_mean) == (0, (), None)
 
 
-def test_an_arm_whose_every_answer_is_missing_has_no_mean():
+def test_an_arm_whose_every_answer_is_missing_has_no_share_and_no_mean():
     missing = [Row(problem=name, arm="a", result="missing") for name in ("p1", "p2")]
     table = summarize_rows(missing, ["a"], attempts=2)
     (arm,) = table.arms
-    assert (arm.problems, arm.geometric_mean, arm.geometric_mean_lower) == (2, None, None)
-    assert render_table(table)[0][-3:-1] == ("-", "-")
+    assert (arm.problems, arm.fast, arm.geometric_mean, arm.geometric_mean_lower) == (2, (), None, None)
+    assert render_table(table)[0][5:-1] == ("-",) * 5
     tried = summarize_rows([*missing, Row(problem="p3", arm="a", result="wrong")], ["a"], attempts=3)
     assert tried.arms[0].geometric_mean == 1.0, "a wrong answer is no faster"
+    assert [share.measured for share in tried.arms[0].fast] == [0.0] * 3
+
+
+def test_an_arm_without_any_answer_is_compared_with_nobody():
+    missing = [Row(problem=name, arm="a", result="missing") for name in ("p1", "p2")]
+    faster = [Row(problem=name, arm="b", result="faster", speedup=2.0) for name in ("p1", "p2")]
+    assert summarize_rows([*missing, *faster], ["a", "b"], attempts=4).contests == ()
+    answered = Row(problem="p3", arm="a", result="wrong")
+    beside = Row(problem="p3", arm="b", result="faster", speedup=2.0)
+    (contest,) = summarize_rows([*missing, answered, *faster, beside], ["a", "b"], attempts=6).contests
+    assert contest.ratio == pytest.approx(2.0), (
+        "one wrong answer is an answer; those that are missing keep the original"
+    )
 
 
 BLANK = Row(problem="p", arm="a", result="failed")
