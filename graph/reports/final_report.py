@@ -323,27 +323,44 @@ def _describe_fate(champion: Champion, history: History) -> str:
     return f"judged again here as round-{closed.round}: {fate}, {gain}"
 
 
-def ineffective_rows(rounds: Sequence[RoundClosed]) -> list[tuple[str, str, str]]:
-    """The report's rows of rounds that were rolled back: direction, version, failure reason; none where another was taken."""
-    return [
+def describe_ineffective(rounds: Sequence[RoundClosed], *, otherwise: str) -> str:
+    """The report's table of directions that were measured and did not help, then rounds that nothing was measured of.
+
+    None of a round beside which another was taken. `otherwise`: said where every round was kept.
+    """
+    failed = [closed for closed in rounds if not (closed.accepted or closed.set_aside)]
+    if not failed:
+        return otherwise
+    rows = [
         (
             cell(figures.hypothesis(closed).change),
             f"round-{closed.round}",
             f"{closed.judged.verdict.reason}: " + cell(closed.reflection.root_cause or closed.judged.verdict.sentence),
         )
-        for closed in rounds
-        if not (closed.accepted or closed.set_aside)
+        for closed in failed
+        if was_ineffective(closed)
     ]
+    left = [
+        f"round-{closed.round} ({closed.judged.verdict.reason})" for closed in failed if not was_ineffective(closed)
+    ]
+    told = f"Not measured, so whether their directions help is not known: {', '.join(left)}." if left else ""
+    return "\n\n".join(
+        part for part in (table(("Direction", "Version", "Failure Reason"), rows) if rows else "", told) if part
+    )
+
+
+def was_ineffective(closed: RoundClosed) -> bool:
+    """Whether the report may say that a round's direction did not help: it was measured, and nothing was kept of it."""
+    verdict = closed.judged.verdict
+    return not (closed.accepted or closed.set_aside) and (verdict.gain is not None or verdict.reason == "local_gate")
 
 
 def ineffective(history: History) -> str:
-    """The report's list of every rolled-back direction with its reason."""
-    rows = ineffective_rows(history.rounds)
-    if rows:
-        return table(("Direction", "Version", "Failure Reason"), rows)
+    """The report's list of directions that did not help, each with its reason."""
     if any(closed.set_aside for closed in history.rounds):
-        return "None: what was rolled back was outpaced by a candidate beside it; see the table under Iterations."
-    return "No round was rolled back."
+        beside = "None: what was rolled back was outpaced by a candidate beside it; see the table under Iterations."
+        return describe_ineffective(history.rounds, otherwise=beside)
+    return describe_ineffective(history.rounds, otherwise="No round was rolled back.")
 
 
 def next_steps(history: History) -> list[str]:

@@ -7,7 +7,7 @@ from ridgeline.graph.evidence import Benchmark, Profiled
 from ridgeline.graph.record import BaselineClosed, Opened, Restarted, Reviewed, RoundClosed
 from ridgeline.graph.reports import figures
 from ridgeline.graph.reports.figures import Figures, render_once
-from ridgeline.graph.reports.final_report import ineffective_rows, termination
+from ridgeline.graph.reports.final_report import describe_ineffective, termination, was_ineffective
 from ridgeline.graph.reports.result import aggregate_table, product_line, readings, shape_table
 from ridgeline.graph.reports.text import (
     cell,
@@ -20,7 +20,6 @@ from ridgeline.graph.reports.text import (
     percent,
     quantity,
     row,
-    table,
 )
 from ridgeline.graph.rules.history import accepted_rounds
 from ridgeline.graph.rules.result import Product, compute_bases, compute_products
@@ -114,7 +113,7 @@ def _round(opened: Opened, closed: RoundClosed) -> str:
     text = f"\n### round-{closed.round} - {line(hypothesis.change, 120)}\n\n" + "\n".join(
         f"- {n}: {t}" for n, t in fields
     )
-    if not (closed.accepted or closed.set_aside):
+    if was_ineffective(closed):
         text += f"\n- Ineffective direction: {ineffective} (round-{closed.round})"
     return text + "\n"
 
@@ -128,7 +127,7 @@ def _snapshot(contract: Contract, baseline: BaselineClosed, *since: RoundClosed)
         + f"\n\n## Directions to Try (after round-{closed.round})\n\n"
         + _directions(since)
         + f"\n\n## Verified Ineffective Directions (after round-{closed.round})\n\n"
-        + _ineffective(since)
+        + describe_ineffective(since, otherwise="None since the section before.")
         + "\n"
     )
 
@@ -148,12 +147,6 @@ def _directions(since: tuple[RoundClosed, ...]) -> str:
     tried = [f"- [x] ~~{line(figures.hypothesis(c).change, 200)}~~ (round-{c.round})" for c in since]
     ahead = since[-1].reflection.next_direction
     return "\n".join([*tried, *([f"- [ ] {line(ahead, 200)}"] if ahead else [])])
-
-
-def _ineffective(since: tuple[RoundClosed, ...]) -> str:
-    """The log's table of what these rounds tried in vain."""
-    rows = ineffective_rows(since)
-    return table(("Direction", "Version", "Failure Reason"), rows) if rows else "None since the section before."
 
 
 def _review(review: Reviewed) -> str:
