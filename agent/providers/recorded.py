@@ -262,6 +262,8 @@ class RecordedModel:
         recorded = [answer for answer in answers.answers if answer.place.key == now.key]
         given = sum(place.key == now.key for place in before)
         if given >= len(recorded):
+            if now.kind == PROPOSE and now.turn > answers.turns:
+                raise AnswersEnded(self._describe_end(answers.turns))
             why = NOT_GIVEN.get(now.kind, "has no recorded answer")
             raise AnswersEnded(f"{ask.purpose}: {why} ({self.name})")
         answer = recorded[given]
@@ -270,6 +272,12 @@ class RecordedModel:
             is_asked = any(DIAGNOSE in message.text for message in ask.messages)
             text = quote_directions(text, answers.source, diagnose=is_asked)
         return Reply(text=text, model=self.name, final=given + 1 == len(recorded))
+
+    def _describe_end(self, turns: int) -> str:
+        """Why a campaign of recorded answers ends: all of them were given."""
+        if not turns:
+            return f"the recorded answers are used up: {self.name} has none to a question for directions"
+        return f"the recorded answers are used up: {self.name} has those to {turns} question{'s' if turns > 1 else ''} for directions"
 
     def _open(self) -> RecordedAnswers:
         """The answers; those that the campaign keeps, where it has begun with them."""

@@ -106,7 +106,7 @@ def test_a_recorded_campaign_is_made_again_with_its_answers_and_measured_anew(cl
     assert again.code == 0, again.err
     assert "1 question for directions answered before; nobody is asked" in again.err
     assert (again.json["status"], again.json["planner"]) == ("concluded", "recorded:answers")
-    assert "no recorded answer (recorded:answers)" in again.json["stop_reason"]
+    assert "T8 search exhausted: the recorded answers are used up: recorded:answers" in again.json["stop_reason"]
     ledger = (Path(again.json["dir"]) / "ledger.jsonl").read_text()
     rounds = [json.loads(line)["body"] for line in ledger.splitlines() if '"kind":"round"' in line]
     (closed,) = [body for body in rounds if "avx2-row-vectors" in json.dumps(body)]

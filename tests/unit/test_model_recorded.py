@@ -153,8 +153,17 @@ def test_a_campaign_that_goes_on_continues_where_it_was_and_needs_the_folder_no_
     model = begin(recording, tmp_path / "ours")
     assert model.ask(ask("round-2 propose 1")).text == "three directions", "the same question has the same answer"
     assert model.ask(ask("round-4 propose 1")).text == "two more"
-    with pytest.raises(AnswersEnded, match=r"round-9 propose 1: has no recorded answer \(recorded:theirs\)"):
+    with pytest.raises(AnswersEnded) as ended:
         model.ask(ask("round-9 propose 1"))
+    assert (
+        str(ended.value) == "the recorded answers are used up: recorded:theirs has those to 2 questions for directions"
+    )
+
+
+def test_a_recording_without_answers_is_used_up_at_the_first_question(tmp_path: Path) -> None:
+    model = begin(CAMPAIGNS / "matvec_h200", tmp_path / "ours")
+    with pytest.raises(AnswersEnded, match="used up: recorded:matvec_h200 has none to a question for directions"):
+        model.ask(ask("round-2 propose 1"))
 
 
 def test_a_stop_is_heard_before_the_next_answer(recording: Path, tmp_path: Path) -> None:
