@@ -1,9 +1,11 @@
 """What Ridgeline's own judge says of a task's candidate: values that the loop, the commands and the judge share."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
-from ridgeline.graph.values import Answer, Value
+from pydantic import Field
+
+from ridgeline.graph.values import Answer, Value, is_default
 
 JudgePath = Literal["processor", "card", "card, values on the processor"]
 """Where the judge draws values, asks the reference and compares outputs; candidates run on that device."""
@@ -107,3 +109,5 @@ class JudgeFailed(Value):
     detail: str
     side: str = ""
     """a or b, whose fault it was; empty where it was nobody's."""
+    unclear: Annotated[bool, Field(exclude_if=is_default(False))] = False
+    """Refused without a wrong result: its time alone says nothing."""

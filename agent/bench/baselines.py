@@ -57,6 +57,8 @@ MOST_THREADS = 8
 """Of PyTorch's compiler while it tries kernels: each needs memory of its own, and a worker has so much."""
 LONGEST_PROGRAM = 400
 """Characters of PyTorch's version that are told as they stand."""
+CLAIM = "the card's timer claims"
+"""In what the judge says where its own clock does not show what the card's timer does."""
 T = TypeVar("T")
 SHORT = {
     "float32": "fp32", "float16": "fp16", "bfloat16": "bf16", "float64": "fp64", "float8_e4m3fn": "fp8", "float8_e5m2": "fp8",
@@ -278,7 +280,8 @@ class _Run:
             began = time.monotonic()
             calls = self._pair(self._ours)
             if isinstance(calls, JudgeFailed):
-                raise UserError(f"the champion was refused: {calls.detail}", 1)
+                said = "cannot be timed beside itself" if calls.unclear else "was refused"
+                raise UserError(f"the champion {said}: {calls.detail}", 1)
             if number:  # the first process of all starts and compiles what the others find
                 self._pair_s = max(self._pair_s, time.monotonic() - began)
             pairs.append(calls)
@@ -328,8 +331,7 @@ class _Run:
             except WorldError as error:  # of this side, maybe; the others still have their turn
                 return self._leave_out(who, f"after {len(pairs)} process pairs: {error}")
             if isinstance(calls, JudgeFailed):
-                name = "the champion" if calls.side == "b" else who
-                return self._leave_out(who, f"{name} was refused: {calls.detail}")
+                return self._leave_out(who, _describe_refusal(who, calls))
             pair_s = time.monotonic() - began
             pairs.append(calls)
             comparison = to_comparison(pairs, who, "ours", self._task.shapes)
@@ -378,6 +380,18 @@ class _Run:
                 "notes": tuple(self.notes),
             }
         )
+
+
+def _describe_refusal(who: Who, failed: JudgeFailed) -> str:
+    """Why a pair of somebody, a, and the champion, b, gave no times. Where two clocks disagree nobody was wrong."""
+    if failed.unclear and CLAIM in failed.detail:
+        return (
+            f"it and the champion are not told apart: the two clocks disagree on the champion's lead: {failed.detail}"
+        )
+    name = "the champion" if failed.side == "b" else who
+    if failed.unclear:
+        return f"the time of {name} says nothing: {failed.detail}"
+    return f"{name} was refused: {failed.detail}"
 
 
 def mean_us(shapes: Sequence[ShapeTimes], who: Who) -> float | None:

@@ -285,8 +285,8 @@ def _options(without: list[str] | None, **more: float | str) -> "Options":
 
 
 def _refuse(failure: "JudgeFailed") -> NoReturn:
-    """Prints which side the judge finds wrong and why, and leaves with exit code 1."""
-    console.complain(f"MISMATCH: side {failure.side}: {failure.detail}")
+    """Prints which side the judge finds wrong, or without a time that says anything, and why; leaves with exit code 1."""
+    console.complain(f"{'NO TIME' if failure.unclear else 'MISMATCH'}: side {failure.side}: {failure.detail}")
     raise typer.Exit(1)
 
 

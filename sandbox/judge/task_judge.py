@@ -310,7 +310,7 @@ def time_pair(
     if calls is None:
         calls = _time_here(task, folder, (a, b), timed, blocks, options, surroundings)
     if isinstance(calls, TimingRefused):
-        return JudgeFailed(reason="refused", detail=calls.detail, side=calls.side)
+        return JudgeFailed(reason="refused", detail=calls.detail, side=calls.side, unclear=calls.unclear)
     return tuple(calls)
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+import typer
 import yaml
 
 from ridgeline.agent.bench import baselines
@@ -20,14 +21,16 @@ from ridgeline.agent.bench.baselines import (
     read_names,
 )
 from ridgeline.agent.campaign import folders
-from ridgeline.agent.cli.judge import _print_baselines
+from ridgeline.agent.cli.judge import _print_baselines, _refuse
 from ridgeline.agent.errors import UserError
 from ridgeline.graph.errors import WorldError
-from ridgeline.graph.judgment import TimedCall
+from ridgeline.graph.judgment import JudgeFailed, TimedCall
 from ridgeline.graph.rules.history import lineage
+from ridgeline.sandbox.judge import task_judge
 from ridgeline.sandbox.judge.options import Options
 from ridgeline.sandbox.judge.task_file import load_task
 from ridgeline.sandbox.judge.task_judge import CompiledVersion
+from ridgeline.sandbox.judge.timing import TimingRefused
 
 EVALS = Path(__file__).parents[2] / "evals"
 GEMM = EVALS / "tasks/gemm_gelu_triton/task.yaml"
@@ -124,10 +127,12 @@ def card(monkeypatch: pytest.MonkeyPatch) -> dict[str, object]:
     """A card that takes 2 us for ours and what `card` says for the others, 10 s for a pair; None: it does not compile."""
     state: dict[str, object] = {"now": 0.0, "eager": 4.0, "compile": 3.0, "max_autotune": 3.0, "asked": []}
 
-    def pair(task_file: Path, a: Path, b: Path, *, blocks: int, **rest: object) -> tuple[TimedCall, ...]:
+    def pair(task_file: Path, a: Path, b: Path, *, blocks: int, **rest: object) -> tuple[TimedCall, ...] | JudgeFailed:
         state["now"] += 10.0  # type: ignore[operator]
         if state.get(a.name, 2.0) is None:
             raise WorldError("the card was lost")
+        if isinstance(failed := state.get(a.name), JudgeFailed):
+            return failed
         state["asked"].append(a.name)  # type: ignore[attr-defined]
         sides = {"a": float(state.get(a.name, 2.0)), "b": 2.0}  # type: ignore[arg-type]
         return tuple(
@@ -206,6 +211,72 @@ def test_a_version_that_does_not_compile_is_told_and_the_others_are_timed(
     answer = measure_baselines(request_of, options, print)
     assert {*answer.speedup} == {"max_autotune"}
     assert answer.notes[-1] == "eager is not measured: after 0 process pairs: the card was lost"
+
+
+CLOCKS = "a, timed on a card: the card's timer claims 1.6 us less a call, and 44 calls in a row show -0.6 us"
+
+
+@pytest.mark.parametrize(
+    ("failed", "told"),
+    [
+        (
+            JudgeFailed(reason="refused", detail=CLOCKS, side="b", unclear=True),
+            f"it and the champion are not told apart: the two clocks disagree on the champion's lead: {CLOCKS}",
+        ),
+        (
+            JudgeFailed(reason="refused", detail="a: 2 more processes run beside it", side="a", unclear=True),
+            "the time of eager says nothing: a: 2 more processes run beside it",
+        ),
+        (
+            JudgeFailed(reason="refused", detail="a, timed: y: is wrong", side="b"),
+            "the champion was refused: a, timed: y: is wrong",
+        ),
+    ],
+)
+def test_a_pair_whose_clocks_disagree_accuses_nobody(
+    request_of: BaselineRequest, card: dict[str, object], failed: JudgeFailed, told: str
+) -> None:
+    card["eager"] = failed
+    options = Options(device="cpu", pairs=2, most_pairs=2, blocks=2, calibration_pairs=2)
+    answer = measure_baselines(replace(request_of, only=read_names("eager")), options, print)
+    assert answer.notes[-1] == f"eager is not measured: {told}"
+    assert baselines.CLAIM in Path(task_judge.__file__).with_name("device_timing.py").read_text(), (
+        "the words are the judge's"
+    )
+
+
+@pytest.mark.parametrize(("unclear", "word"), [(True, "NO TIME"), (False, "MISMATCH")])
+def test_a_pair_from_the_shell_calls_only_a_wrong_result_a_mismatch(
+    capsys: pytest.CaptureFixture[str], unclear: bool, word: str
+) -> None:
+    with pytest.raises(typer.Exit) as left:
+        _refuse(JudgeFailed(reason="refused", detail="said", side="b", unclear=unclear))
+    assert left.value.exit_code == 1
+    assert f"{word}: side b: said" in capsys.readouterr().err
+
+
+def test_the_champion_that_disagrees_with_itself_is_not_called_wrong(
+    request_of: BaselineRequest, card: dict[str, object]
+) -> None:
+    card["ours"] = JudgeFailed(reason="refused", detail=CLOCKS, side="b", unclear=True)
+    with pytest.raises(UserError, match="the champion cannot be timed beside itself: a, timed on a card"):
+        measure_baselines(request_of, Options(device="cpu", calibration_pairs=2), print)
+
+
+@pytest.mark.parametrize("unclear", [True, False])
+def test_a_pair_says_whether_a_result_was_wrong_or_only_its_time_unclear(
+    request_of: BaselineRequest, monkeypatch: pytest.MonkeyPatch, unclear: bool
+) -> None:
+    """What recordings hold of a wrong result reads as before the field was."""
+    refused = TimingRefused(side="b", detail="said", unclear=unclear)
+    monkeypatch.setattr(task_judge, "_time_here", lambda *rest: refused)
+    folder = request_of.task_file.parent
+    failed = task_judge.TaskJudge(Options(device="cpu")).compare(
+        request_of.task_file, folder, folder, shapes=(), blocks=2, timeout_s=60
+    )
+    assert isinstance(failed, JudgeFailed)
+    assert failed.unclear is unclear
+    assert ("unclear" in failed.model_dump()) is unclear
 
 
 def test_what_is_not_shown_is_not_promised(capsys: pytest.CaptureFixture[str]) -> None:
