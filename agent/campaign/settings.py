@@ -25,7 +25,8 @@ from ridgeline.sandbox.store.yaml_file import nearest
 if TYPE_CHECKING:
     from ridgeline.agent.providers.choice import Choice
 
-PREFIX = "RIDGELINE_"
+PREFIX, OPTION = "RIDGELINE_", "--"
+"""Begin the names of variables that are limits, and of options."""
 OTHER_VARIABLES = frozenset(
     {
         "RIDGELINE_ADDRESS",
@@ -62,6 +63,24 @@ a pair of 5 blocks still has five times the scatter of its processes (evals/rese
 
 JUDGED_BLOCKS = 12
 """The same where the judge times: each of its calls has values of its own and is compared, which takes milliseconds."""
+
+OF_MODEL = "--model "
+"""Begins the origin of a limit of recorded answers."""
+
+UNASKED = frozenset(
+    {
+        "max_dollars",
+        "max_tokens",
+        "answer_tokens",
+        "context_tokens",
+        "tool_calls",
+        "deep_minutes",
+        "deep_tokens",
+        "deep_device_s",
+        "deep_steps",
+    }
+)
+"""Limits of what a model is asked and paid: with recorded answers nobody is."""
 
 Raw = str | int | float | bool | tuple[int, ...] | None
 
@@ -108,8 +127,28 @@ def from_model(model: "Choice | None") -> Layer:
         return Layer()
     from ridgeline.agent.providers.recorded import read_limits
 
-    origin, limits = f"--model {model.name_shown}", read_limits(model.recording)
+    origin, limits = f"{OF_MODEL}{model.name_shown}", read_limits(model.recording)
     return Layer(settings=tuple(Setting(key=key, value=value, origin=origin) for key, value in limits.items()))
+
+
+def describe_unused(settings: Settings, model: "Choice") -> tuple[str, ...]:
+    """A line with what a command gives that has no effect on recorded answers; none where all has.
+
+    Raises `UserError` for more candidates at once than there are edits of.
+    """
+    if model.recording is None:
+        return ()
+    from ridgeline.agent.providers.recorded import count_candidates
+
+    given = {key: origin for key, origin in settings.origins if origin.startswith((OPTION, PREFIX))}
+    asked, most = settings.limits.candidates, count_candidates(model.recording)
+    if asked > most and (origin := given.get("candidates")):
+        raise UserError(
+            f"{origin}: is {asked}, and {model.name_shown} has edits of {most} at once; give at most {most}, or leave it out"
+        )
+    unused = [origin for key, origin in given.items() if key in UNASKED]
+    what = ", ".join(unused)
+    return (f"not used: {what}: with recorded answers nobody is asked, and nothing is paid",) if unused else ()
 
 
 def from_environment(environment: Mapping[str, str]) -> Layer:
@@ -166,7 +205,10 @@ def resolve(layers: Iterable[Layer], *, model: bool | None = False) -> Settings:
         problem = error.errors(include_url=False)[0]
         key = str(problem["loc"][0])
         message = str(problem["msg"])
-        raise UserError(f"{by_key[key].origin}: {message[:1].lower()}{message[1:]}; correct the value") from None
+        mend = "correct the value"
+        if by_key[key].origin.startswith(OF_MODEL):  # recorded answers, and a preset that is not theirs
+            mend = f"leave out {by_key['preset'].origin}, or give --set {key}=1 too"
+        raise UserError(f"{by_key[key].origin}: {message[:1].lower()}{message[1:]}; {mend}") from None
     if limits.deep != "asked" and model is False:
         raise UserError(f"{by_key['deep'].origin}: a deep round needs a model; give --model, or leave it out")
     _check_looks(limits, by_key)

@@ -54,8 +54,14 @@ MaxRounds = Annotated[
 MaxMinutes = Annotated[
     float | None, typer.Option(help="End within this many minutes, counted from the start of the command.")
 ]
-Dollars = Annotated[float | None, typer.Option("--budget-usd", help="Stop before a model costs more than this.")]
-Tokens = Annotated[int | None, typer.Option("--budget-tokens", help="Stop before a model takes more tokens.")]
+Dollars = Annotated[
+    float | None,
+    typer.Option("--budget-usd", help="Stop before a model costs more than this. Not used with recorded answers."),
+]
+Tokens = Annotated[
+    int | None,
+    typer.Option("--budget-tokens", help="Stop before a model takes more tokens. Not used with recorded answers."),
+]
 GpuMinutes = Annotated[
     float | None, typer.Option("--budget-gpu-minutes", help="Begin no round after this many minutes of GPU commands.")
 ]
@@ -66,7 +72,8 @@ Hours = Annotated[float | None, typer.Option("--budget-hours", help="The same in
 Candidates = Annotated[
     int | None,
     typer.Option(
-        help="Directions tried side by side, each a round; at most one is kept. Default: 3 with a model, else 1.",
+        help="Directions tried side by side, each a round; at most one is kept. Default: 3 with a model, else 1; of recorded"
+        " answers as many as there.",
         min=1,
         max=8,
     ),
@@ -291,11 +298,12 @@ def launch(
     from ridgeline.agent.campaign.runner import StartRequest, start
 
     if model is not None:
+        from ridgeline.agent.campaign.settings import describe_unused
         from ridgeline.agent.providers.budget import forecast
 
         if model.recording is not None and settings.limits.deep != "asked":
             raise UserError("--deep: what was done in a deep round is in no recorded answer; leave it out")
-        for line in forecast(model, settings.limits):
+        for line in (*forecast(model, settings.limits), *describe_unused(settings, model)):
             console.note(line)
     else:
         _require_known(planner)

@@ -167,6 +167,8 @@ def _parse_arm(text: str) -> "Arm":
     if arm.answers:
         settings[ANSWERS] = str(_require_answers(arm, ANSWERS, arm.answers, "a file"))
     elif arm.recorded:
+        if beside := [key for key in ("planner", "base_url") if key in settings]:
+            raise UserError(f"--arm: {name}: {beside[0]}: recorded answers ask nobody; leave it out")
         settings["model"] = f"{RECORDED}{_require_answers(arm, 'model', arm.recorded, 'a folder')}"
     return Arm(name=name, settings=settings)
 

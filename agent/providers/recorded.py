@@ -32,7 +32,7 @@ ABOUT = re.compile(r"^## Hypothes[ie]s$.*?(?=^## |\Z)", re.M | re.S)
 HYPOTHESIS = re.compile(r"^\[([^\]\n]+)\] ", re.M)
 CANDIDATE = re.compile(r"^([#* \t]*CANDIDATE\s+)(\d{1,2})\b", re.M)
 """Begins the edits of one candidate in an answer for all of them."""
-PROPOSE, TOGETHER, REVIEW = "propose", "drafts", "review"
+PROPOSE, DRAFT, TOGETHER, REVIEW = "propose", "draft", "drafts", "review"
 DIAGNOSE = "must say in `diagnosis`"
 """What the question for directions asks after a rollback."""
 NOT_GIVEN = {
@@ -82,6 +82,15 @@ class RecordedAnswers(Value):
     def drafts_together(self) -> bool:
         """Whether one answer has the edits of all candidates, as of a mailbox."""
         return any(answer.place.kind == TOGETHER for answer in self.answers)
+
+    @property
+    def beside(self) -> int:
+        """Most directions of one question whose edits were answered."""
+        drafted: dict[int, set[str]] = {}
+        for answer in self.answers:
+            if answer.place.kind in (DRAFT, TOGETHER):
+                drafted.setdefault(answer.place.turn, set()).update(answer.place.about)
+        return max(map(len, drafted.values()), default=0)
 
     @property
     def turns(self) -> int:
@@ -153,7 +162,7 @@ def _read_files(folder: Path) -> Iterator[tuple[Ask, str]]:
             raise UserError(
                 f"{path}: stands before any NN.propose.json; number it behind the directions that it is about"
             )
-        about = names if kind == TOGETHER else [names.pop(0)] if names and kind == "draft" else []
+        about = names if kind == TOGETHER else [names.pop(0)] if names and kind == DRAFT else []
         lines = "".join(f"[{name}] \n" for name in about)
         question = Message(role="user", text=f"## Hypotheses\n{lines}" if about else "")
         yield Ask(purpose=f"round-{number} {kind} 1", messages=(question,)), text
@@ -229,6 +238,11 @@ def read_limits(folder: Path) -> Mapping[str, str | int]:
     recorded = request["limits"]
     preset, candidates = str(recorded.get("preset", "evidence")), int(recorded.get("candidates", 1))
     return {"max_restarts": 0, "preset": preset, "candidates": candidates}
+
+
+def count_candidates(folder: Path) -> int:
+    """Directions at once that recorded answers are enough for: as many as were asked for there, or had edits."""
+    return max(1, int(read_limits(folder).get("candidates", 1)), read_answers(folder).beside)
 
 
 class RecordedModel:

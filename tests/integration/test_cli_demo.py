@@ -91,6 +91,9 @@ def test_no_deep_round_is_in_recorded_answers(cli, tmp_path):
     done = cli("demo", *words, "--set", "deep=start")
     assert done.code == 2
     assert "--deep: what was done in a deep round is in no recorded answer; leave it out" in done.err
+    done = cli("demo", *words, "--set", "candidates=8")
+    assert (done.code, (tmp_path / "demo").exists()) == (2, False)
+    assert "--set candidates: is 8, and recorded:layernorm_c_mailbox has edits of 1 at once" in done.complaint
 
 
 @pytest.mark.slow
@@ -102,8 +105,9 @@ def test_a_recorded_campaign_is_made_again_with_its_answers_and_measured_anew(cl
         (tmp_path / "answers" / name).write_text(answer.text)
     sets = [word for limit in LIMITS for word in ("--set", limit)]
     words = ("--task", "layernorm_c", "--model", f"recorded:{tmp_path / 'answers'}", "--dir", tmp_path / "again", *sets)
-    again = cli("demo", *words, "--json")
+    again = cli("demo", *words, "--set", "tool_calls=1", "--json")
     assert again.code == 0, again.err
+    assert "not used: --set tool_calls: with recorded answers nobody is asked" in again.err
     assert "1 question for directions answered before; nobody is asked" in again.err
     assert (again.json["status"], again.json["planner"]) == ("concluded", "recorded:answers")
     assert "T8 search exhausted: the recorded answers are used up: recorded:answers" in again.json["stop_reason"]

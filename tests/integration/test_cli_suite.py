@@ -295,6 +295,7 @@ def test_recorded_answers_are_those_of_each_problem_and_where_there_are_none_not
         ("a b:model=x", "write NAME"),
         ("a:answers=/nowhere", "no such folder"),
         ("a:model=recorded:/nowhere", "model: /nowhere: no such folder; give one with a folder for each problem"),
+        ("a:model=recorded:.,base_url=http://h", "a: base_url: recorded answers ask nobody; leave it out"),
     ],
 )
 def test_an_arm_that_cannot_be_read_is_refused(text, said):

@@ -242,6 +242,48 @@ def test_limits_are_those_of_the_recording_unless_somebody_says_other_ones(recor
     assert settings.from_model(Choice(name="mailbox")) == settings.from_model(None) == settings.Layer()
 
 
+def resolve(recording: Path, *, flags=None, assignments=(), environment=None) -> settings.Settings:
+    layers = [
+        settings.from_model(Choice(name=f"recorded:{recording}")),
+        settings.from_environment(environment or {}),
+        settings.from_flags(flags or {}),
+        settings.from_assignments(assignments),
+    ]
+    return settings.resolve(layers, model=True)
+
+
+def test_what_nobody_is_asked_or_paid_for_is_said_to_be_unused(recording: Path) -> None:
+    choice = Choice(name=f"recorded:{recording}")
+    given = {"max_dollars": 5.0, "max_rounds": 3, "candidates": 3, "preset": "evidence"}
+    found = resolve(recording, flags=given, assignments=["tool_calls=2"], environment={"RIDGELINE_MAX_TOKENS": "9"})
+    (line,) = settings.describe_unused(found, choice)
+    assert line == (
+        "not used: RIDGELINE_MAX_TOKENS, --budget-usd, --set tool_calls: with recorded answers nobody is asked, and nothing is paid"
+    )
+    assert settings.describe_unused(resolve(recording), choice) == ()
+    assert settings.describe_unused(found, Choice(name="mailbox")) == ()
+
+
+def test_more_candidates_than_were_answered_at_once_are_refused(recording: Path) -> None:
+    choice = Choice(name=f"recorded:{recording}")
+    assert settings.describe_unused(resolve(recording, flags={"candidates": 4}), choice) == ()
+    with pytest.raises(
+        UserError, match="--candidates: is 5, and recorded:theirs has edits of 4 at once; give at most 4"
+    ):
+        settings.describe_unused(resolve(recording, flags={"candidates": 5}), choice)
+    (recording / "request.json").write_text('{"request": {"planner": "mailbox", "limits": {}}}')
+    with pytest.raises(UserError, match="--set candidates: is 4, and recorded:theirs has edits of 3 at once"):
+        settings.describe_unused(resolve(recording, assignments=["candidates=4"]), choice)
+
+
+def test_a_preset_that_takes_one_candidate_names_itself_beside_a_recording_of_several(recording: Path) -> None:
+    with pytest.raises(UserError, match="leave out --preset, or give --set candidates=1 too") as caught:
+        resolve(recording, flags={"preset": "campaign"})
+    assert "\n" not in str(caught.value)
+    limits = resolve(recording, flags={"preset": "campaign"}, assignments=["candidates=1"]).limits
+    assert (limits.preset, limits.candidates) == ("campaign", 1)
+
+
 def test_the_place_of_the_folder_is_in_no_ledger(recording: Path) -> None:
     choice = choose(
         f"recorded:{recording}", base_url=None, fallbacks=(), environment={"RIDGELINE_BASE_URL": "http://h"}
