@@ -323,8 +323,12 @@ def _describe_fate(champion: Champion, history: History) -> str:
     return f"judged again here as round-{closed.round}: {fate}, {gain}"
 
 
+UNTRIED = frozenset({"no_edit", "refused_edit", "no_change", "more_than_one_change"})
+"""Why a round ended before there was anything to build of its direction."""
+
+
 def describe_ineffective(rounds: Sequence[RoundClosed], *, otherwise: str) -> str:
-    """The report's table of directions that were measured and did not help, then rounds that nothing was measured of.
+    """The report's table of directions that were tried in vain, then rounds of which no version came about.
 
     None of a round beside which another was taken. `otherwise`: said where every round was kept.
     """
@@ -343,16 +347,15 @@ def describe_ineffective(rounds: Sequence[RoundClosed], *, otherwise: str) -> st
     left = [
         f"round-{closed.round} ({closed.judged.verdict.reason})" for closed in failed if not was_ineffective(closed)
     ]
-    told = f"Not measured, so whether their directions help is not known: {', '.join(left)}." if left else ""
+    told = f"Not tried, so whether their directions help is not known: {', '.join(left)}." if left else ""
     return "\n\n".join(
         part for part in (table(("Direction", "Version", "Failure Reason"), rows) if rows else "", told) if part
     )
 
 
 def was_ineffective(closed: RoundClosed) -> bool:
-    """Whether the report may say that a round's direction did not help: it was measured, and nothing was kept of it."""
-    verdict = closed.judged.verdict
-    return not (closed.accepted or closed.set_aside) and (verdict.gain is not None or verdict.reason == "local_gate")
+    """Whether the report may say that a round's direction did not help: there was a version of it, and nothing was kept of that."""
+    return not (closed.accepted or closed.set_aside or closed.judged.verdict.reason in UNTRIED)
 
 
 def ineffective(history: History) -> str:

@@ -119,7 +119,7 @@ def test_a_gap_is_called_out() -> None:
     assert "Verdict:" not in unsure
 
 
-def test_a_direction_that_was_never_measured_is_not_called_ineffective() -> None:
+def test_a_direction_that_was_never_tried_is_not_called_ineffective() -> None:
     """A recorded direction whose edits do not fit, or that nobody answered, was not tried."""
 
     def list_ineffective(*rounds) -> str:
@@ -128,13 +128,14 @@ def test_a_direction_that_was_never_measured_is_not_called_ineffective() -> None
 
     kept, slower = make_measured(2, 1.08, kept=True), make_measured(3, 0.9, kept=False)
     unfit = make_unbuilt(4, make_failed("no_edit", round=4))
-    told = "Not measured, so whether their directions help is not known: round-4 (no_edit)."
+    told = "Not tried, so whether their directions help is not known: round-4 (no_edit)."
     assert list_ineffective(kept, unfit) == told
     rows = "| change number 3 | round-3 | noise: cause of round 3 |"
     assert list_ineffective(kept, slower, unfit).endswith(f"{rows}\n\n{told}")
     assert list_ineffective(kept, slower).endswith(rows)
-    lost = make_judged("rolled_back", "local_gate", gain=None, trial=make_failed("local_gate", round=5))
-    assert "| round-5 | local_gate: " in list_ineffective(kept, make_round(5, judged=lost)), "slower where it was timed"
+    for reason in ("local_gate", "build_failed", "incorrect"):
+        lost = make_judged("rolled_back", reason, gain=None, trial=make_failed(reason, round=5))
+        assert f"| round-5 | {reason}: " in list_ineffective(kept, make_round(5, judged=lost))
 
 
 def test_without_a_final_test_no_speedup_is_claimed() -> None:
