@@ -63,6 +63,7 @@ def _problem(plan: Plan, mutates: bool) -> str:
             f'SOURCE = "{os.path.relpath(signature.file, plan.root)}"',
             f'FUNCTION = "{signature.name}"',
             f"SIZE_NAMES = ({names},)",
+            f"NAMES = ({''.join(f'{parameter.name!r}, ' for parameter in signature.parameters).rstrip()})  # of the arguments",
             f"MUTATES = {mutates}  # whether a call changes its arguments: then each call gets new ones",
             f"TOLERANCE = {'1e-5' if any(part.kind == 'tensor' for part in signature.parameters) else '1e-9'}"
             "  # of floats: reordered sums are allowed, other results are not",

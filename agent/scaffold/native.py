@@ -156,14 +156,17 @@ def _read_template(name: str) -> str:
 def _problem(plan: Plan) -> str:
     """Shapes, arrays and tolerance of the generated harness, as C source."""
     signature = plan.signature
-    functions, rows, structs = [], [], []
+    functions, layouts, rows, structs = [], [], [], []
     listed = [*signature.arrays, *_result_array(signature)]
     for array in listed:
         functions.append(_elements(array, plan))
         rows.append(f'    {{"{array.name}", {_kind(array)}, {array.role.upper()}, {_values(array, plan)}, '
-                    f"elements_{array.name}, {_bytes(array, plan)}{_letters(array, plan)}}},")  # fmt: skip
+                    f"elements_{array.name}, {_bytes(array, plan)}{_letters(array, plan)}{_inner(array, plan)}}},")  # fmt: skip
         if not array.kind:
             structs.append(array)
+        if not array.kind and array.name in plan.fields:
+            fields = ", ".join(f"{{{item.offset}, {item.kind}, {item.count}}}" for item in plan.fields[array.name])
+            layouts.append(f"static UNUSED const Field FIELDS_{array.name}[] = {{{fields}}}; /* {array.type} */")
     names = ", ".join(f'"{size}"' for size in signature.sizes)
     shapes = [
         f'    {{"{shape.label}", "{shape.config_class}", {int(shape.timed)}, '
@@ -182,8 +185,9 @@ def _problem(plan: Plan) -> str:
             "/* How many elements each array has. */",
             *functions,
             "",
+            *(["/* What lies in a struct: offset in bytes, kind, how many. */", *layouts, ""] if layouts else []),
             "/* {name, kind, role, values, low, high, elements, bytes of one, letters of ranges, others}: values are ANY, RANGE",
-            " * from low to below high, TEXT (letters, then a zero), or OWN, which fill_own() makes. */",
+            " * from low to below high, TEXT (letters, then a zero), or OWN, which fill_own() makes. Of structs: what lies in one. */",
             "static UNUSED const Array ARRAYS[] = {",
             *rows,
             "};",
@@ -213,11 +217,9 @@ def _fill_own(structs: Sequence[Parameter], plan: Plan) -> str:
     ]
     for array in structs:
         if array.name in plan.fields:
-            fields = ", ".join(f"{{{item.offset}, {item.kind}, {item.count}}}" for item in plan.fields[array.name])
             lines += [
-                f'    if (strcmp(array->name, "{array.name}") == 0) {{ /* {array.type}: offset, kind and count of its fields */',
-                f"        static const Field fields[] = {{{fields}}};",
-                "        fill_fields(array, data, sizes, mix, rng, fields, COUNT(fields));",
+                f'    if (strcmp(array->name, "{array.name}") == 0) {{',
+                "        fill_fields(array, data, sizes, mix, rng);",
                 "        return;",
                 "    }",
             ]
@@ -293,6 +295,14 @@ def _letters(array: Parameter, plan: Plan) -> str:
         return ", NULL, NULL"
     ranged = dict.fromkeys(code for ends in array.ranges for code in range(max(1, ord(ends[0])), ord(ends[1]) + 1))
     return "".join(f", {_quote(codes)}" for codes in (ranged, map(ord, array.letters)))
+
+
+def _inner(array: Parameter, plan: Plan) -> str:
+    """In the generated C: how elements of an array belong together: as the numbers of a struct, or as fields of it."""
+    if not array.kind and array.name in plan.fields:
+        return f", 0, FIELDS_{array.name}, COUNT(FIELDS_{array.name})"
+    last = array.extents[-1] if len(array.extents) > 1 else ""
+    return f", {last if last.isdigit() else 0}, NULL, 0"
 
 
 def _quote(codes: Iterable[int]) -> str:

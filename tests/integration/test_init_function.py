@@ -1020,3 +1020,92 @@ def test_a_number_that_is_only_asked_about_is_no_size_and_both_answers_are_teste
     assert problem.count('_normalize1", ') == 5, problem
     assert problem.count('_normalize0", "small", 0,') == off
     assert "elements_dest(const int64_t *sizes) { return SIZE_count; }" in problem
+
+
+WRONG_PLACES = """#include <stdint.h>
+typedef struct { float re, im; } cpx;
+typedef struct { uint16_t d; uint8_t q[6]; float s; } block;
+void lower(const uint8_t *a, int64_t *wide, uint8_t *y, int n) {
+    for (int i = 0; i < n; i++) { wide[i] = a[i] * 1000000000000000001; y[i] = a[i] >= 'A' && a[i] <= 'Z' ? a[i] + 32 : a[i]; }
+}
+int pack(const cpx *x, cpx *z, block *y, int n) {
+    for (int i = 0; i < n; i++) {
+        block b = {0};
+        b.d = (uint16_t)i; b.q[1] = x[i].re > 0 ? 7 : 3; b.s = x[i].im; y[i] = b;
+        z[i].re = 1.5f; z[i].im = x[i].im;
+    }
+    return n;
+}
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "changes"),
+    [
+        (
+            "lower",
+            {
+                "wide[i] = a[i] * 1000000000000000001;": (
+                    "wide[i] = 1000000000000000001 + (i == 5);",
+                    r"array=wide index=0 got=1000000000000000001 expected=-?\d+ differ=\d+/64: differs from the original",
+                ),
+                "i < n; i++) {": (
+                    "i < n - 3; i++) {",
+                    r"array=wide index=61 got=-?\d+ expected=-?\d+ differ=3/64: differs from the original",
+                ),
+                "a[i] + 32 : a[i]": (
+                    "a[i] + 32 : i == 9 ? 1 : a[i]",
+                    r"array=y index=9 got=1 expected=\d+ differ=1/64: differs from the original",
+                ),
+                "y[i] = a[i] >=": (
+                    "y[n] = 77, y[i] = a[i] >=",
+                    r"array=y: something was written outside the array, at byte 1 behind its end",
+                ),
+            },
+        ),
+        (
+            "pack",
+            {
+                "? 7 : 3": (
+                    "? 8 : 3",
+                    r"array=y index=\d+ byte=3 got=8 expected=7 differ=\d+/64: differs from the original",
+                ),
+                "b.s = x[i].im": (
+                    "b.s = i == 11 ? 0.25f : x[i].im",
+                    r"array=y index=11 byte=8 got=0.25 expected=\S+ differ=1/64: differs from the original",
+                ),
+                "z[i].im = x[i].im": (
+                    "z[i].im = i == 12 ? 0.1f : x[i].im",
+                    r"array=z index=12,1 got=0.1 expected=-?[\d.]+ differ=1/128: a number is further .*",
+                ),
+                "return n": (
+                    "return n + 1",
+                    r"array=result index=0 got=65 expected=64 differ=1/1: differs from the original",
+                ),
+            },
+        ),
+    ],
+)
+def test_what_is_wrong_is_told_with_its_place_both_values_and_how_many_differ(cli, make_repository, name, changes):
+    root = make_repository({"a.c": WRONG_PLACES})
+    assert cli("init", root, "--function", name, "--shape", "n=64").code == 0
+    for original, (wrong, said) in changes.items():
+        assert original in WRONG_PLACES
+        (root / "a.c").write_text(WRONG_PLACES.replace(original, wrong))
+        assert re.fullmatch(f"MISMATCH label=n64 values=ordinary {said}", verdict(root)), (wrong, verdict(root))
+
+
+def test_a_wrong_call_beside_the_times_of_two_versions_is_told_with_its_place(cli, make_repository, tmp_path):
+    root = make_repository({"a.c": WRONG_PLACES})
+    assert cli("init", root, "--function", "lower", "--shape", "n=64").code == 0
+    other = shutil.copytree(root, tmp_path / "b")
+    (other / "a.c").write_text(WRONG_PLACES.replace("a[i] + 32 : a[i]", "a[i] + 32 : i == 9 ? 1 : a[i]"))
+    assert command("make", "-s", "-f", "ridgeline_lower/Makefile", "all", cwd=other).returncode == 0
+    bench = (root / "ridgeline_lower" / "build" / "bench", "--csv", tmp_path / "pair.csv", "--shapes", "n64")
+    done = command(*bench, "--pair", root, other, "--blocks", "1", "--seed", "1", cwd=root)
+    assert done.returncode == 1
+    said = (
+        r"MISMATCH label=n64 block=0 side=b array=y index=9 got=1 expected=\d+ differ=1/64: differs from the original\n"
+    )
+    assert re.fullmatch(said, done.stdout)

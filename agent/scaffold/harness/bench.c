@@ -50,6 +50,7 @@ static Build original, exact;
 static Sets sets;
 static double retry_until; /* on the clock of now_us */
 static int shared;         /* another process took the core during the last visit */
+static Difference wrong;   /* of the last call that was not right */
 
 static int selected(const Options *o, const char *label) {
     if (o->shapes == NULL || strcmp(o->shapes, "all") == 0) {
@@ -189,7 +190,7 @@ static double visit(const Build *build, Case *c, int count, uint64_t *rng) {
 
 /* Whether a call right after a visit, in arrays that the visit left behind, is what the original gives. */
 static int is_call_right(const Build *build, Case *c, uint64_t *rng) {
-    int which, set = (int)(draw(rng) % (uint64_t)sets.count);
+    int set = (int)(draw(rng) % (uint64_t)sets.count);
     double error = 0.0;
     renew(c, set, rng);
     for (int i = 0; i < ARRAY_COUNT && sets.count > 1; i++) {
@@ -199,16 +200,18 @@ static int is_call_right(const Build *build, Case *c, uint64_t *rng) {
     case_solve(c, &original, &exact);
     if (sets.count == 1) {
         run(build, c);
-        return case_compare(c, &exact, &which, &error) == NULL;
+        return case_compare(c, &exact, &wrong, &error);
     }
     call_set(build, c, set);
     for (int i = 0; i < ARRAY_COUNT; i++) {
         memcpy(c->now[i].data, now_of(i, set), c->now[i].bytes);
-        if (!buffer_intact(&sets.now[i])) {
+        const char *spoilt = buffer_spoilt(&sets.now[i]);
+        if (spoilt != NULL) {
+            note_outside(&wrong, i, &sets.now[i], spoilt);
             return 0;
         }
     }
-    return case_compare(c, &exact, &which, &error) == NULL;
+    return case_compare(c, &exact, &wrong, &error);
 }
 
 /* The same of as many calls as are quickly checked: what is wrong now and then is seen in some. */
@@ -331,9 +334,12 @@ static int pair_shape(const Options *o, const Build builds[2], const Shape *shap
             fprintf(out, "%s,%d,%d,%c,%.6f,", shape->label, block, s, "ab"[side], pass.us[s]);
             fprintf(out, "%.0f,%d\n", now_us(), pass.shared);
         }
-        if (!is_right(&builds[0], &c, rng) || !is_right(&builds[1], &c, rng)) {
-            printf("MISMATCH label=%s block=%d: a call gave a wrong answer\n", shape->label, block);
-            return 1;
+        for (int side = 0; side < 2; side++) {
+            if (!is_right(&builds[side], &c, rng)) {
+                printf("MISMATCH label=%s block=%d side=%c", shape->label, block, "ab"[side]);
+                print_difference(&wrong, shape);
+                return 1;
+            }
         }
     }
     close_shape(&c);

@@ -89,10 +89,10 @@ def warm_us(function: Function, shape: Any, rng: random.Random) -> float:
     return min(time_us(function, make(rng, shape, 1))[0] for _ in range(3))
 
 
-def is_right(function: Function, original: Function, arguments: tuple[Any, ...]) -> bool:
-    """In the harness that `init` writes: whether a version gives what the original gives."""
+def find_wrong(function: Function, original: Function, arguments: tuple[Any, ...]) -> str:
+    """In the harness that `init` writes: where a version does not give what the original gives, or nothing."""
     mine, right = harness.run(function, arguments), harness.run(original, arguments)
-    return not harness.difference(mine, right, problem.TOLERANCE)
+    return str(harness.describe_difference(mine, right, problem.NAMES, problem.TOLERANCE))
 
 
 def benchmark(path: Path, shapes: Sequence[Any], original: Function, rng: random.Random) -> None:
@@ -103,7 +103,7 @@ def benchmark(path: Path, shapes: Sequence[Any], original: Function, rng: random
         for shape in shapes:
             count = calls_for(4 * VISIT_US, warm_us(function, shape, rng))
             times = [time_us(function, make(rng, shape, count))[0] for _ in range(SAMPLES)]
-            check = "PASS" if is_right(function, original, make(rng, shape, 1)[0]) else "FAIL"
+            check = "FAIL" if find_wrong(function, original, make(rng, shape, 1)[0]) else "PASS"
             sizes = [shape.sizes[name] for name in problem.SIZE_NAMES]
             out.writerow((shape.label, *sizes, shape.config_class, check, f"{statistics.median(times) * 1e-3:.9f}"))
 
@@ -138,9 +138,10 @@ def pair(options: argparse.Namespace, shapes: Sequence[Any], original: Function,
                 for slot, (side, (us, _)) in enumerate(zip(order, slots, strict=True)):
                     out.writerow((shape.label, block, slot, "ab"[side], f"{us:.6f}", f"{at:.0f}", shared))
                 arguments = make(rng, shape, 1)[0]
-                if not all(is_right(side, original, arguments) for side in sides):
-                    print(f"MISMATCH label={shape.label} block={block}: a call gave a wrong answer")
-                    sys.exit(1)
+                for name, side in zip("ab", sides, strict=True):
+                    if wrong := find_wrong(side, original, arguments):
+                        print(f"MISMATCH label={shape.label} block={block} side={name}{wrong}")
+                        sys.exit(1)
 
 
 def main() -> None:

@@ -26,6 +26,13 @@ typedef enum { INPUT, OUTPUT, INOUT } Role;
 typedef enum { ORDINARY, ZEROS, EXTREMES, NOT_A_NUMBER, INFINITE, SUBNORMAL, LETTERS, BYTES } Mix;
 typedef enum { ANY, RANGE, TEXT, OWN } Values;
 
+/* Numbers of one kind that lie together in a struct. */
+typedef struct {
+    size_t offset;
+    Kind kind;
+    int count;
+} Field;
+
 typedef struct {
     const char *name;
     Kind kind;
@@ -35,6 +42,9 @@ typedef struct {
     int64_t (*elements)(const int64_t *sizes); /* how many */
     size_t bytes;                              /* of one element */
     const char *ranges, *letters;              /* of ANY and TEXT: characters of LETTERS, those of ranges and others */
+    int inner;                                 /* elements that lie together, as the numbers of a struct; 0 for one */
+    const Field *fields;                       /* of structs: what is known to be in them */
+    int field_count;
 } Array;
 
 typedef struct {
@@ -108,25 +118,17 @@ static UNUSED Buffer buffer_open(size_t bytes, Placement placement, int stagger,
 
 static UNUSED void buffer_close(Buffer *b) { munmap(b->zone - PAGE, b->zone_bytes + 2 * PAGE); }
 
-/* 1 when every byte around the data is still what it was. */
-static UNUSED int buffer_intact(const Buffer *b) {
+/* The first byte around the data that is not what it was; NULL when there is none. */
+static UNUSED const char *buffer_spoilt(const Buffer *b) {
     for (char *at = b->zone; at < b->zone + b->zone_bytes; at++) {
         if ((at < b->data || at >= b->data + b->bytes) && (unsigned char)*at != b->tag) {
-            return 0;
+            return at;
         }
     }
-    return 1;
+    return NULL;
 }
 
-/* Numbers of one kind that lie together in a struct. */
-typedef struct {
-    size_t offset;
-    Kind kind;
-    int count;
-} Field;
-
-static UNUSED void fill_fields(const Array *array, char *data, const int64_t *sizes, Mix mix, uint64_t *rng,
-                               const Field *fields, int count);
+static UNUSED void fill_fields(const Array *array, char *data, const int64_t *sizes, Mix mix, uint64_t *rng);
 
 #include "problem.h"
 
@@ -260,16 +262,17 @@ static UNUSED void fill(const Array *array, char *data, const int64_t *sizes, Mi
     }
 }
 
+static const size_t NUMBER_BYTES[] = {4, 8, 1, 2, 4, 8, 1, 2, 4, 8, 1};
+
 /* Structs, field by field. */
-static UNUSED void fill_fields(const Array *array, char *data, const int64_t *sizes, Mix mix, uint64_t *rng,
-                               const Field *fields, int count) {
-    static const size_t BYTES[] = {4, 8, 1, 2, 4, 8, 1, 2, 4, 8, 1};
+static UNUSED void fill_fields(const Array *array, char *data, const int64_t *sizes, Mix mix, uint64_t *rng) {
+    const Field *fields = array->fields;
     memset(data, 0, (size_t)array->elements(sizes) * array->bytes);
     for (int64_t i = 0; i < array->elements(sizes); i++) {
-        for (int f = 0; f < count; f++) {
+        for (int f = 0; f < array->field_count; f++) {
             Array field = {.name = array->name, .kind = fields[f].kind, .values = ANY};
             for (int e = 0; e < fields[f].count; e++) {
-                char *at = data + (size_t)i * array->bytes + fields[f].offset + (size_t)e * BYTES[field.kind];
+                char *at = data + (size_t)i * array->bytes + fields[f].offset + (size_t)e * NUMBER_BYTES[field.kind];
                 set_number(field.kind, at, number_of(&field, mix, rng));
             }
         }
@@ -505,7 +508,98 @@ static double allowed(const Case *c, int i, double right, double scale, int exac
     return exact ? 4.0 * c->worst[i] + 16.0 * unit * fabs(right) + least : TOLERANCE * (fabs(right) + scale) + least;
 }
 
-static const char *compare_real(const Case *c, int i, int exact, double *error) {
+/* What is wrong in one array: the first element that differs, what it is and what it should be, and how many differ. */
+typedef struct {
+    int array;
+    int64_t index, differ;
+    int byte; /* of a struct, where the number begins; -1 where elements are numbers */
+    char got[40], expected[40], why[96];
+} Difference;
+
+/* A number with as few digits as tell it from its neighbours; a byte of which nothing is known as it is stored. */
+static void write_number(char *text, size_t room, Kind kind, const char *at) {
+    double number = get_number(kind, at);
+    int64_t whole = 0;
+    switch (kind) {
+    case F32:
+    case F64:
+        for (int digits = kind == F32 ? 6 : 15; digits <= (kind == F32 ? 9 : 17); digits++) {
+            snprintf(text, room, "%.*g", digits, number);
+            if (kind == F32 ? strtof(text, NULL) == (float)number : strtod(text, NULL) == number) {
+                break;
+            }
+        }
+        if (isnan(number)) {
+            snprintf(text, room, "nan");
+        }
+        break;
+    case I64: case U64:
+        memcpy(&whole, at, sizeof whole);
+        snprintf(text, room, kind == I64 ? "%lld" : "%llu", (long long)whole);
+        break;
+    case RAW: snprintf(text, room, "0x%02x", *(const unsigned char *)at); break;
+    default: snprintf(text, room, "%.0f", number);
+    }
+}
+
+/* Counts an element that differs, and keeps it when it is the first. */
+static void note_difference(Difference *d, int i, int64_t index, const char *got, const char *expected, const char *why) {
+    const Array *array = &ARRAYS[i];
+    size_t at = 0;
+    Kind kind = array->kind;
+    if (d->differ++) {
+        return;
+    }
+    d->array = i;
+    d->index = index;
+    d->byte = -1;
+    snprintf(d->why, sizeof d->why, "%s", why);
+    if (kind == RAW) {
+        while (at + 1 < array->bytes && got[at] == expected[at]) {
+            at++;
+        }
+        for (int f = 0; f < array->field_count; f++) {
+            const Field *field = &array->fields[f];
+            size_t each = NUMBER_BYTES[field->kind];
+            if (at >= field->offset && at < field->offset + (size_t)field->count * each) {
+                at = field->offset + (at - field->offset) / each * each;
+                kind = field->kind;
+                break;
+            }
+        }
+        d->byte = (int)at;
+    }
+    write_number(d->got, sizeof d->got, kind, got + at);
+    write_number(d->expected, sizeof d->expected, kind, expected + at);
+}
+
+static void note_outside(Difference *d, int i, const Buffer *b, const char *at) {
+    int before = at < b->data;
+    *d = (Difference){.array = i};
+    snprintf(d->why, sizeof d->why, "something was written outside the array, at byte %lld %s",
+             (long long)(before ? b->data - at : at - (b->data + b->bytes) + 1), before ? "before its start" : "behind its end");
+}
+
+/* The rest of a line of MISMATCH: array, index, got, expected, how many of how many differ, and why. */
+static UNUSED void print_difference(const Difference *d, const Shape *shape) {
+    const Array *array = &ARRAYS[d->array];
+    printf(" array=%s", array->name);
+    if (d->differ) {
+        int inner = array->inner > 1 ? array->inner : 1;
+        printf(" index=%lld", (long long)(d->index / inner));
+        if (inner > 1) {
+            printf(",%lld", (long long)(d->index % inner));
+        }
+        if (d->byte >= 0) {
+            printf(" byte=%d", d->byte);
+        }
+        printf(" got=%s expected=%s", d->got, d->expected);
+        printf(" differ=%lld/%lld", (long long)d->differ, (long long)array->elements(shape->sizes));
+    }
+    printf(": %s\n", d->why);
+}
+
+static void compare_real(const Case *c, int i, int exact, Difference *d, double *error) {
     int64_t count = ARRAYS[i].elements(c->shape->sizes);
     double squares = 0.0;
     for (int64_t e = 0; e < count; e++) {
@@ -513,11 +607,12 @@ static const char *compare_real(const Case *c, int i, int exact, double *error) 
         squares += isfinite(right) ? right * right / (double)count : 0.0;
     }
     for (int64_t e = 0; e < count; e++) {
-        double right = get_number(ARRAYS[i].kind, c->right[i] + (size_t)e * ARRAYS[i].bytes);
-        double value = get_number(ARRAYS[i].kind, c->now[i].data + (size_t)e * ARRAYS[i].bytes);
+        const char *expected = c->right[i] + (size_t)e * ARRAYS[i].bytes, *got = c->now[i].data + (size_t)e * ARRAYS[i].bytes;
+        double right = get_number(ARRAYS[i].kind, expected), value = get_number(ARRAYS[i].kind, got);
         if (isnan(right) || isnan(value)) {
             if (isnan(right) != isnan(value)) {
-                return isnan(right) ? "the original gives NaN there" : "NaN where the original gives a number";
+                note_difference(d, i, e, got, expected,
+                                isnan(right) ? "the original gives NaN there" : "NaN where the original gives a number");
             }
             continue;
         }
@@ -526,35 +621,45 @@ static const char *compare_real(const Case *c, int i, int exact, double *error) 
         double ratio = off / allowed(c, i, right, sqrt(squares), exact);
         *error = ratio > *error ? ratio : *error;
         if (!(ratio <= 1.0)) {
-            return "a number is further from the right one than rounding explains";
+            note_difference(d, i, e, got, expected, "a number is further from the right one than rounding explains");
         }
     }
-    return NULL;
 }
 
-/* NULL when `now` is what the original gave, else why not. `error`: the largest in units of what is allowed. */
-static UNUSED const char *case_compare(const Case *c, const Build *exact, int *which, double *error) {
-    for (int i = 0; i < ARRAY_COUNT; i++) {
-        *which = i;
-        if (!buffer_intact(&c->now[i])) {
-            return "something was written outside the array";
-        }
-        if (ARRAYS[i].role == INPUT) {
-            if (memcmp(c->now[i].data, c->before[i], c->now[i].bytes) != 0) {
-                return "an input was changed";
-            }
-        } else if (ARRAYS[i].kind > F64) {
-            if (memcmp(c->now[i].data, c->right[i], c->now[i].bytes) != 0) {
-                return "differs from the original";
-            }
-        } else {
-            const char *why = compare_real(c, i, exact->call != NULL && ARRAYS[i].kind == F32, error);
-            if (why != NULL) {
-                return why;
-            }
+static void compare_bytes(const Case *c, int i, const char *expected, const char *why, Difference *d) {
+    size_t bytes = ARRAYS[i].bytes;
+    if (memcmp(c->now[i].data, expected, c->now[i].bytes) == 0) {
+        return;
+    }
+    for (int64_t e = 0; e < ARRAYS[i].elements(c->shape->sizes); e++) {
+        size_t at = (size_t)e * bytes;
+        if (memcmp(c->now[i].data + at, expected + at, bytes) != 0) {
+            note_difference(d, i, e, c->now[i].data + at, expected + at, why);
         }
     }
-    return NULL;
+}
+
+/* 1 when `now` is what the original gave, else 0, and how it differs. `error`: the largest in units of what is allowed. */
+static UNUSED int case_compare(const Case *c, const Build *exact, Difference *d, double *error) {
+    *d = (Difference){0};
+    for (int i = 0; i < ARRAY_COUNT; i++) {
+        const char *spoilt = buffer_spoilt(&c->now[i]);
+        if (spoilt != NULL) {
+            note_outside(d, i, &c->now[i], spoilt);
+            return 0;
+        }
+        if (ARRAYS[i].role == INPUT) {
+            compare_bytes(c, i, c->before[i], "an input was changed", d);
+        } else if (ARRAYS[i].kind > F64) {
+            compare_bytes(c, i, c->right[i], "differs from the original", d);
+        } else {
+            compare_real(c, i, exact->call != NULL && ARRAYS[i].kind == F32, d, error);
+        }
+        if (d->differ) {
+            return 0;
+        }
+    }
+    return 1;
 }
 
 #endif

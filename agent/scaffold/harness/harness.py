@@ -7,11 +7,12 @@ import copy
 import importlib
 import importlib.abc
 import importlib.util
+import itertools
 import math
 import random
 import sys
 import types
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -155,53 +156,136 @@ def _forget(root: Path) -> None:
             del sys.modules[name]
 
 
-def difference(value: Any, right: Any, tolerance: float) -> str:
-    """In the harness that `init` writes: why a result is not the original's, or nothing. Floats may differ by `tolerance`."""
+class Difference(NamedTuple):
+    """The first place where a value is not the original's, what stands there, and how many of how many differ."""
+
+    place: tuple[Any, ...]
+    got: str
+    expected: str
+    differ: int
+    count: int
+    why: str
+
+    def __str__(self) -> str:
+        index = f" index={','.join(map(_show, self.place))}" if self.place else ""
+        return f"{index} got={self.got} expected={self.expected} differ={self.differ}/{self.count}: {self.why}"
+
+
+class Raised(str):
+    """The type of what a call raised, in the place of a result."""
+
+
+MISSING = object()
+"""Stands where one of two sequences has no element."""
+
+
+def describe_difference(mine: Sequence[Any], right: Sequence[Any], names: Sequence[str], tolerance: float) -> str:
+    """In the harness that `init` writes: the rest of a line of MISMATCH for two calls, from the array's name on; or nothing."""
+    listed = ("result", *names, *(f"argument{at}" for at in range(len(names), len(right))))
+    for name, value, aim in zip(listed, mine, right, strict=False):
+        if found := difference(value, aim, tolerance):
+            return f" array={name}{found}"
+    return ""
+
+
+def difference(value: Any, right: Any, tolerance: float) -> Difference | None:
+    """In the harness that `init` writes: how a result is not the original's, or None. Floats may differ by `tolerance`."""
+    first: Difference | None = None
+    differ = count = 0
+    for place, mine, aim in _innermost(value, right):
+        found = _leaf_difference(mine, aim, tolerance)
+        count += found.count if found else math.prod(getattr(aim, "shape", ()))
+        differ += found.differ if found else 0
+        if found and first is None:
+            first = found._replace(place=(*place, *found.place))
+    return first._replace(differ=differ, count=count) if first else None
+
+
+def _innermost(value: Any, right: Any, place: tuple[Any, ...] = ()) -> Iterator[tuple[tuple[Any, ...], Any, Any]]:
+    """Values that hold no others, each with the original's, and where they stand."""
+    if isinstance(right, dict) and isinstance(value, dict) and value.keys() == right.keys():
+        for key in right:
+            yield from _innermost(value[key], right[key], (*place, key))
+    elif isinstance(right, list | tuple) and type(value) is type(right):
+        for at, (mine, aim) in enumerate(itertools.zip_longest(value, right, fillvalue=MISSING)):
+            yield from _innermost(mine, aim, (*place, at))
+    elif (
+        isinstance(right, str | bytes | bytearray)
+        and type(value) is type(right)
+        and value != right
+        and not isinstance(right, Raised)
+    ):
+        for at, (mine, aim) in enumerate(itertools.zip_longest(value, right, fillvalue=MISSING)):
+            yield (*place, at), mine, aim
+    else:
+        yield place, value, right
+
+
+def _leaf_difference(value: Any, right: Any, tolerance: float) -> Difference | None:
     if hasattr(right, "detach"):
         value, right = getattr(value, "detach", lambda: value)(), right.detach()
         value, right = (side.double().cpu().numpy() if hasattr(side, "cpu") else side for side in (value, right))
+    if value is MISSING or right is MISSING:
+        return _differ(
+            value, right, "fewer than the original gives" if value is MISSING else "more than the original gives"
+        )
+    if isinstance(value, Raised) or isinstance(right, Raised):
+        same = type(value) is type(right) and value == right
+        return None if same else _differ(value, right, "only one of them raises, or another error")
     if type(value) is not type(right) and not (_is_number(value) and _is_number(right)):
-        return f"is a {type(value).__name__}, the original gives a {type(right).__name__}"
-    if hasattr(right, "dtype") and hasattr(right, "shape"):
+        return _differ(value, right, f"is of type {type(value).__name__}, the original's is {type(right).__name__}")
+    if hasattr(right, "dtype") and hasattr(right, "shape") and hasattr(value, "dtype"):
         return _array_difference(value, right, tolerance)
     if isinstance(right, float):
-        return _number_difference(float(value), right, tolerance)
+        return None if _is_near(float(value), right, tolerance) else _differ(value, right, FURTHER)
     if isinstance(right, dict):
-        if value.keys() != right.keys():
-            return "has other keys"
-        return next((why for key in right if (why := difference(value[key], right[key], tolerance))), "")
-    if isinstance(right, list | tuple):
-        if len(value) != len(right):
-            return f"has {len(value)} elements, the original gives {len(right)}"
-        pairs = zip(value, right, strict=True)
-        return next((why for item, aim in pairs if (why := difference(item, aim, tolerance))), "")
-    return "" if value == right else f"is {str(value)[:60]!r}, the original gives {str(right)[:60]!r}"
+        return _differ([*value], [*right], "has other keys")
+    return None if value == right else _differ(value, right, "differs from the original")
+
+
+FURTHER = "a number is further from the original's than the tolerance"
+
+
+def _differ(value: Any, right: Any, why: str) -> Difference:
+    return Difference((), _show(value), _show(right), 1, 1, why)
+
+
+def _show(value: Any) -> str:
+    """At most 60 letters of a value, in one line."""
+    text = "nothing" if value is MISSING else f"raises {value}" if isinstance(value, Raised) else repr(value)
+    text = " ".join(text.split())
+    return text if len(text) <= 60 else f"{text[:57]}..."
 
 
 def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _number_difference(value: float, right: float, tolerance: float) -> str:
-    same = value == right or (math.isnan(value) and math.isnan(right))
-    if same or abs(value - right) <= tolerance * max(abs(value), abs(right)) + 1e-320:
-        return ""
-    return f"is {value!r}, the original gives {right!r}"
+def _is_near(value: float, right: float, tolerance: float) -> bool:
+    if value == right or (math.isnan(value) and math.isnan(right)):
+        return True
+    return math.isfinite(value) and abs(value - right) <= tolerance * max(abs(value), abs(right)) + 1e-320
 
 
-def _array_difference(value: Any, right: Any, tolerance: float) -> str:
+def _array_difference(value: Any, right: Any, tolerance: float) -> Difference | None:
     import numpy as np
 
     if value.shape != right.shape or value.dtype != right.dtype:
-        return f"is {value.dtype}{value.shape}, the original gives {right.dtype}{right.shape}"
+        sides = (f"{side.dtype}{list(side.shape)}" for side in (value, right))
+        return Difference((), *sides, right.size, right.size, "has another type or shape")
     if right.dtype.kind not in "fc":
-        return "" if np.array_equal(value, right) else "differs from the original"
-    finite = np.isfinite(right)
-    with np.errstate(all="ignore"):
-        scale = float(np.sqrt(np.mean(np.square(right[finite], dtype=np.float64)))) if finite.any() else 0.0
-        is_near = np.abs(value - right) <= tolerance * (np.abs(right) + scale)
-    agrees = (value == right) | (np.isnan(value) & np.isnan(right)) | (is_near & finite)
-    return "" if agrees.all() else "a number is further from the original's than the tolerance"
+        agrees, why = np.asarray(value == right), "differs from the original"
+    else:
+        finite = np.isfinite(right)
+        with np.errstate(all="ignore"):
+            scale = float(np.sqrt(np.mean(np.square(right[finite], dtype=np.float64)))) if finite.any() else 0.0
+            is_near = np.abs(value - right) <= tolerance * (np.abs(right) + scale)
+        agrees, why = (value == right) | (np.isnan(value) & np.isnan(right)) | (is_near & finite), FURTHER
+    if agrees.all():
+        return None
+    place = tuple(int(at) for at in np.argwhere(~agrees)[0])
+    got, expected = (_show(side[place].item()) for side in (value, right))
+    return Difference(place, got, expected, int((~agrees).sum()), right.size, why)
 
 
 def copy_arguments(arguments: Sequence[Any]) -> tuple[Any, ...]:
@@ -215,4 +299,4 @@ def run(function: Callable[..., Any], arguments: Sequence[Any]) -> tuple[Any, ..
     try:
         return (function(*values), *values)
     except REFUSALS as error:  # the original may refuse values: the other version must refuse them too
-        return (type(error).__name__, *values)
+        return (Raised(type(error).__name__), *values)

@@ -27,10 +27,10 @@ static void check_call(const Build builds[3], Case *c, Mix mix, uint64_t *rng) {
     case_solve(c, &builds[1], &builds[2]);
     snprintf(now_running, sizeof now_running, "MISMATCH label=%s values=%s:", c->shape->label, NAMES[mix]);
     run(&builds[0], c);
-    int which = 0;
-    const char *why = case_compare(c, &builds[2], &which, &largest);
-    if (why != NULL) {
-        printf("MISMATCH label=%s values=%s array=%s: %s\n", c->shape->label, NAMES[mix], ARRAYS[which].name, why);
+    Difference wrong;
+    if (!case_compare(c, &builds[2], &wrong, &largest)) {
+        printf("MISMATCH label=%s values=%s", c->shape->label, NAMES[mix]);
+        print_difference(&wrong, c->shape);
         exit(1);
     }
     calls++;
@@ -106,15 +106,15 @@ static void survey_constant(const Build *original, Case *c, uint64_t *rng) {
 /* In a child: 0 when two calls of the original on the same values agree, 3 when not; a crash is a signal. */
 static void survey_call(const Build *original, const Shape *shape, Mix mix, Placement placement, uint64_t *rng) {
     static const Build NO_EXACT;
-    int which;
+    Difference wrong;
     double error = 0.0;
     alarm(20);
     Case c = case_open(shape, placement, original, rng);
     case_fill(&c, mix, rng);
     case_solve(&c, original, &NO_EXACT);
     run(original, &c);
-    if (case_compare(&c, &NO_EXACT, &which, &error) != NULL) {
-        printf("DIFFERS %s %s %s\n", shape->label, NAMES[mix], ARRAYS[which].name);
+    if (!case_compare(&c, &NO_EXACT, &wrong, &error)) {
+        printf("DIFFERS %s %s %s\n", shape->label, NAMES[mix], ARRAYS[wrong.array].name);
         exit(3);
     }
     int is_written = 0;
