@@ -29,6 +29,8 @@ from ridgeline.graph.values import Bucket, Cost, Engine, Value, add_up
 
 SUSPICIOUS = "suspicious: "
 """Begins a note of `ridgeline.graph.rules.gates.note_suspicious_gain`."""
+BUSY = ("blocks left out", "timed again", "had the core")
+"""In notes of a comparison: that others disturbed its pairs, and what was done about it."""
 
 
 class ShapeGain(Value):
@@ -68,6 +70,8 @@ class FinalTest(Value):
     pairs: int
     engine: Engine
     shapes: tuple[ShapeGain, ...]
+    disturbances: tuple[str, ...] = ()
+    """What is known of others on the machine while the pairs were taken; empty: nobody disturbed them."""
 
 
 class Product(Value):
@@ -212,6 +216,7 @@ def read_final_test(conclusion: Concluded | None, limits: Limits) -> FinalTest |
         pairs=max(len(shape.pairs) for shape in conclusion.final.shapes),
         engine=conclusion.final.engine,
         shapes=tuple(shapes),
+        disturbances=conclusion.final.notes,
     )
 
 
@@ -291,6 +296,8 @@ def _list_open_points(
     points = [point for closed in lineage for point in _list_open_points_of_round(closed, history)]
     if lineage and final is not None and history.concluded is not None and history.concluded.final_note:
         points.append(OpenPoint(kind="final test", rounds=(), text=history.concluded.final_note))
+    if final is not None and final.disturbances:
+        points.append(OpenPoint(kind="final test", rounds=(), text=_describe_disturbances(final)))
     if sources is not None and sources.verdict != "clean":
         text = f"{sources.verdict}: {describe_gap(sources, history)}; {RULE_11}"
         points.append(OpenPoint(kind="attribution", rounds=(), text=text))
@@ -301,6 +308,13 @@ def _list_open_points(
             point.model_copy(update={"rounds": same.rounds + point.rounds}) if same else point
         )
     return tuple(together.values())
+
+
+def _describe_disturbances(final: FinalTest) -> str:
+    """That the final test's pairs were taken on a busy machine, or that nobody knows, with the notes that say so."""
+    is_busy = any(mark in note for note in final.disturbances for mark in BUSY)
+    what = "its pairs were taken on a busy machine" if is_busy else "how quiet the machine was is not sure"
+    return f"{what}: {'; '.join(final.disturbances)}"
 
 
 def _list_open_points_of_round(closed: RoundClosed, history: History) -> Iterable[OpenPoint]:

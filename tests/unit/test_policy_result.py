@@ -17,6 +17,7 @@ from ridgeline.graph.reports.result import (
 from ridgeline.graph.rules.history import fold_ledger
 from ridgeline.graph.rules.result import claim_speedup, compute_product, compute_result
 from ridgeline.sandbox.store.ledger import JsonlLedger
+from ridgeline.sandbox.timing.interleaving import WAITS_TAKEN_OFF
 from tests.builders import make_contract, make_history, make_limits, make_opened, make_round, make_target
 from tests.builders_findings import make_finding
 
@@ -116,6 +117,30 @@ def test_the_first_screen_says_what_how_sure_what_is_open_why_and_how_to_merge()
     assert screen["Merge"][0] == "git merge optimize/softmax_f32_c_x86_64_20261122"
     assert "git am" in screen["Merge"][1]
     assert "gh pr create --head optimize/softmax_f32_c_x86_64_20261122" in screen["Merge"][2]
+
+
+def test_a_final_test_on_a_busy_machine_is_told_as_not_settled():
+    screen = dict(first_screen(compute_result(recorded("attention_c_mailbox"))))
+    told = [text for text in screen["Not settled"] if text.startswith("final test")]
+    assert told == [
+        "final test: its pairs were taken on a busy machine: 12 of 80 blocks left out: other processes used 172% of the timed"
+        " core; 1 of 8 pairs were disturbed and timed again, 1 more try in all"
+    ]
+    assert not any(point.kind == "final test" for point in compute_result(recorded("softmax_c_mailbox")).unsettled)
+
+
+@pytest.mark.parametrize(
+    ("note", "told"),
+    [
+        (WAITS_TAKEN_OFF, f"final test: its pairs were taken on a busy machine: {WAITS_TAKEN_OFF}"),
+        ("load is not known", "final test: how quiet the machine was is not sure: load is not known"),
+    ],
+)
+def test_what_a_final_test_says_of_the_machine_is_told_where_no_block_was_left_out(note, told):
+    history = recorded("softmax_c_mailbox")
+    final = history.concluded.final.model_copy(update={"notes": (note,)})
+    history = history.model_copy(update={"concluded": history.concluded.model_copy(update={"final": final})})
+    assert told in dict(first_screen(compute_result(history)))["Not settled"]
 
 
 def test_a_kept_round_is_told_with_its_change_as_one_that_was_rolled_back_is():
