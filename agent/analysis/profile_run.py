@@ -30,9 +30,11 @@ from ridgeline.sandbox.workspace.commands import BUILD_LINES, fill, in_a_line, i
 WAIT_S = 600.0
 PERF_S = 120.0
 PERF_HZ = 999
-HOT_ROW = re.compile(r"^\s*(\d+\.\d+)%\s+(\S+)\s+\[[^\]]*\]\s+(\S.*?)\s*$", re.MULTILINE)
-"""A line of `perf report`: share, file, symbol."""
+HOT_ROW = re.compile(r"^\s*(\d+\.\d+)%\s+(\d+)\s+(\S+)\s+\[[^\]]*\]\s+(\S.*?)\s*$", re.MULTILINE)
+"""A line of `perf report`: share, samples, file, symbol."""
 MOST_HOT = 10
+FEW_SAMPLES = 100
+"""Of fewer, a share of a half is off by five hundredths and more: samples are told instead of shares."""
 TASK_US = 2e6
 """Time of a judged kernel's calls, in microseconds: more than what the judge around them takes."""
 NOT_COUNTED = "nothing is counted: the judge calls the kernel from Python, whose instructions are not its own"
@@ -113,6 +115,7 @@ class HotFunction(Value):
     """Where samples of the program's time fell."""
 
     share: float
+    samples: int
     file: str
     symbol: str
 
@@ -125,6 +128,8 @@ class ProcessorProfile(Value):
     """Counters; None where the program is mostly not the kernel."""
     usage: Usage
     hot: tuple[HotFunction, ...]
+    samples: int
+    """Of the whole program, of which those of `hot` are a part."""
     notes: tuple[str, ...]
     paths: tuple[Path, ...]
 
@@ -153,7 +158,7 @@ def record_on_processor(contract: Path, *, kernel: str | None, out: Path | None,
                 program = _call_often(_run_program(declared, program, copy, environment), program)
             usage = _measure_usage(declared, program, copy, environment)
             progress("sampling with perf")
-            hot, notes = _sample(program, copy, environment)
+            hot, samples, notes = _sample(program, copy, environment)
         if not by_judge:
             progress("counting, as a campaign does")
             profiled, paths = _count(declared, program, kernel, folder)
@@ -163,6 +168,7 @@ def record_on_processor(contract: Path, *, kernel: str | None, out: Path | None,
         profiled=profiled,
         usage=usage,
         hot=hot,
+        samples=samples,
         notes=(*notes, *not_seen),
         paths=paths,
     )
@@ -230,8 +236,8 @@ def _measure_usage(loaded: LoadedContract, program: tuple[str, ...], copy: Path,
 
 def _sample(
     command: tuple[str, ...], copy: Path, environment: dict[str, str]
-) -> tuple[tuple[HotFunction, ...], tuple[str, ...]]:
-    """Hot functions by the profiler's samples that fell in them, or one line that says why there are none."""
+) -> tuple[tuple[HotFunction, ...], int, tuple[str, ...]]:
+    """Hot functions by the profiler's samples that fell in them, how many it took, and a line where they are few or none."""
     with tempfile.TemporaryDirectory(prefix="ridgeline-perf-") as folder:
         data = f"{folder}/perf.data"
         try:
@@ -239,18 +245,31 @@ def _sample(
             recording = ("perf", "record", "-q", "-F", str(PERF_HZ), "-o", data, "--", program, *command[1:])
             sampled = run(recording, cwd=copy, timeout_s=PERF_S, env=environment)
         except ProgramMissing:
-            return (), ("perf is not installed: no samples say where the time goes",)
+            return (), 0, ("perf is not installed: no samples say where the time goes",)
         if not sampled.ok:
-            return (), (f"perf record is refused here: {in_a_line(sampled)}",)
-        order = ("--stdio", "--no-children", "-q", "-F", "overhead,dso,symbol")
+            return (), 0, (f"perf record is refused here: {in_a_line(sampled)}",)
+        order = ("--stdio", "--no-children", "-q", "-F", "overhead,sample,dso,symbol")
         listed = run(("perf", "report", "-i", data, *order), cwd=copy, timeout_s=PERF_S, env=environment)
-    hot = tuple(_hot_functions(listed.output))
-    return hot, () if hot else (f"perf record took no samples: the program ends within {1000 / PERF_HZ:.0f} ms",)
+    hot = tuple(_read_hot(listed.output))
+    samples = sum(item.samples for item in hot)
+    return hot[:MOST_HOT], samples, _say_few(samples)
 
 
-def _hot_functions(text: str) -> Iterator[HotFunction]:
-    for share, file, symbol in HOT_ROW.findall(text)[:MOST_HOT]:
-        yield HotFunction(share=float(share) / 100, file=file, symbol=symbol)
+def _read_hot(text: str) -> Iterator[HotFunction]:
+    for share, samples, file, symbol in HOT_ROW.findall(text):
+        yield HotFunction(share=float(share) / 100, samples=int(samples), file=file, symbol=symbol)
+
+
+def _say_few(samples: int) -> tuple[str, ...]:
+    """What so few samples of a profiled program say nothing about; empty where they are enough."""
+    if not samples:
+        return (f"perf record took no samples: the program ends within {1000 / PERF_HZ:.0f} ms",)
+    if samples >= FEW_SAMPLES:
+        return ()
+    return (
+        f"only {samples} samples, one for each {1000 / PERF_HZ:.0f} ms of processor time: shares are rough, and functions one"
+        " sample apart are in no order; a program that runs longer (more calls, a larger shape) gives more",
+    )
 
 
 # What both share.

@@ -149,6 +149,7 @@ def _print_processor(measured: "ProcessorProfile", *, as_json: bool) -> None:
         console.emit(measured)
         return
     from ridgeline.agent.analysis.profile_report import number, plain
+    from ridgeline.agent.analysis.profile_run import FEW_SAMPLES
 
     usage, profiled = measured.usage, measured.profiled
     console.say(
@@ -156,7 +157,9 @@ def _print_processor(measured: "ProcessorProfile", *, as_json: bool) -> None:
         f"{usage.faults} page faults, {usage.waits} waits, {usage.preempted} times taken off its core"
     )
     for item in measured.hot:
-        console.say(f"hot     {item.share:6.1%}  {plain(item.symbol, 80)}  ({plain(item.file, 60)})")
+        is_few = measured.samples < FEW_SAMPLES
+        share = f"{item.samples} of {measured.samples} samples" if is_few else f"{item.share:6.1%}"
+        console.say(f"hot     {share}  {plain(item.symbol, 80)}  ({plain(item.file, 60)})")
     if profiled is not None:
         console.say(f"counted by {profiled.rung}, at {profiled.commit[:12]}:")
         console.table(("NUMBER", "VALUE"), [(counter.name, number(counter.value)) for counter in profiled.counters])

@@ -359,9 +359,9 @@ case "$1" in
 stat) echo "Error: refused"; exit 1;;
 record) while [ "$1" != -- ]; do shift; done; shift; "$@";;
 report) cat <<'TABLE'
-# Overhead  Shared Object  Symbol
-    81.20%  libkernel.so   [.] scale<float, 4>(float*, int)
-    18.80%  [kernel.kallsyms]  [k] clear_page
+# Overhead  Samples  Shared Object  Symbol
+    81.20%   812  libkernel.so   [.] scale<float, 4>(float*, int)
+    18.80%   188  [kernel.kallsyms]  [k] clear_page
 TABLE
 esac
 """
@@ -415,13 +415,34 @@ def test_samples_name_the_functions_where_time_goes_of_a_benchmark_too(cli, on_p
     said = cli("profile", "run", root, "--json")
     assert said.code == 0, said.err
     assert said.json["hot"] == [
-        {"share": 0.812, "file": "libkernel.so", "symbol": "scale<float, 4>(float*, int)"},
-        {"share": 0.188, "file": "[kernel.kallsyms]", "symbol": "clear_page"},
+        {"share": 0.812, "samples": 812, "file": "libkernel.so", "symbol": "scale<float, 4>(float*, int)"},
+        {"share": 0.188, "samples": 188, "file": "[kernel.kallsyms]", "symbol": "clear_page"},
     ]
+    assert said.json["samples"] == 1000
+    assert not any("shares are rough" in note for note in said.json["notes"])
     assert any("perf stat is refused here: Error: refused" in note for note in said.json["notes"])
     refused = cli("profile", "run", root, "--pmc-only")
     assert refused.code == 2
     assert "names the processor" in refused.complaint
+
+
+def test_few_samples_are_told_as_such_and_not_as_shares(cli, on_processor):
+    rows = (
+        "44.44%  4  libkernel.so  [.] scale",
+        "33.33%  3  libkernel.so  [.] add",
+        "22.22%  2  libc.so.6  [.] memcpy",
+    )
+    lines = PERF.splitlines()
+    few = [*lines[: lines.index("report) cat <<'TABLE'") + 1], *rows, *lines[lines.index("TABLE") :], ""]
+    root = on_processor(perf="\n".join(few))
+    said = cli("profile", "run", root)
+    assert said.code == 0, said.err
+    assert "hot     4 of 9 samples  scale  (libkernel.so)" in said.out
+    assert "%" not in "".join(line for line in said.out.splitlines() if line.startswith("hot"))
+    assert (
+        "only 9 samples, one for each 1 ms of processor time: shares are rough, and functions one sample apart are in no"
+        in said.err
+    )
 
 
 def test_a_program_of_the_processor_that_fails_is_one_line(cli, on_processor, tmp_path):
