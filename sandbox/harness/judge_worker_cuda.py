@@ -27,7 +27,6 @@ HELD_CYCLES = 300_000
 """Of the card's clock, some 150 us: for so long it is kept busy while the processor starts a graph behind that."""
 LEFT_OVER = 1 << 30
 """Bytes that PyTorch keeps for nobody, above which they are given back before a graph takes its own."""
-NO_GRAPH = (RuntimeError, TypeError, ValueError, AttributeError, AssertionError)
 INTS = {1: "uint8", 2: "int16", 4: "int32", 8: "int64"}
 
 
@@ -187,6 +186,17 @@ class Place:
         return int(self.facts["placements"][placement][name])
 
 
+def _is_ended(graph: Any) -> bool:
+    """Inside a worker on a card: whether PyTorch has done with that capture: only then does a graph say its pool."""
+    if graph is None:
+        return True
+    try:
+        graph.pool()
+    except RuntimeError:
+        return False
+    return True
+
+
 class Device:
     """The card that PyTorch sees first."""
 
@@ -206,7 +216,8 @@ class Device:
             None if where == "cpu" else getattr(self.torch._C, "_cuda_sleep", None)
         )  # before the candidate can replace it
         self._pool: Any = None
-        self._failed: list[Any] = []
+        self._unended: Any = None
+        """A graph whose capture failed at its end; from then on PyTorch's allocator takes every call for a part of it."""
         size = self._cache_bytes() if self.empties_cache else 0
         self._flush = self.torch.empty(size, dtype=self.torch.uint8, device=where)
         self._places: dict[int, Place] = {}
@@ -290,10 +301,12 @@ class Device:
         if not place.graphs:  # the next need nothing compiled any more, and would take the call's own arrays once more
             entry(*arguments)
             self.driver.sync()
+        if self._unended is not None:
+            return "eager an earlier capture could not be ended"
         graph = None
         try:
             if self.where != "cpu" and torch.cuda.memory_reserved() - torch.cuda.memory_allocated() > LEFT_OVER:
-                torch.cuda.empty_cache()  # PyTorch refuses that, too, once a capture has failed
+                torch.cuda.empty_cache()
             graph = torch.cuda.CUDAGraph(keep_graph=True)
             # a capture that fails would leave its own stream to all that follows, which no event of ours is on
             with torch.cuda.stream(torch.cuda.current_stream()), torch.cuda.graph(graph, pool=self._live_pool()):
@@ -305,8 +318,9 @@ class Device:
                 return "eager nothing in the graph"
             graph.instantiate()
             self._pool = graph.pool()
-        except NO_GRAPH as error:
-            self._failed.append(graph)  # PyTorch's allocator still asks it whose memory is taken
+        except Exception as error:  # noqa: BLE001 (a candidate's own, too, which it may raise under a capture alone)
+            # one that has no end is kept: PyTorch's allocator asks it whose memory is taken
+            self._unended = None if _is_ended(graph) else graph
             return f"eager {type(error).__name__}: {error}"
         place.graphs[frame.placement] = (graph.replay, result)
         return f"graph {json.dumps(kinds)}"

@@ -17,21 +17,15 @@ class Played:
     """What capturing meets of PyTorch: a current stream, a pool that lives while a graph of it does, one workspace."""
 
     def __init__(self) -> None:
-        self.stream, self.users, self.fails, self.stuck = "default", dict[int, int](), False, False
+        self.stream, self.users, self.fails, self.asked = "default", dict[int, int](), "", 0
         self.cuda = SimpleNamespace(
             CUDAGraph=lambda keep_graph: Graph(self),
             graph=self.capture,
             stream=self.on,
             current_stream=lambda: self.stream,
-            memory_reserved=lambda: 2 << 30,
+            memory_reserved=lambda: 0,
             memory_allocated=lambda: 0,
-            empty_cache=self.empty,
         )
-
-    def empty(self) -> None:
-        """As PyTorch's allocator, for which a capture that failed goes on."""
-        if self.stuck:
-            raise RuntimeError("INTERNAL ASSERT FAILED: captures_underway.empty()")
 
     @contextlib.contextmanager
     def on(self, stream: str) -> Iterator[None]:
@@ -49,25 +43,28 @@ class Played:
         if self.users.get(number) == 0:
             raise RuntimeError("INTERNAL ASSERT FAILED: it->second->use_count > 0")
         self.users[number] = self.users.get(number, 0) + 1
-        graph.number = number
-        yield
-        if self.fails:
-            self.stuck = True
-            raise RuntimeError("operation failed due to a previous error during capture")
-        self.stream = "default"
+        graph.number, self.asked = number, self.asked + 1
+        try:
+            yield
+        finally:
+            if self.fails == "at its end":
+                raise RuntimeError("operation failed due to a previous error during capture")
+            graph.ended, self.stream = True, "default"
 
 
 class Graph:
     """One call as a graph."""
 
     def __init__(self, torch: Played) -> None:
-        self._torch, self.number = torch, -1
+        self._torch, self.number, self.ended = torch, -1, False
 
     def __del__(self) -> None:
-        if self.number >= 0:
+        if self.ended:
             self._torch.users[self.number] -= 1
 
     def pool(self) -> int:
+        if not self.ended:
+            raise RuntimeError("Called CUDAGraph::pool() without a preceding successful capture.")
         return self.number
 
     def raw_cuda_graph(self) -> int:
@@ -92,14 +89,14 @@ def device(torch: Played, monkeypatch: pytest.MonkeyPatch) -> Any:
     import judge_worker_cuda
 
     made = object.__new__(judge_worker_cuda.Device)
-    made.torch, made.where, made._pool, made._failed = torch, "cuda", None, []
+    made.torch, made.where, made._pool, made._unended = torch, "cuda", None, None
     made.driver = SimpleNamespace(sync=lambda: None, kinds=lambda graph: {"kernel": 1})
     made._places = {slot: SimpleNamespace(graphs={}) for slot in (0, 1)}
     return made
 
 
-def capture(device: Any, slot: int, placement: int = 0) -> str:
-    words: str = device.capture(SimpleNamespace(slot=slot, placement=placement), lambda: None, ())
+def capture(device: Any, slot: int, placement: int = 0, entry: Any = lambda: None) -> str:
+    words: str = device.capture(SimpleNamespace(slot=slot, placement=placement), entry, ())
     return words
 
 
@@ -116,8 +113,25 @@ def test_a_size_whose_arrays_are_given_anew_is_captured_again(device: Any, torch
     assert torch.users == {0: 0, 1: 1}
 
 
-def test_a_call_of_which_there_is_no_graph_leaves_the_stream_as_it_was(device: Any, torch: Played) -> None:
-    torch.fails = True
-    for place in (0, 1):
-        assert capture(device, 0, place).startswith("eager RuntimeError")
+def test_a_capture_that_cannot_be_ended_leaves_the_stream_as_it_was_and_is_the_last(device: Any, torch: Played) -> None:
+    torch.fails = "at its end"
+    for words in ("eager RuntimeError: operation failed", "eager an earlier capture could not be ended"):
+        assert capture(device, 0).startswith(words)
         assert torch.stream == "default"
+    assert (torch.asked, device._unended.ended) == (1, False)
+
+
+@pytest.mark.parametrize("error", [MemoryError, KeyError])
+def test_what_a_version_raises_under_a_capture_alone_leaves_nothing_behind(
+    device: Any, torch: Played, error: type[Exception]
+) -> None:
+    calls = []
+
+    def entry() -> None:
+        calls.append(1)
+        if len(calls) > 1:
+            raise error("under a capture")
+
+    assert capture(device, 0, entry=entry).startswith(f"eager {error.__name__}")
+    assert (torch.stream, torch.users, device._unended) == ("default", {0: 0}, None)
+    assert capture(device, 0).startswith("graph")
