@@ -137,7 +137,7 @@ def _torch() -> Finding:
         name="torch",
         found=found,
         detail=f"{', '.join(versions) or 'not installed'} in {sys.executable}",
-        cost="" if found else "no task from PyTorch is made or judged, no Triton kernel runs: pip install 'torch>=2.6'",
+        cost="" if found else "no task from PyTorch is made or judged, no Triton kernel runs: pip install 'torch>=2.8'",
     )
 
 

@@ -11,7 +11,7 @@ OPTIONAL_PACKAGES: Mapping[str, str] = {
     "litellm": "litellm>=1.105,<1.106",
     "psycopg": "psycopg[binary]>=3.2",
     "ray": "ray>=2.50",
-    "torch": "torch>=2.6",
+    "torch": "torch>=2.8",
     "triton": "triton>=3.6",
 }
 """Requirement by module, of what is not installed with Ridgeline; the same as the extras of pyproject.toml."""

@@ -11,7 +11,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from hashlib import sha256
 from math import exp, inf, log
@@ -51,6 +51,8 @@ MODES: Mapping[Who, str] = {
 """What makes each of PyTorch's versions. The judge makes a graph of every side's calls itself, so none needs its own."""
 ENTRY, PROGRAM = "ridgeline_entry.py", "ridgeline_program.py"
 """Of a side: what the judge calls, and PyTorch's program."""
+BESIDE = "pytorch.py"
+"""PyTorch as one would write it, where it lies beside a task."""
 MOST_SIZES = 256
 """PyTorch compiles a function anew for so many sizes before it gives up and runs it eagerly."""
 MOST_THREADS = 8
@@ -116,7 +118,7 @@ class BaselineRequest:
     start: Path | None = None
     """Those of the original; None: those beside the task, where `ours` is another version."""
     program: Path | None = None
-    """PyTorch as one would write it: a file with `reference(inputs...)`; None: the task's own reference."""
+    """PyTorch as one would write it: a file with `reference(inputs...)`; None: pytorch.py beside the task, else its reference."""
     rival: Path | None = None
     only: tuple[Who, ...] = ()
     """Whom to time; empty: everybody."""
@@ -144,6 +146,7 @@ def measure_baselines(request: BaselineRequest, options: Options, note: Callable
     measured, and a note of the answer says why. Raises UserError, and what judging raises.
     """
     task, folder = load_task(request.task_file)
+    request = _find_program(request, folder)
     options = options.with_device(task)
     if not options.fit_sizes(task).timed:
         raise UserError(
@@ -190,6 +193,12 @@ def measure_baselines(request: BaselineRequest, options: Options, note: Callable
         if request.keep:
             _keep(request.keep, final)
     return final
+
+
+def _find_program(request: BaselineRequest, folder: Path) -> BaselineRequest:
+    """With PyTorch's program that lies beside the task, where none was given: a reference may compute in wider types."""
+    beside = folder / BESIDE
+    return replace(request, program=beside) if request.program is None and beside.is_file() else request
 
 
 def _hash_sources(place: Path, task: Task) -> str:

@@ -144,7 +144,9 @@ def baselines(
     program: Annotated[
         Path | None,
         typer.Option(
-            "--torch", help="PyTorch as one would write it: a file with reference(inputs...); default: the task's."
+            "--torch",
+            help="PyTorch as one would write it: a file with reference(inputs...); default: pytorch.py beside the task, else its"
+            " reference.",
         ),
     ] = None,
     rival: Annotated[Path | None, typer.Option(help="Folder with somebody's kernel as the task's sources.")] = None,

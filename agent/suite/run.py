@@ -44,8 +44,6 @@ from ridgeline.sandbox.store.json_file import read_model
 SETTINGS_FILE = "suite.json"
 TASKS, REPOSITORIES, CAMPAIGNS, TIMES = "tasks", "repositories", "campaigns", "times"
 """A campaign lies in its repository, so that a copied suite goes on in the copy; `campaigns` of suites begun before that."""
-PROGRAM = "pytorch.py"
-"""PyTorch as one would write it, beside a task whose reference is something else."""
 ANSWERS = "answers"
 """Name of an arm's setting: the folder with its answers."""
 SLACK_S = 600.0
@@ -262,8 +260,6 @@ class Suite:
         champion = self._place_campaign(source, arm)
         words = ["judge", "baselines", str(task / "task.yaml"), "--candidate", str(champion.resolve())]
         words += ["--only", ",".join(names), "--keep", str(keep), "--json"]
-        if (program := task / PROGRAM).is_file():
-            words += ["--torch", str(program)]
         rival = find_folder(self.rivals, source.name) if "rival" in names else None
         if rival is not None:
             words += ["--rival", str(rival), "--rival-name", self.rival_name, "--rival-source", self.rival_source]

@@ -19,12 +19,13 @@ from ridgeline.graph.reports.figures import time_us
 from ridgeline.graph.reports.text import times_at_least
 from ridgeline.graph.rules.bottleneck import classify_bottleneck
 from ridgeline.graph.rules.cost import minutes_between
-from ridgeline.graph.rules.headroom import compute_best_headroom, describe_device
+from ridgeline.graph.rules.headroom import Headroom, compute_best_headroom, compute_headroom, describe_device
 from ridgeline.graph.rules.history import best_profile, best_round, fold_ledger, standing
 from ridgeline.graph.rules.result import Result, claim_speedup, compute_result
 from ridgeline.graph.rules.roofline import bound_of, compute_shape_roofs
 from ridgeline.graph.standing import History
 from ridgeline.graph.values import Value
+from ridgeline.sandbox.judge.task_file import FILE_NAME, load_task
 
 WHO: tuple[Who, ...] = ("start", *TORCH, "rival", "ours")
 NOT_MEASURED = "not measured"
@@ -207,7 +208,9 @@ def _row_of_campaign(path: Path, file: Rivals) -> ResultRow:
     assert history is not None, "a ledger that was read has a line"
     result = compute_result(history)
     claim = claim_speedup(result)
-    headroom = compute_best_headroom(history)
+    headroom, is_cold = compute_best_headroom(history), _finds_cold_cache(path)
+    if is_cold and history.baseline is not None and isinstance(headroom, str):
+        headroom = _compute_cold_headroom(history)
     roofs = {} if isinstance(headroom, str) else _floors(history)
     shapes, notes = file.shapes or tuple(_shapes_of(history, result)), [*file.notes]
     if result.final is not None and any("start" not in shape.times_us for shape in shapes):
@@ -231,7 +234,8 @@ def _row_of_campaign(path: Path, file: Rivals) -> ResultRow:
     if isinstance(headroom, str):
         notes.append(f"floor: {headroom}")
     else:
-        notes.append(f"floor: {headroom.ceiling}")
+        cold = "; each timed call finds a cold cache, and what it writes may stay there" if is_cold else ""
+        notes.append(f"floor: {headroom.ceiling}{cold}")
     share = floors / ours if floors and ours else None
     if (share is None or share < AT_THE_ROOF) and (reason := _explain_distance(history)):
         notes.append(reason)
@@ -251,7 +255,8 @@ def _row_of_campaign(path: Path, file: Rivals) -> ResultRow:
         share=share,
         bound=file.bound or ("" if isinstance(headroom, str) else bound_of(tuple(roofs.values()))),
         rounds=result.rounds,
-        tokens=result.cost.tokens,
+        # answers that were written beforehand are read, and what they took nobody counted
+        tokens=None if history.opened.planner.startswith(RECORDED) else result.cost.tokens,
         device_seconds=60 * result.gpu_minutes if is_on_card else 0.0,
         wall_minutes=_wall_minutes(history),
         command=file.command,
@@ -277,6 +282,19 @@ def _wall_minutes(history: History) -> float | None:
     """For the results page: from the baseline, the first thing that is measured, to the end; None while it goes on."""
     begin, end = history.baseline, history.concluded
     return minutes_between(begin.opened_at, end.closed_at) if begin and end else None
+
+
+def _finds_cold_cache(path: Path) -> bool:
+    """For the results page: whether the judge empties the card's cache before each timed call, as the recorded task says."""
+    task = path / TASK / FILE_NAME
+    return task.is_file() and load_task(task).task.cache == "cold"
+
+
+def _compute_cold_headroom(history: History) -> Headroom | str:
+    """For the results page: how near the best version is to ceilings that no cache takes calls past."""
+    best = standing(history)
+    device = describe_device(history).model_copy(update={"cold": True})
+    return compute_headroom((best.full or best.quick).rows, history.contract, device)
 
 
 def _floors(history: History) -> dict[str, ShapeRoof]:
@@ -312,6 +330,7 @@ HEAD = """# Results
 - **floor** is the least time that the ceilings measured on that machine allow for the operations and bytes that the task declares.
 - **ours, by its profile** is why a row on a card stays below 92 % of its floor: what the counters of its best version's own profile
   say by the rules of the loop. Where a row has no such line, none was recorded.
+- **Calls** find a cold cache where a row says so; in the others a repeated call may find its data there.
 - **A speedup** is that of interleaved pairs, and stands with its lower bound at 99 %.
 - **device** is the time of all commands on a machine with a card, builds included; 0 on a processor. **wall** goes from the baseline to the
   end, waiting for answers included.

@@ -61,6 +61,8 @@ class Device(Value):
     machine: Machine
     specs: tuple[Spec, ...] = ()
     """Registered numbers: they say how large the caches of a GPU are."""
+    cold: bool = False
+    """Whether every timed call finds its inputs in no cache, since the judge empties it."""
 
 
 def compute_best_headroom(history: History) -> Headroom | str:
@@ -154,6 +156,8 @@ def _time_ms(row: Row, contract: Contract) -> float:
 
 def list_cached_shapes(roofs: Sequence[ShapeRoof], device: Device) -> list[ShapeRoof]:
     """Shapes whose data may stay in a cache between calls: a copy of their own size says more than the bandwidth."""
+    if device.cold:
+        return []
     capacity = cache_bytes(device.machine, device.specs)
     limit = UNCACHED_BYTES if capacity is None else capacity
     return [roof for roof in roofs if roof.bound != "compute" and roof.bytes is not None and roof.bytes <= limit]

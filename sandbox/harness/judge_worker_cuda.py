@@ -27,6 +27,19 @@ HELD_CYCLES = 300_000
 """Of the card's clock, some 150 us: for so long it is kept busy while the processor starts a graph behind that."""
 LEFT_OVER = 1 << 30
 """Bytes that PyTorch keeps for nobody, above which they are given back before a graph takes its own."""
+RAISED = (
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    ImportError,
+    LookupError,
+    MemoryError,
+    OSError,
+    RuntimeError,
+    TypeError,
+    ValueError,
+)
+"""By PyTorch where there is no graph, and by a candidate that does so under a capture alone."""
 INTS = {1: "uint8", 2: "int16", 4: "int32", 8: "int64"}
 
 
@@ -318,7 +331,7 @@ class Device:
                 return "eager nothing in the graph"
             graph.instantiate()
             self._pool = graph.pool()
-        except Exception as error:  # noqa: BLE001 (a candidate's own, too, which it may raise under a capture alone)
+        except RAISED as error:
             # one that has no end is kept: PyTorch's allocator asks it whose memory is taken
             self._unended = None if _is_ended(graph) else graph
             return f"eager {type(error).__name__}: {error}"

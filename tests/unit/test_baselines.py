@@ -162,6 +162,22 @@ def card(monkeypatch: pytest.MonkeyPatch) -> dict[str, object]:
     return state
 
 
+def test_pytorch_is_what_lies_beside_the_task_where_none_is_named(
+    request_of: BaselineRequest, card: dict[str, object]
+) -> None:
+    """A task's reference computes in wider types, and its time would say that PyTorch is slow."""
+    beside = request_of.task_file.parent / "pytorch.py"
+    beside.write_text(REFERENCE.replace("torch.softmax(x, dim=1)", "x.softmax(1)"))
+    request = replace(request_of, only=read_names("eager"))
+    answer = measure_baselines(request, Options(device="cuda", pairs=2, most_pairs=2), print)
+    assert answer.notes[0] == "PyTorch is timed as `return x.softmax(1)`"
+    named = replace(request, program=request_of.task_file.parent / "reference.py")
+    assert (
+        "torch.softmax(x, dim=1)"
+        in measure_baselines(named, Options(device="cuda", pairs=2, most_pairs=2), print).notes[0]
+    )
+
+
 def test_what_is_done_when_time_is_over_is_kept_and_the_next_run_times_the_others(
     request_of: BaselineRequest, card: dict[str, object]
 ) -> None:

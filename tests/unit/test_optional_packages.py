@@ -24,7 +24,7 @@ def test_what_the_pages_and_the_tools_for_agents_need_comes_with_the_command():
 
 
 def test_one_command_brings_several_packages():
-    assert install_command("torch", "triton") == "pip install 'torch>=2.6' 'triton>=3.6'"
+    assert install_command("torch", "triton") == "pip install 'torch>=2.8' 'triton>=3.6'"
 
 
 @pytest.mark.parametrize(
@@ -32,9 +32,9 @@ def test_one_command_brings_several_packages():
     [
         (
             "Traceback:\n  File \"bench.py\", line 3\nModuleNotFoundError: No module named 'torch'",
-            "the package torch is not installed there; pip install 'torch>=2.6'",
+            "the package torch is not installed there; pip install 'torch>=2.8'",
         ),
-        ("No module named 'torch.nn'", "the package torch is not installed there; pip install 'torch>=2.6'"),
+        ("No module named 'torch.nn'", "the package torch is not installed there; pip install 'torch>=2.8'"),
         ("ModuleNotFoundError: No module named 'torchvision'", None),
         ("ModuleNotFoundError: No module named 'my_kernels'", None),
         ("shape a differs", None),

@@ -124,6 +124,16 @@ def test_a_row_on_a_card_far_from_its_floor_says_what_its_counters_say(tmp_path,
     assert why in "".join(told)
 
 
+def test_a_task_whose_calls_find_a_cold_cache_has_a_floor_however_small_it_is(tmp_path):
+    (tmp_path / "campaigns").mkdir()
+    (tmp_path / "campaigns/paged_decode_h200").symlink_to(CAMPAIGNS / "paged_decode_h200")
+    (row,) = read_rows(tmp_path / "campaigns", tmp_path / "none")
+    assert row.bound == "memory"
+    assert row.share == pytest.approx(0.346, abs=0.005)
+    assert "; each timed call finds a cold cache, and what it writes may stay there" in "".join(row.notes)
+    assert row.tokens is None, "its answers were written beforehand, and nobody counted"
+
+
 def test_a_start_that_was_not_timed_again_is_that_of_the_campaigns_final_test(tmp_path):
     document = {"schema_version": 1, "campaign": "matmul_c_mailbox"}
     (tmp_path / "campaigns").mkdir()
