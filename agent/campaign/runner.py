@@ -10,10 +10,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, cast
 
 from langgraph.errors import GraphRecursionError
+from langgraph.graph.state import CompiledStateGraph
 
 from ridgeline.agent.campaign.approvals import find_open_page
 from ridgeline.agent.campaign.checkpoints import Checkpoints, open_checkpoints
@@ -389,7 +391,7 @@ def drive(
 
     `stopping` is told how long steps may last, and when the final validation begins.
     """
-    graph = build_loop(checkpoints.saver)
+    graph = _build_once().copy({"checkpointer": checkpoints.saver})
     gc.collect()
     gc.freeze()  # modules and schemas stay for good; walking them again and again is a tenth of a round's own time
     gc.set_threshold(100_000, 20, 20)
@@ -414,6 +416,12 @@ def drive(
                 _end_without_progress(graph, config)
     if asks:
         raise Waiting(_describe_interrupt(asks[0]))
+
+
+@cache
+def _build_once() -> CompiledStateGraph[State, Ports, State, State]:
+    """A campaign's loop without checkpoints, the same for all campaigns of a process: LangGraph takes a while to build one."""
+    return build_loop()
 
 
 def _drive_steps(
