@@ -10,8 +10,9 @@ import pytest
 
 import ridgeline
 from ridgeline.agent.scaffold.contract import compose
-from ridgeline.evals.task_folders import folders, recorded_tasks
+from ridgeline.evals.task_folders import folders
 from tests.rocprof_samples import row, trace
+from tests.task_copies import timed_at_two_shapes
 
 QUICK = {"looks": "1,2,3", "calibration_pairs": 2, "blocks": 2, "final_pairs": 3}
 
@@ -87,7 +88,7 @@ def test_judge_refuses_a_wrong_kernel(tmp_path):
 
 @pytest.mark.slow
 def test_optimize_runs_a_campaign_and_says_nothing_on_standard_output(tmp_path, capsys):
-    repository = compose("softmax_c", recorded_tasks()["softmax_c"], tmp_path / "kernel")
+    repository = timed_at_two_shapes(tmp_path / "kernel")
     seen = ridgeline.optimize(repository, max_rounds=1, limits=QUICK, campaign_dir=tmp_path / "campaign")
     assert isinstance(seen, ridgeline.Outcome)
     assert (seen.status, seen.planner) == ("concluded", "catalog")

@@ -7,9 +7,8 @@ from importlib import metadata
 
 import pytest
 
-from ridgeline.agent.scaffold.contract import compose
-from ridgeline.evals.task_folders import recorded_tasks
 from tests.gpu_wheels import needed
+from tests.task_copies import timed_at_two_shapes
 
 LIMITS = ("looks=1,2,3", "calibration_pairs=2", "blocks=2", "final_pairs=3")
 QUICK = ("--max-rounds", "1", *(word for limit in LIMITS for word in ("--set", limit)))
@@ -48,7 +47,7 @@ def absent() -> str:
 @pytest.mark.slow
 @pytest.mark.parametrize(("words", "code"), [(("--model", "mailbox"), 3), (("--planner", "catalog"), 0)])
 def test_a_campaign_needs_nothing_else(tmp_path, words, code):
-    repository = compose("softmax_c", recorded_tasks()["softmax_c"], tmp_path / "kernel")
+    repository = timed_at_two_shapes(tmp_path / "kernel")
     assert {"litellm", "scipy", "numpy", "matplotlib", "zstandard"} <= set(absent().split(","))
     command = (sys.executable, "-c", ONLY, absent(), "run", str(repository), *QUICK, *words)
     done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=300, env={**os.environ})
