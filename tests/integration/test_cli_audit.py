@@ -1,5 +1,6 @@
 """`ridgeline audit` from the shell: files, folders, diffs, standard input, contracts."""
 
+import io
 import json
 import subprocess
 import sys
@@ -15,21 +16,32 @@ HONEST = "def f(x):\n    out = x.new_empty(4)\n    k[(1,)](x, out)\n    return o
 CACHE = "C = {}\ndef f(x):\n    return C.setdefault(id(x), mine(x))\n"
 
 
-def audit(*arguments: str, cwd: Path, stdin: bytes = b"") -> subprocess.CompletedProcess[str]:
-    argv = [sys.executable, "-P", "-m", "ridgeline", "audit", *arguments]
-    environment = {"PATH": "/usr/bin:/bin", "PYTHONPATH": str(ROOT), "HOME": str(cwd)}
-    done = subprocess.run(argv, cwd=cwd, input=stdin, capture_output=True, env=environment, check=False)
-    return subprocess.CompletedProcess(argv, done.returncode, done.stdout.decode(), done.stderr.decode())
+@pytest.fixture
+def audit(cli, monkeypatch):
+    """`audit("kernel.py", cwd=folder)` runs the command in this process, in that folder."""
+
+    def call(*arguments: str, cwd: Path, stdin: bytes = b""):
+        monkeypatch.chdir(cwd)
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
+        return cli("audit", *arguments)
+
+    return call
 
 
-def answer(*arguments: str, cwd: Path, stdin: bytes = b"") -> dict:
-    done = audit(*arguments, "--json", cwd=cwd, stdin=stdin)
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
+@pytest.fixture
+def answer(audit):
+    """The object that `audit` prints."""
+
+    def call(*arguments: str, cwd: Path, stdin: bytes = b"") -> dict:
+        done = audit(*arguments, "--json", cwd=cwd, stdin=stdin)
+        assert done.code == 0, done.err
+        return done.json
+
+    return call
 
 
 @pytest.mark.parametrize(("text", "verdict"), [(CHEAT, "convicted"), (HONEST, "clean"), (CACHE, "routes")])
-def test_the_verdict_stands_in_the_object_and_the_exit_code_is_0(tmp_path, text, verdict):
+def test_the_verdict_stands_in_the_object_and_the_exit_code_is_0(answer, tmp_path, text, verdict):
     (tmp_path / "kernel.py").write_text(text)
     found = answer("kernel.py", cwd=tmp_path)
     assert found["verdict"] == verdict
@@ -37,7 +49,7 @@ def test_the_verdict_stands_in_the_object_and_the_exit_code_is_0(tmp_path, text,
     assert bool(found["findings"]) == (verdict != "clean")
 
 
-def test_a_cache_comes_with_its_trace(tmp_path):
+def test_a_cache_comes_with_its_trace(answer, tmp_path):
     found = answer("-", cwd=tmp_path, stdin=CACHE.encode())
     (cache,) = found["caches"]
     assert (cache["hit_rate"], cache["answer"]) == ("0/4", "overfit")
@@ -45,15 +57,17 @@ def test_a_cache_comes_with_its_trace(tmp_path):
 
 
 def test_the_table_names_severity_rule_and_place(tmp_path):
+    """In a process of its own, which knows nothing but this checkout."""
     (tmp_path / "kernel.py").write_text(CHEAT)
-    said = audit("kernel.py", cwd=tmp_path).stdout
+    argv = [sys.executable, "-P", "-m", "ridgeline", "audit", "kernel.py"]
+    environment = {"PATH": "/usr/bin:/bin", "PYTHONPATH": str(ROOT), "HOME": str(tmp_path)}
+    said = subprocess.run(argv, cwd=tmp_path, capture_output=True, text=True, env=environment, check=True).stdout
     assert "convicts" in said
     assert "kernel.py:2" in said
     assert "convicted: this does what no honest kernel does" in said
 
 
-@pytest.mark.slow
-def test_a_folder_a_diff_and_bad_input(tmp_path):
+def test_a_folder_a_diff_and_bad_input(audit, answer, tmp_path):
     (tmp_path / "src").mkdir()
     (tmp_path / "src" / "a.cu").write_text("void f(void) { fork(); }\n")
     (tmp_path / "src" / "b.py").write_text(HONEST)
@@ -67,14 +81,14 @@ def test_a_folder_a_diff_and_bad_input(tmp_path):
     (tmp_path / "bad.diff").write_text("@@ nothing\n")
     for bad in ("absent.py", "empty", "bad.diff"):
         done = audit(bad, "--json", cwd=tmp_path)
-        said = json.loads(done.stdout)
-        assert (done.returncode, said["exit_code"]) == (2, 2)
+        said = json.loads(done.out)
+        assert (done.code, said["exit_code"]) == (2, 2)
         assert bad in said["error"]
-        assert "Traceback" not in done.stderr
-        assert bad in done.stderr
+        assert "Traceback" not in done.err
+        assert bad in done.err
 
 
-def test_a_contract_says_what_may_be_changed(tmp_path):
+def test_a_contract_says_what_may_be_changed(answer, tmp_path):
     whole_recorded("softmax_c", tmp_path / "softmax_c")
     found = answer("softmax_c", cwd=tmp_path)
     assert found["verdict"] == "clean"
