@@ -20,7 +20,7 @@ def opened(campaign: Path) -> dict:
 
 @pytest.mark.slow
 def test_a_demo_by_mailbox_waits_for_its_first_answer_as_long_as_it_takes(cli, tmp_path):
-    asked = cli("demo", "--task", "softmax_c", "--dir", tmp_path / "demo", *QUICK, "--model", "mailbox", "--json")
+    asked = cli("demo", "--task", "layernorm_c", "--dir", tmp_path / "demo", *QUICK, "--model", "mailbox", "--json")
     assert asked.code == 3, asked.err
     assert (asked.json["status"], asked.json["planner"]) == ("waiting", "mailbox")
     assert Path(asked.json["request"]).is_file()
@@ -36,7 +36,7 @@ def test_a_demo_on_a_server_ends_with_its_rounds(cli, tmp_path, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "a-key-for-nobody")
     script, stop = serve(said("I would rather write a poem."))
     words = ("--model", "openai/some", "--base-url", script.url, "--max-minutes", "9", "--json")
-    done = cli("demo", "--task", "softmax_c", "--dir", tmp_path / "demo", *QUICK, *words)
+    done = cli("demo", "--task", "layernorm_c", "--dir", tmp_path / "demo", *QUICK, *words)
     stop()
     assert done.code == 0, done.err
     assert (done.json["status"], done.json["planner"], done.json["rounds"]) == ("concluded", "llm:openai/some", 1)
