@@ -13,7 +13,7 @@ from ridgeline.sandbox.audit.examine import audit
 from tests.long_sources import DENSE, dense, quantizers
 
 HOME = str(Path(ridgeline.sandbox.audit.__file__).parent)
-SHORT, LONG = 400, 1600
+SHORT, LONG = 200, 800
 MOST = 1.5
 """Times the work that the growth of the source explains."""
 
