@@ -54,7 +54,7 @@ def type_in(line: str, folder: Path) -> subprocess.CompletedProcess[str]:
     programs = str(Path(sys.executable).parent)
     environment = {"PATH": f"{programs}:/usr/local/bin:/usr/bin:/bin", "HOME": str(folder),
                    "GIT_CONFIG_NOSYSTEM": "1", "RIDGELINE_QUIET_S": "0",
-                   "RIDGELINE_LOOKS": "1,2,3", "RIDGELINE_CALIBRATION_PAIRS": "4", "RIDGELINE_FINAL_PAIRS": "3",
+                   "RIDGELINE_LOOKS": "1,2,3", "RIDGELINE_BLOCKS": "2", "RIDGELINE_CALIBRATION_PAIRS": "4", "RIDGELINE_FINAL_PAIRS": "3",
                    "GIT_AUTHOR_NAME": "a", "GIT_AUTHOR_EMAIL": "a@localhost", "GIT_COMMITTER_NAME": "a",
                    "GIT_COMMITTER_EMAIL": "a@localhost"}  # fmt: skip
     return subprocess.run(

@@ -25,6 +25,7 @@
 #define MOST_SETS 2048
 #define POOL_BYTES ((size_t)1 << 20) /* of values that were drawn once, of which calls get slices; of a larger array a part is new */
 #define PART_BYTES ((size_t)1 << 12)
+#define PROFILED_POOL_BYTES ((size_t)1 << 14) /* of a few calls, where a simulator draws a hundred times as slowly; no less than a part */
 
 typedef struct {
     const char *csv, *shapes, *profile, *dirs[2];
@@ -48,6 +49,7 @@ typedef struct {
 
 static Build original, exact;
 static Sets sets;
+static size_t pool_bytes = POOL_BYTES;
 static double retry_until; /* on the clock of now_us */
 static int shared;         /* another process took the core during the last visit */
 static Difference wrong;   /* of the last call that was not right */
@@ -132,7 +134,7 @@ static void open_sets(Case *c, const Build *build, uint64_t *rng) {
         size_t bytes = bytes_of(c, i), all = (size_t)sets.count * sets.stride[i];
         sets.now[i] = sets.count > 1 ? buffer_open(all, CENTRE, i, (unsigned char)(draw(rng) | 1)) : c->now[i];
         sets.before[i] = sets.count > 1 ? malloc(all + 1) : c->before[i];
-        sets.pool_bytes[i] = ((bytes > POOL_BYTES ? 0 : bytes) + POOL_BYTES) / ARRAYS[i].bytes * ARRAYS[i].bytes;
+        sets.pool_bytes[i] = ((bytes > POOL_BYTES ? 0 : bytes) + pool_bytes) / ARRAYS[i].bytes * ARRAYS[i].bytes;
         sets.pool[i] = is_sliced(c, i) ? open_pool(&ARRAYS[i], sets.pool_bytes[i], rng) : NULL;
         if (!sets.before[i] || (is_sliced(c, i) && !sets.pool[i])) {
             die("no memory for the arrays; give smaller shapes");
@@ -370,6 +372,7 @@ static int run_pair(const Options *o) {
 static int run_profile(const Options *o) {
     Build build = load(HERE "/build/libkernel.so", 1);
     uint64_t rng = o->seed;
+    pool_bytes = PROFILED_POOL_BYTES;
     for (int i = 0; i < COUNT(SHAPES); i++) {
         if (strcmp(o->profile, SHAPES[i].label) == 0) {
             Case c = open_shape(&SHAPES[i], &build, &rng);
