@@ -187,7 +187,7 @@ def project(make_repository, **changes):
     files = dict(text_project.files())
     contract = {**yaml.safe_load(files["ridgeline.yaml"]), **changes}
     files["ridgeline.yaml"] = yaml.safe_dump(contract, sort_keys=False)
-    files["harness.py"] = files["harness.py"].replace("/usr/bin/env python3", sys.executable)
+    files["harness.py"] = files["harness.py"].replace("/usr/bin/env -S python3", sys.executable)
     return make_repository(files)
 
 
