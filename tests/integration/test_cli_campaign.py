@@ -31,7 +31,7 @@ QUICK = (
     "--set",
     "final_pairs=3",
 )
-SLOW_BENCH = '#!/bin/sh\n[ -e {quick} ] || sleep 0.15\ncp canned.csv "$2"\n'
+SLOW_BENCH = '#!/bin/sh\ncommand -v hurry || sleep 0.15\ncp canned.csv "$2"\n'
 
 
 @pytest.fixture
@@ -91,9 +91,11 @@ def test_a_schema_of_another_version_is_not_resumed(cli, done):
         path.write_text(kept)
 
 
-def test_an_interrupted_campaign_says_how_to_go_on_and_goes_on(cli, make_repository, tmp_path):
-    quick = tmp_path / "quick"
-    root = make_repository({**files(), "bench.sh": SLOW_BENCH.format(quick=quick)})
+def test_an_interrupted_campaign_says_how_to_go_on_and_goes_on(cli, make_repository, tmp_path, monkeypatch):
+    hurry = tmp_path / "programs" / "hurry"
+    hurry.parent.mkdir()
+    monkeypatch.setenv("PATH", f"{os.environ['PATH']}:{hurry.parent}")  # what a command may look into
+    root = make_repository({**files(), "bench.sh": SLOW_BENCH})
     argv = (sys.executable, "-m", "ridgeline", "run", str(root), *QUICK, "--json")
     with subprocess.Popen(
         argv,
@@ -116,7 +118,7 @@ def test_an_interrupted_campaign_says_how_to_go_on_and_goes_on(cli, make_reposit
     assert err.splitlines()[-1] == "ridgeline: interrupted; nothing is lost: go on with `ridgeline resume`"
     (campaign,) = root.glob("agent/workspace/*")
     assert cli("status", campaign, "--json").json["status"] == "interrupted"
-    quick.touch()
+    hurry.touch(mode=0o755)
     resumed = cli("resume", campaign, "--json")
     assert resumed.code == 0, resumed.err
     assert resumed.json["status"] == "concluded"
