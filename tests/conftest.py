@@ -5,6 +5,7 @@ import gc
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -37,6 +38,12 @@ def _find_programs() -> str:
     if python is None or not Path(python).read_bytes().startswith(b"#!"):
         return folders
     return os.pathsep.join((str(Path(sys.executable).resolve().parent), folders))
+
+
+if (
+    signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+):  # as a shell's background jobs have it: nothing that tests start could be interrupted
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_runtest_setup() -> None:

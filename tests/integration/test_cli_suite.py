@@ -1,5 +1,6 @@
 """`ridgeline suite run`: many problems, several arms, stopped and gone on with."""
 
+import contextlib
 import json
 import os
 import shutil
@@ -334,9 +335,13 @@ def test_an_interrupted_suite_says_what_it_waits_for():
     with subprocess.Popen(
         [sys.executable, "-c", code], stderr=subprocess.PIPE, text=True, start_new_session=True
     ) as suite:
-        until = time.monotonic() + 60
-        while time.monotonic() < until and not serves(suite.pid):
-            time.sleep(0.05)
-        os.killpg(suite.pid, signal.SIGINT)
-        _, said = suite.communicate(timeout=60)
+        try:
+            until = time.monotonic() + 60
+            while time.monotonic() < until and not serves(suite.pid):
+                time.sleep(0.05)
+            os.killpg(suite.pid, signal.SIGINT)
+            _, said = suite.communicate(timeout=60)
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(suite.pid, signal.SIGKILL)
     assert "interrupted: `ridgeline serve` ends in order, within 60 s" in said
