@@ -230,7 +230,7 @@ class Device:
         )  # before the candidate can replace it
         self._pool: Any = None
         self._unended: Any = None
-        """A graph whose capture failed at its end; from then on PyTorch's allocator takes every call for a part of it."""
+        """A graph whose capture failed at its end: to PyTorch's allocator it goes on, so there are no more."""
         size = self._cache_bytes() if self.empties_cache else 0
         self._flush = self.torch.empty(size, dtype=self.torch.uint8, device=where)
         self._places: dict[int, Place] = {}
