@@ -31,7 +31,7 @@ from ridgeline.graph.rules.history import lineage
 from ridgeline.graph.stats.noise import Noise, estimate_noise
 from ridgeline.graph.stats.sequential import LEAST_PAIRS, estimate_gain
 from ridgeline.graph.task import Task
-from ridgeline.graph.values import Value, is_default
+from ridgeline.graph.values import Value, is_default, is_empty
 from ridgeline.sandbox.devices.machine import amd_machine, nvidia_machine, read_cpu
 from ridgeline.sandbox.judge.judgment import Gain, to_comparison
 from ridgeline.sandbox.judge.options import JudgeTimeout, Options, Surroundings
@@ -95,6 +95,8 @@ class SideBySide(Value):
     lower: Mapping[Who, Positive] = {}
     """Its lower bound at 99 %."""
     notes: tuple[str, ...] = ()
+    undecided: Annotated[tuple[Who, ...], Field(exclude_if=is_empty)] = ()
+    """Who has no time, since the judge's two clocks disagree on the champion's lead: that one may be the fastest."""
     digests: Annotated[Mapping[Who, str], Field(exclude_if=is_default({}))] = {}
     """Of the sources of whoever was timed: what a later run goes on with must be the same."""
 
@@ -264,6 +266,10 @@ def _add_run(earlier: SideBySide, run: SideBySide, *, digests: Mapping[Who, str]
             "lower": {**earlier.lower, **run.lower},
             "digests": {**earlier.digests, **digests},
             "notes": (*notes, *run.notes),
+            "undecided": (
+                *(who for who in earlier.undecided if who not in {*run.speedup, *run.undecided}),
+                *run.undecided,
+            ),
         }
     )
 
@@ -281,6 +287,7 @@ class _Run:
         """The longest of the champion with itself."""
         self.gains: dict[Who, Gain] = {}
         self.notes: list[str] = []
+        self.undecided: list[Who] = []
 
     def calibrate(self) -> None:
         """The champion against itself: what noise looks like here. Raises UserError for a champion that is refused."""
@@ -340,6 +347,7 @@ class _Run:
             except WorldError as error:  # of this side, maybe; the others still have their turn
                 return self._leave_out(who, f"after {len(pairs)} process pairs: {error}")
             if isinstance(calls, JudgeFailed):
+                self.undecided += [who] if _are_clocks_apart(calls) else []
                 return self._leave_out(who, _describe_refusal(who, calls))
             pair_s = time.monotonic() - began
             pairs.append(calls)
@@ -387,13 +395,14 @@ class _Run:
                 "speedup": {who: gain.speedup for who, gain in gains},
                 "lower": {who: gain.speedup_lower for who, gain in gains if gain.speedup_lower is not None},
                 "notes": tuple(self.notes),
+                "undecided": tuple(self.undecided),
             }
         )
 
 
 def _describe_refusal(who: Who, failed: JudgeFailed) -> str:
     """Why a pair of somebody, a, and the champion, b, gave no times. Where two clocks disagree nobody was wrong."""
-    if failed.unclear and CLAIM in failed.detail:
+    if _are_clocks_apart(failed):
         return (
             f"it and the champion are not told apart: the two clocks disagree on the champion's lead: {failed.detail}"
         )
@@ -401,6 +410,11 @@ def _describe_refusal(who: Who, failed: JudgeFailed) -> str:
     if failed.unclear:
         return f"the time of {name} says nothing: {failed.detail}"
     return f"{name} was refused: {failed.detail}"
+
+
+def _are_clocks_apart(failed: JudgeFailed) -> bool:
+    """Whether a pair has no times since the card's timer and the judge's clock do not show the same lead."""
+    return failed.unclear and CLAIM in failed.detail
 
 
 def mean_us(shapes: Sequence[ShapeTimes], who: Who) -> float | None:

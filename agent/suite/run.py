@@ -415,6 +415,7 @@ def read_times(row: Row, ended: Ended, names: Sequence[str]) -> Row:
         detail = _first_line(f"not timed beside others: {why}")
         return row.model_copy(update={"detail": detail, "asked": asked if ended.code == BAD_INPUT else row.asked})
     update = {"asked": asked, "over": fields["speedup"], "over_lower": fields["lower"], "detail": ""}
+    update["undecided"] = tuple(fields.get("undecided", ()))
     return row.model_copy(update=update)
 
 

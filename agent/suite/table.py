@@ -7,12 +7,14 @@ had no answer to, counts as no faster: whoever asked keeps the original.
 import math
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Literal
+from typing import Annotated, Literal
+
+from pydantic import Field
 
 from ridgeline.agent.bench.baselines import TORCH
 from ridgeline.graph.reports.text import times_at_least
 from ridgeline.graph.stats.intervals import student_quantile
-from ridgeline.graph.values import Value
+from ridgeline.graph.values import Value, is_empty
 
 Result = Literal["faster", "not_faster", "wrong", "missing", "refused", "failed", "waiting"]
 """`refused`: the problem cannot be judged. `failed`: the command ended without an answer. `waiting`: for a person, a model
@@ -46,17 +48,20 @@ class Row(Value):
     """Their time over the champion's, of those that were timed."""
     over_lower: Mapping[str, float] = {}
     """Its lower bound at 99 %."""
+    undecided: Annotated[tuple[str, ...], Field(exclude_if=is_empty)] = ()
+    """Of those asked, who has no time since two clocks disagree on the champion's lead."""
 
     @property
     def log_speedup(self) -> float:
         """Log-speedup in a suite's row; 0 where nothing faster was kept."""
         return math.log(self.speedup) if self.result == "faster" and self.speedup else 0.0
 
-    def find_least(self, names: Iterable[str]) -> float | None:
-        """Of those names the least lower bound: over the best of them that was timed. None where nobody was, or one has no bound:
-        that one may be the best."""
+    def find_least(self, names: Sequence[str]) -> float | None:
+        """Of those names the least lower bound: over the best of them that was timed. None where nobody was, or one has no bound
+        or was not told apart: that one may be the best."""
         timed = [name for name in names if name in self.over]
-        if not timed or any(name not in self.over_lower for name in timed):
+        unbounded = any(name not in self.over_lower for name in timed)
+        if not timed or unbounded or any(name in self.undecided for name in names):
             return None
         return min(self.over_lower[name] for name in timed)
 
@@ -296,12 +301,19 @@ def render_leads(table: Table) -> list[str]:
     ]
 
 
+def _tell_absence(row: Row, name: str) -> str:
+    """Why a suite's row has no bound over somebody that was asked for."""
+    if name in row.undecided:
+        return "not told apart"
+    return "without a bound" if name in row.over else "not timed"
+
+
 def render_sides(row: Row) -> str:
     """Beside whom a row's champion was timed, in one line: `at least 2.1x eager; compile not timed`."""
     told = [
         f"at least {times_at_least(row.over_lower[name])} {name}"
         if name in row.over_lower
-        else f"{name} {'without a bound' if name in row.over else 'not timed'}"
+        else f"{name} {_tell_absence(row, name)}"
         for name in row.asked
     ]
     return "; ".join(told)

@@ -76,6 +76,13 @@ class ResultRow(Value):
     command: str
     rival: str
     notes: tuple[str, ...]
+    undecided: tuple[Who, ...] = ()
+    """Who was not told apart from ours: that one may be the fastest."""
+
+    @property
+    def undecided_torch(self) -> str:
+        """On the results page: versions of PyTorch that were not told apart from ours; they have no time."""
+        return " and ".join(NAMES[who] for who in TORCH if who in self.undecided)
 
     def time_us(self, who: Who) -> float | None:
         """On the results page: geometric mean of the times over the shapes; None unless every one was timed."""
@@ -197,6 +204,7 @@ def _row_of_file(name: str, file: Rivals) -> ResultRow:
         wall_minutes=file.wall_minutes,
         command=file.command,
         rival=file.rival,
+        undecided=file.undecided,
         notes=(*file.notes, *([f"floor: {file.floor_source}"] if file.floor_source else ())),
     )
 
@@ -260,6 +268,7 @@ def _row_of_campaign(path: Path, file: Rivals) -> ResultRow:
         device_seconds=60 * result.gpu_minutes if is_on_card else 0.0,
         wall_minutes=_wall_minutes(history),
         command=file.command,
+        undecided=file.undecided,
         rival=file.rival,
         notes=tuple(notes),
     )
@@ -391,8 +400,8 @@ def _tell_mean(rows: Sequence[ResultRow]) -> Iterator[str]:
             continue
         if row.best_of_torch is None:
             why = "no time of torch beside them"
-        elif row.best_of_torch not in row.lower or row.headroom is None:
-            why = "no bound, or no floor"
+        elif row.undecided_torch or row.best_of_torch not in row.lower or row.headroom is None:
+            why = "no bound over the best of torch, or no floor"
         elif row.headroom < LEAST_HEADROOM:
             why = f"headroom below {LEAST_HEADROOM:g}"
         elif row.task in counted:
@@ -413,6 +422,12 @@ def _tell_mean(rows: Sequence[ResultRow]) -> Iterator[str]:
         f" takes at least {LEAST_HEADROOM:g} times the floor (headroom), the fastest row of a task: {number}."
         " A version of torch that was not timed may be faster than the one that was.\n"
     )
+    whole = [bounds[row.name] for row in counted.values() if all(row.time_us(who) is not None for who in TORCH)]
+    if (mean := mean_all(whole)) is not None:
+        yield (
+            f"Where eager, compile and max-autotune were all timed: **{times_at_least(mean, 2)} over {len(whole)}"
+            f" {'task' if len(whole) == 1 else 'tasks'}**.\n"
+        )
     for row in counted.values():
         who = row.best_of_torch or "eager"
         yield f"- `{row.name}`: at least {times_at_least(bounds[row.name], 2)}{_name_torch(row, who)}, headroom {row.headroom:.2f}"
@@ -425,6 +440,8 @@ def _gain(row: ResultRow, who: Who | None) -> str:
     theirs, ours = row.time_us(who) if who else None, row.time_us("ours")
     if who is None or theirs is None or ours is None:
         return NOT_MEASURED
+    if who in TORCH and row.undecided_torch:
+        return f"no bound ({row.undecided_torch} not told apart)"
     if who not in row.lower:
         return "no bound"
     return f"{row.speedup.get(who, theirs / ours):.2f}x, at least {times_at_least(row.lower[who], 2)}{_name_torch(row, who)}"

@@ -182,8 +182,12 @@ def test_rejudging_by_the_recorded_rule_decides_what_was_recorded(cli):
         "depthwise_conv2d",
         "fp8_block_gemm",
         "fp8_group_quant",
+        "gated_linear_scan",
+        "layer_norm",
         "paged_decode",
         "rmsnorm_nchw",
+        "silu_mul_fp8_quant",
+        "w4a16_gemm",
     )
     raced |= dict.fromkeys((*one_question, *(f"{name}_h200" for name in proof)), {2, 3, 4})
     assert "maxpool3d_h100: rounds 2, 3, 4 are left out: a race of several candidates" in done.err

@@ -77,13 +77,21 @@ def test_the_mean_counts_the_fastest_row_of_a_task_with_headroom_and_names_the_o
     put("alone", 10.0, 1.4, shapes=[{"label": "a", "times_us": {"ours": 10.0}, "floor_us": 9.9}])
     put("loose", 10.0, 1.4, lower={"eager": 1.9})
     put("small", 10.0, 9.0, device="a processor")
+    put("close", 10.0, 1.4, undecided=["max_autotune"])
     page = render_page(read_rows(tmp_path / "none", tmp_path))
     assert "**1.48x over 2 tasks**" in page, "of 1.1 and 2.0"
     assert "- `again`: at least 1.10x (compile; max-autotune not timed), headroom 1.67" in page
     assert "- not in it, another row of the same task is faster: `first`" in page
     assert "- not in it, headroom below 1.3: `tight`" in page
     assert "- not in it, no time of torch beside them: `alone`" in page
-    assert "- not in it, no bound, or no floor: `loose`" in page
+    assert "- not in it, no bound over the best of torch, or no floor: `close`, `loose`" in page
+    assert "no bound (max-autotune not told apart)" in page, "it may be the best"
+    assert "were all timed" not in page
+    times = {"eager": 20.0, "compile": 15.0, "max_autotune": 14.0, "ours": 10.0}
+    whole = {"shapes": [{"label": "a", "times_us": times, "floor_us": 9.0}], "lower": {"max_autotune": 1.3}}
+    put("whole", 10.0, 1.3, **whole)
+    page = render_page(read_rows(tmp_path / "none", tmp_path))
+    assert "Where eager, compile and max-autotune were all timed: **1.30x over 1 task**." in page
     assert "`small`: at least" not in page
 
 

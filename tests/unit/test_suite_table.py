@@ -12,6 +12,7 @@ from ridgeline.agent.suite.table import (
     compare_arms,
     render_contests,
     render_leads,
+    render_sides,
     render_table,
     summarize_rows,
 )
@@ -93,8 +94,17 @@ def test_champions_beside_others_are_summed_by_the_least_lower_bound():
             over={"eager": 9.0, "compile": 0.8},
             over_lower={"eager": 8.0},
         ),
+        Row(  # so may the one that two clocks did not tell apart
+            problem="u",
+            arm="m",
+            result="faster",
+            asked=("eager", "compile"),
+            over={"eager": 9.0},
+            over_lower={"eager": 8.0},
+            undecided=("compile",),
+        ),
     ]
-    table = summarize_rows(rows, ["m"], attempts=5)
+    table = summarize_rows(rows, ["m"], attempts=6)
     torch, rival = table.leads
     assert (torch.problems, torch.ahead, torch.names) == (2, 1, ("eager",))
     assert torch.geometric_mean_lower == pytest.approx(1.0)
@@ -103,6 +113,7 @@ def test_champions_beside_others_are_summed_by_the_least_lower_bound():
         "m against the best of PyTorch that was timed (eager): at least 1.000x in the mean of 2 problems, ahead on 1",
         "m against others' kernels: at least 3.000x in the mean of 1 problem, ahead on 1",
     ]
+    assert render_sides(rows[-1]) == "at least 8.000x eager; compile not told apart"
 
 
 def test_a_table_without_an_ended_problem_has_no_numbers():
