@@ -53,6 +53,7 @@ def measured(history):
     tested = (final, *final.shapes) if final else ()
     sides = [side for one in tested for side in (one.speedup, one.lower, getattr(one, "upper", None)) if side]
     found = {text for side in sides for text in spelled(side - 1)}
+    found |= {times_at_least(one.lower, places) for one in tested if one.lower for places in (2, 3)}
     for closed in history.rounds:
         verdict = closed.judged.verdict
         for one in (verdict, *verdict.shapes):
