@@ -80,14 +80,14 @@ class TimedCall:
     side: str
     """a or b."""
     time_us: float
-    """The judge's clock in microseconds, without what an empty call takes, and without `waited_us`."""
+    """The judge's clock in microseconds, without what an empty call takes, and without waits for a core that others had."""
     claimed_us: float | None
     """What the worker says that it took; no evidence."""
     at_us: float
     """End, in microseconds on the monotonic clock."""
     waited_us: float | None = None
-    """Of the call's wall time, for how long others had its core, by the kernel's count. None where it is not known for
-    certain: then `time_us` holds such waits."""
+    """Of the call's wall time, for how long others had its core, by the kernel's count: neither the judge nor its worker.
+    None where it is not known for certain: then `time_us` holds such waits."""
 
 
 class SizeTime(Value):

@@ -13,7 +13,7 @@ import mmap
 import os
 import random
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -93,6 +93,8 @@ class SealedCall:
     """From the answer until the worker stood still, where nothing was copied before that: until then it may work."""
     own_us: float | None = None
     """The same without waits for a core that others had (`CallTime.own_us`); None where it is not known."""
+    others_us: float | None = None
+    """For how long others had the core meanwhile (`CallTime.others_us`); None where it is not known."""
     claimed_us: float | None = None
     """What the worker says that the call took. No evidence."""
     inputs_changed: tuple[str, ...] = ()
@@ -142,6 +144,8 @@ class Session:
         self._limits = limits or WorkerLimits()
         self._device: Device = device
         self._cpu = cpu
+        self._core: int | None = None
+        """That both keep to while a call is under way."""
         self._surroundings = surroundings
         self._worker: Worker | None = None
         self._arenas = SharedBuffersCache(task, card=device != "cpu")
@@ -185,19 +189,21 @@ class Session:
         """
         try:
             slot, arena = self._bind(dims)
-            arena.write(inputs, placement)
-            arena.poison(poison, placement)
-            frame = Frame(CALL, os.urandom(NONCE_BYTES), slot, placement)
-            answer, _ = self._running.exchange(frame, DONE, timeout_s=timeout_s)
-            return self._seal(slot, arena, inputs, placement, answer)
+            with self._on_core():
+                arena.write(inputs, placement)
+                arena.poison(poison, placement)
+                frame = Frame(CALL, os.urandom(NONCE_BYTES), slot, placement)
+                answer, _ = self._running.exchange(frame, DONE, timeout_s=timeout_s)
+                return self._seal(slot, arena, inputs, placement, answer)
         except WorkerLost as lost:
             return self._break(lost)
 
     def ping(self) -> float:
         """For the judge: time of an empty call in us, same frames, same clock. nan for a broken worker: the next call says why."""
         try:
-            self._running.exchange(Frame(PING, os.urandom(NONCE_BYTES)), PONG, timeout_s=PING_S)
-            stop = self._running.wait_stopped()
+            with self._on_core():
+                self._running.exchange(Frame(PING, os.urandom(NONCE_BYTES)), PONG, timeout_s=PING_S)
+                stop = self._running.wait_stopped()
         except WorkerLost as lost:
             self._break(lost)
             return math.nan
@@ -214,6 +220,28 @@ class Session:
         except WorkerLost as lost:
             return self._break(lost)
         return None
+
+    def keep_to_core(self, core: int) -> bool:
+        """For the judge: from here on the worker runs on that core alone, and this thread while it calls it: whether that is permitted.
+
+        They take turns: nothing then sleeps that must be woken on another core, which takes longer than a short call. What
+        this thread does between calls, and starts, keeps to nothing. Where it is not permitted, neither does a call.
+        """
+        cores = os.sched_getaffinity(0)
+        worker = self._worker
+        if worker is None or self._broken is not None or core not in cores:
+            return False
+        self._core = core if worker.keep_to({core}, spin=False) else None
+        if self._core is None:
+            self.leave_core()
+        return self._core is not None
+
+    def leave_core(self) -> None:
+        """For the judge: worker and calls keep to no core of their own any more."""
+        self._core = None
+        if self._worker is not None and self._broken is None:
+            cores = os.sched_getaffinity(0)
+            self._worker.keep_to(cores, spin=len(cores) > self._task.threads)
 
     def find_overwritten(self, dims: Mapping[str, int]) -> tuple[str, ...]:
         """For the judge: arrays of that size beside which memory was overwritten since it was last looked at, at either placement."""
@@ -269,6 +297,21 @@ class Session:
             self._worker = None
         self._arenas.close()
 
+    @contextlib.contextmanager
+    def _on_core(self) -> Iterator[None]:
+        """For the judge: this thread on the worker's core for the block, where it keeps to one; afterwards where it might be before."""
+        if self._core is None:
+            yield
+            return
+        before = os.sched_getaffinity(0)
+        with contextlib.suppress(OSError):  # a core may be taken away from us meanwhile
+            os.sched_setaffinity(0, {self._core})
+        try:
+            yield
+        finally:
+            with contextlib.suppress(OSError):
+                os.sched_setaffinity(0, before)
+
     @property
     def _running(self) -> Worker:
         """The worker. Raises WorkerLost where it is lost, JudgeTimeout where the judgement's time is over."""
@@ -314,6 +357,7 @@ class Session:
             late=late,
             wall_us=stop.wall_us,
             own_us=stop.own_us,
+            others_us=stop.others_us,
             stop_us=stop_us,
             claimed_us=answer.claim_ns / 1e3,
             inputs_changed=changed,
@@ -382,6 +426,33 @@ class Session:
         # a precompiled header of PyTorch's, which `torch.compile` makes, has some hundred MiB
         file_mb = max(self._limits.file_mb, TORCH_FILE_MB) if self.framework == "torch" else self._limits.file_mb
         return dataclasses.replace(self._limits, memory_mb=self._limits.memory_mb + extra, file_mb=file_mb)
+
+
+def keep_to_one_core(task: Task, sessions: Collection[Session]) -> bool:
+    """For the judge: workers of a task of one thread, and the judge while it calls them, on the core that it is on: all, or none.
+
+    Says whether they are. Of several judges on a machine each is on a core that the kernel chose for it.
+    """
+    core = find_core()
+    if task.threads != 1 or core is None:
+        return False
+    if all(session.keep_to_core(core) for session in sessions):
+        return True
+    for session in sessions:
+        session.leave_core()
+    return False
+
+
+PROCESSOR = 36
+"""Field of /proc/PID/stat, counted behind the name: the core that it is on."""
+
+
+def find_core() -> int | None:
+    """The core that the judge's thread is on; None where the kernel does not say."""
+    try:
+        return int(Path("/proc/thread-self/stat").read_bytes().rpartition(b") ")[2].split()[PROCESSOR])
+    except (OSError, ValueError, IndexError):
+        return None
 
 
 MOST_GAPS = 4

@@ -9,10 +9,10 @@ import random
 import statistics
 import time
 from abc import ABC, abstractmethod
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 import numpy as np
@@ -54,6 +54,7 @@ from ridgeline.sandbox.judge.session import (
     are_sums_near,
     draw_signs,
     is_proof_true,
+    keep_to_one_core,
     stock_shared_memory,
 )
 from ridgeline.sandbox.judge.shared_buffers import PLACEMENTS
@@ -273,7 +274,7 @@ def timed_call(
         time_us=max(taken_us, LEAST_US),
         claimed_us=sealed.claimed_us,
         at_us=at_us,
-        waited_us=None if sealed.own_us is None else sealed.wall_us - sealed.own_us,
+        waited_us=sealed.others_us,
     )
 
 
@@ -293,6 +294,9 @@ ORDERS = ("abba", "baab")
 WARM_UP = 2
 """Blocks of each size before the first that counts. They are judged too."""
 COPIES = 5
+PINGS_BETWEEN, LAST_PINGS = 2, 12
+"""Empty calls of each side before a pair of timed ones, and how many of its last ones say what one takes: a machine goes from
+one pace to another within milliseconds, and what is taken off a call is of the pace that it had."""
 LOOK_SHARE = 0.25
 """Of timed calls after which inputs and guard bands are looked at, secretly; tests look each time. Writing where one
 must not gains nothing unless most calls do it, and damage to bands stays until it is seen."""
@@ -351,6 +355,8 @@ class TimedPairs:
             settled: dict[str, _Turns] = {}
             if refused := self._lock(sessions, shapes, settled):
                 return refused
+            if self.bench.options.device != "cuda":
+                keep_to_one_core(self.bench.task, sessions.values())
             for shape in shapes:
                 turns = settled.pop(shape.label, None) or self._kind()(pairs=self, sessions=sessions, shape=shape)
                 slots = turns.run(blocks)
@@ -478,6 +484,8 @@ class _Turns:
         self._decoy: Arrays | None = None
         self._longest_us: dict[str, list[float]] = {"a": [], "b": []}
         self._unsure_us: dict[str, float] = {}
+        self._pings = {side: deque[float](maxlen=LAST_PINGS) for side in "ab"}
+        self._aside_us: dict[str, float] = {}
         self._stops = self.pairs.stops.setdefault(self.shape.label, {"a": [], "b": []})
         self._stale: Arrays | None = None
         self._moved_share = bytes_share(bench.task, self.shape.dims)
@@ -494,10 +502,8 @@ class _Turns:
 
     def run(self, blocks: int) -> list[TimedCall] | TimingRefused:
         """All blocks, after calls that warm both sides up and are judged like the others."""
-        pings = {side: session.ping_often() for side, session in self.sessions.items()}
-        empty_us = min(float(np.median(times)) for times in pings.values())
-        if self.options.has("own_clock"):
-            self._unsure_us = {side: empty_us - min(empty_us, *times) for side, times in pings.items()}
+        for side, session in self.sessions.items():
+            self._pings[side].extend(session.ping_often())
         calls: list[TimedCall] = []
         self._probes.schedule(-WARM_UP, blocks)
         for block in range(-WARM_UP, blocks):
@@ -505,25 +511,28 @@ class _Turns:
             for place in (0, 2):
                 if wrong := self._probes.run_due((block, place)):
                     return self._refuse_wrong(wrong)
-                slots = self._time_calls(block, place, order[place : place + 2], empty_us)
+                slots = self._time_calls(block, place, order[place : place + 2])
                 if isinstance(slots, TimingRefused):
                     return slots
                 calls += slots if block >= 0 else []
         company = self._find_sibling_processes()
         self.pairs.calls += self._probes.calls
-        return self.settle() or self._find_overwritten() or company or self._lengthen(calls, empty_us)
+        return self.settle() or self._find_overwritten() or company or calls
 
-    def _lengthen(self, calls: list[TimedCall], empty_us: float) -> list[TimedCall]:
-        """The timed calls of the judge, of which what an empty call takes at their end is taken off, where that is less.
+    def _ping_both(self, order: str) -> float:
+        """What an empty call of either side takes now: the judge asks between the timed calls, and the last ones count.
 
-        A core that was busy at their beginning only made empty calls long and so all others short, and a ratio too large.
+        The lesser of both sides: each could make its own empty calls long, and so its others short. What a side's take
+        beyond twice that, it may work in them, and its timed call has it (`_aside_us`).
         """
-        if not self.options.has("own_clock"):
-            return calls
-        ended_us = min(float(np.median(session.ping_often())) for session in self.sessions.values())
-        if not ended_us < empty_us:  # not a number where a worker is gone
-            return calls
-        return [replace(call, time_us=call.time_us + empty_us - ended_us) for call in calls]
+        for side in order:
+            self._pings[side].extend(self.sessions[side].ping() for _ in range(PINGS_BETWEEN))
+        usual_us = {side: float(np.median(self._pings[side])) for side in order}
+        empty_us = min(usual_us.values())
+        if self.options.has("own_clock"):
+            self._aside_us = {side: PINGS_BETWEEN * max(0.0, usual_us[side] - 2 * empty_us) for side in order}
+            self._unsure_us = {side: empty_us - min(empty_us, *self._pings[side]) for side in order}
+        return empty_us
 
     @property
     def has_constants(self) -> bool:
@@ -554,12 +563,11 @@ class _Turns:
             side: statistics.median([stop_us for stop_us, _ in stops] or [0.0]) for side, stops in self._stops.items()
         }
 
-    def _time_calls(self, block: int, place: int, order: str, empty_us: float) -> list[TimedCall] | TimingRefused:
+    def _time_calls(self, block: int, place: int, order: str) -> list[TimedCall] | TimingRefused:
         """One call of each side. What cannot be true is timed again: the clock of a busy machine errs now and then,
-        and a call that never does its work is as fast every time.
-
-        `empty_us`, of either side: each could make its own empty calls long, and so its others short."""
+        and a call that never does its work is as fast every time."""
         while True:
+            empty_us = self._ping_both(order)
             both = self._call_both(order)
             if isinstance(both, TimingRefused):
                 return both
@@ -568,14 +576,13 @@ class _Turns:
             for number, (side, (sealed, at_us)) in enumerate(both.items()):
                 own_us = sealed.wall_us if sealed.own_us is None else sealed.own_us
                 taken_us = own_us - empty_us if self.options.has("own_clock") else sealed.claimed_us or 0
-                taken_us += min(self._late_us(side, sealed), slower_us)
+                taken_us += min(self._late_us(side, sealed), slower_us) + self._aside_us.get(side, 0.0)
                 slots.append(timed_call(self.shape, (block, place + number, side), sealed, taken_us, at_us))
             fast = [slot for slot in slots if self._impossible(slot)]
             if not fast:
                 return slots
             for side in {slot.side for slot in fast}:  # what an empty call takes may be less by now
-                shortest_us = min([empty_us, *self.sessions[side].ping_often()])
-                self._unsure_us[side] = max(self._unsure_us.get(side, 0.0), empty_us - shortest_us)
+                self._pings[side].extend(self.sessions[side].ping_often())
             for slot in fast:
                 if is_too_fast(self._longest_us[slot.side], self._floor_us()):
                     detail = f"{self.shape.label}: {slot.time_us:.1f} us is too little to move its bytes"
@@ -1063,6 +1070,7 @@ class LongRun(LongRunAnswers[Opened]):
                             return wrong
                 if broken := session.lock():
                     return f"{broken.reason}: {broken.detail}"
+            keep_to_one_core(self.bench.task, (session,))  # as timed calls are made
             session.ping_often()
             while self.calls < self.most_calls and time.monotonic() < until:
                 # the quick sizes are called more often: each has its share of the time

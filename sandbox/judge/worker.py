@@ -16,9 +16,9 @@ import subprocess
 import sysconfig
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -73,7 +73,11 @@ class Channel:
         self._judge_end.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
         self._poller = select.poll()
         self._poller.register(self._judge_end, select.POLLIN)
-        self._spin_s = SPIN_S if spin else 0.0
+        self.spin(spin)
+
+    def spin(self, spins: bool) -> None:
+        """In the judge: look for a worker's messages without sleeping, for a while, or do not: a processor is free for that, or none is."""
+        self._spin_s = SPIN_S if spins else 0.0
 
     def caller(self, timeout_s: float) -> tuple[Frame, int]:
         """In the judge, of its worker: the first frame and the sender's process id, as the kernel has it. Raises WorkerLost."""
@@ -252,6 +256,18 @@ class Freezer:
                 counts.append(int(rest.split(None, 1)[0]))
         return tuple(counts)
 
+    def keep_to(self, cores: Collection[int]) -> bool:
+        """In the judge: let each thread of its worker, and what they start, run on these cores alone: whether that is permitted."""
+        try:
+            for task in self._tasks.iterdir():
+                with contextlib.suppress(ProcessLookupError):
+                    os.sched_setaffinity(int(task.name), cores)
+        except FileNotFoundError:
+            return True  # it has ended, which the channel tells
+        except OSError:
+            return False
+        return True
+
     def close(self) -> None:
         """Close the judge's descriptors of its worker; the process goes on."""
         os.close(self.process)
@@ -373,6 +389,39 @@ class CallTime:
     """From the answer until it stood still; `own_us` counts none of it."""
     own_us: float | None = None
     """The wall time without waits for the core while others had it; None where they are not known to be no work of its own."""
+    others_us: float | None = None
+    """For how long others had the core, neither the judge nor its worker; None where `own_us` is."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CoreTimes:
+    """What judge and worker did so far, or within a call, in microseconds by the kernel."""
+
+    judge_waited_us: float
+    worker_waited_us: float
+    judge_ran_us: float
+    worker_ran_us: float
+    """Of all its threads. Whole only when they stand still."""
+
+    def since(self, began: "CoreTimes") -> "CoreTimes":
+        """For the judge: what its and its worker's times grew by."""
+        return CoreTimes(
+            judge_waited_us=self.judge_waited_us - began.judge_waited_us,
+            worker_waited_us=self.worker_waited_us - began.worker_waited_us,
+            judge_ran_us=self.judge_ran_us - began.judge_ran_us,
+            worker_ran_us=self.worker_ran_us - began.worker_ran_us,
+        )
+
+    @property
+    def waited_us(self) -> float:
+        """In the judge: what it and its worker waited for a core together, for each other too."""
+        return self.judge_waited_us + self.worker_waited_us
+
+    @property
+    def others_us(self) -> float:
+        """In the judge: for how long others had the core at least: who shares one with its worker waits for that, too, and no one else
+        need be there."""
+        return max(0.0, self.judge_waited_us - self.worker_ran_us, self.worker_waited_us - self.judge_ran_us)
 
 
 class SharedCore:
@@ -391,33 +440,44 @@ class SharedCore:
 
     def begin(self) -> None:
         """In the judge: the call of a worker whose waits it asks about begins now."""
-        self._began_us = self._answered_us = self._read_times()
+        self._began = self._answered = self._read_times()
 
     def mark_answer(self) -> None:
         """Note that a judged call is answered: what is waited from here on is no wait of it."""
-        self._answered_us = self._read_times()
+        self._answered = self._read_times()
 
-    def take_off(self, wall_us: float, stop_us: float) -> tuple[float, float]:
+    def take_off(self, wall_us: float, stop_us: float) -> CallTime:
         """In the judge: times of a call until the answer and from it to now, both without waits; the worker stands still.
 
         What it worked in all is the least of the first: where its threads were at work when it answered is not known.
         """
-        ended_us = self._read_times()
-        (began_wait_us, began_work_us), (wait_us, work_us) = self._began_us, self._answered_us
-        own_us = max(wall_us - (wait_us - began_wait_us), min(ended_us[1] - began_work_us, wall_us))
-        return own_us, max(stop_us - (ended_us[0] - wait_us), min(ended_us[1] - work_us, stop_us))
+        ended = self._read_times()
+        called, stopped = self._answered.since(self._began), ended.since(self._answered)
+        worked_us = ended.since(self._began).worker_ran_us
+        return CallTime(
+            wall_us=wall_us,
+            stop_us=max(stop_us - stopped.waited_us, min(stopped.worker_ran_us, stop_us)),
+            own_us=max(wall_us - called.waited_us, min(worked_us, wall_us)),
+            others_us=min(replace(called, worker_ran_us=worked_us).others_us, wall_us),
+        )
 
     def close(self) -> None:
         """Close the judge's descriptor of a core's counters."""
         os.close(self._waits)
 
-    def _read_times(self) -> tuple[float, float]:
-        """In the judge: microseconds that its thread and the worker's waited so far, and that the worker was on a core."""
+    def _read_times(self) -> CoreTimes:
+        """In the judge: what its thread and the worker's main one waited so far, and what they ran."""
         try:
-            records = os.pread(self._waits, 100, 0), Path("/proc/thread-self/schedstat").read_bytes()
-            return sum(int(words.split()[1]) for words in records) / 1e3, time.clock_gettime_ns(self._clock) / 1e3
-        except (OSError, IndexError):  # the worker has ended, which the channel tells
-            return 0.0, 0.0
+            records = Path("/proc/thread-self/schedstat").read_bytes(), os.pread(self._waits, 100, 0)
+            judge_ns, worker_ns = (int(words.split()[1]) for words in records)
+            return CoreTimes(
+                judge_waited_us=judge_ns / 1e3,
+                worker_waited_us=worker_ns / 1e3,
+                judge_ran_us=time.thread_time_ns() / 1e3,
+                worker_ran_us=time.clock_gettime_ns(self._clock) / 1e3,
+            )
+        except (OSError, ValueError, IndexError):  # the worker has ended, which the channel tells
+            return CoreTimes(judge_waited_us=0.0, worker_waited_us=0.0, judge_ran_us=0.0, worker_ran_us=0.0)
 
 
 def _pid_namespace(process: str) -> int | None:
@@ -635,8 +695,15 @@ class Worker:
         stop_us = (time.perf_counter_ns() - self._came) / 1e3
         if self._shared_core is None:
             return CallTime(wall_us=self._wall_us, stop_us=stop_us)
-        own_us, own_stop_us = self._shared_core.take_off(self._wall_us, stop_us)
-        return CallTime(wall_us=self._wall_us, stop_us=own_stop_us, own_us=own_us)
+        return self._shared_core.take_off(self._wall_us, stop_us)
+
+    def keep_to(self, cores: Collection[int], *, spin: bool) -> bool:
+        """In the judge: let all threads of its worker, which stands still, run on these cores alone: whether that is permitted.
+
+        `spin`: the judge looks for answers without sleeping; on the worker's own core it would be in its way.
+        """
+        self.channel.spin(spin)
+        return self.freezer.keep_to(cores)
 
     def explain_loss(self, loss: WorkerLost) -> WorkerLost:
         """The loss of the judge's worker with what the process said and how it ended. It is ended by this."""

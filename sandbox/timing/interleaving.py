@@ -11,7 +11,7 @@ from typing import Literal, Protocol
 
 from ridgeline.graph.contract import Argv, Contract, Scoring
 from ridgeline.graph.evidence import BenchmarkFailed, Row, ShapePairs
-from ridgeline.graph.judgment import JudgeFailed
+from ridgeline.graph.judgment import JudgeFailed, TimedCall
 from ridgeline.graph.ports import Judge
 from ridgeline.graph.values import Value
 from ridgeline.sandbox.devices.values import Conditions
@@ -315,6 +315,15 @@ WAITS_TAKEN_OFF = (
     "other work had the core during timed calls; how long, by the kernel's count, is taken off their times"
 )
 
+COMPANY_SHARE = 0.01
+"""Of all timed calls' time, what others had of their core on a machine that is not called quiet: each has a tick now and then."""
+
+
+def had_company(calls: Sequence[TimedCall]) -> bool:
+    """Whether others had the core for more than a little of these judged calls."""
+    others_us = sum(call.waited_us or 0.0 for call in calls)
+    return others_us > COMPANY_SHARE * sum(call.time_us for call in calls)
+
 
 @dataclass(frozen=True, kw_only=True)
 class JudgedPairs:
@@ -356,7 +365,7 @@ class JudgedPairs:
             for call in run.answer
         )
         conditions = run.conditions
-        if any(call.waited_us for call in run.answer):
+        if had_company(run.answer):
             conditions = conditions.model_copy(update={"notes": (*conditions.notes, WAITS_TAKEN_OFF)})
         process = Process(seed=seed, order=(a, b), seconds=run.seconds, conditions=conditions)
         return TimedPair(pair=Pair(pair=number, slots=slots), processes=(process,))

@@ -5,6 +5,8 @@ from pathlib import Path
 
 import yaml
 
+from ridgeline.graph.judgment import TimedCall
+from ridgeline.sandbox.judge import timing
 from ridgeline.sandbox.judge.options import HERE, Options
 from ridgeline.sandbox.judge.session import Session
 from ridgeline.sandbox.judge.task_judge import time_pair
@@ -31,11 +33,16 @@ void total(const float *x, float *y, int64_t rows, int64_t cols) {
 BUSY_US = 150.0
 
 
-def time_us(folder: Path) -> float:
-    """Of the kernel against itself, the median of all calls."""
+def time_calls(folder: Path) -> tuple[TimedCall, ...]:
+    """Of the kernel against itself."""
     calls = time_pair(folder / "task.yaml", folder, folder, shapes=(), blocks=3, options=Options(), surroundings=HERE)
     assert isinstance(calls, tuple), calls
-    return statistics.median(call.time_us for call in calls)
+    return calls
+
+
+def time_us(folder: Path) -> float:
+    """Of the kernel against itself, the median of all calls."""
+    return statistics.median(call.time_us for call in time_calls(folder))
 
 
 def test_calls_are_not_told_too_short_where_the_core_was_busy_at_the_beginning_alone(
@@ -57,3 +64,23 @@ def test_calls_are_not_told_too_short_where_the_core_was_busy_at_the_beginning_a
     busy_us = time_us(tmp_path)
     assert len(asked) == 2
     assert busy_us > calm_us - BUSY_US / 2, "all of it was taken off"
+
+
+def test_calls_of_a_side_are_not_told_short_where_it_makes_its_own_empty_ones_long(tmp_path: Path, monkeypatch) -> None:
+    (tmp_path / "task.yaml").write_text(yaml.safe_dump(TASK, sort_keys=False))
+    (tmp_path / "kernel.c").write_text(KERNEL)
+    (tmp_path / "reference.py").write_text("def reference(x):\n    return x.sum(axis=1)\n")
+    calm_us = time_us(tmp_path)
+    honest, slow = Session.ping, list[int]()
+    monkeypatch.setattr(timing, "PINGS_BETWEEN", 1)
+
+    def ping(session: Session) -> float:
+        """Long for the worker that is asked first, every time."""
+        slow.append(id(session))
+        return honest(session) + BUSY_US * (id(session) == slow[0])
+
+    monkeypatch.setattr(Session, "ping", ping)
+    calls = time_calls(tmp_path)
+    times_us = [statistics.median(call.time_us for call in calls if call.side == side) for side in "ab"]
+    assert min(times_us) > calm_us - BUSY_US / 2, "what the other side's take was taken off"
+    assert max(times_us) > min(times_us) + BUSY_US / 2, "and what it may have worked in its own is time of its calls"
