@@ -432,6 +432,9 @@ class SharedCore:
     is read when all threads stand still: of one that runs, the kernel adds it at a tick, milliseconds later.
     """
 
+    is_one: bool = False
+    """Judge and worker keep to one core and take turns on it: what the judge does in a call is no time of the worker's."""
+
     def __init__(self, pid: int) -> None:
         """Raises OSError where the kernel does not count."""
         self._clock = (~pid << 3) | CPU_CLOCK
@@ -441,6 +444,11 @@ class SharedCore:
     def begin(self) -> None:
         """In the judge: the call of a worker whose waits it asks about begins now."""
         self._began = self._answered = self._read_times()
+        self._judge_ran_us = self._began.judge_ran_us
+
+    def mark_arrival(self) -> None:
+        """Note that an answer came to the judge: what it does from here on is not in the call's wall time."""
+        self._judge_ran_us = time.thread_time_ns() / 1e3
 
     def mark_answer(self) -> None:
         """Note that a judged call is answered: what is waited from here on is no wait of it."""
@@ -454,11 +462,13 @@ class SharedCore:
         ended = self._read_times()
         called, stopped = self._answered.since(self._began), ended.since(self._answered)
         worked_us = ended.since(self._began).worker_ran_us
+        others_us = min(replace(called, worker_ran_us=worked_us).others_us, wall_us)
+        judge_us = self._judge_ran_us - self._began.judge_ran_us if self.is_one else 0.0
         return CallTime(
             wall_us=wall_us,
             stop_us=max(stop_us - stopped.waited_us, min(stopped.worker_ran_us, stop_us)),
-            own_us=max(wall_us - called.waited_us, min(worked_us, wall_us)),
-            others_us=min(replace(called, worker_ran_us=worked_us).others_us, wall_us),
+            own_us=max(wall_us - others_us - judge_us, min(worked_us, wall_us)),
+            others_us=others_us,
         )
 
     def close(self) -> None:
@@ -680,6 +690,8 @@ class Worker:
         self.freezer.resume()
         patience_s = timeout_s * (FIRST_CALL_TIMES if compiles else 1)
         came = self._came = self.channel.wait_for_message(timeout_s=patience_s)
+        if self._shared_core is not None:
+            self._shared_core.mark_arrival()
         self.freezer.stop()
         if self._shared_core is not None:
             self._shared_core.mark_answer()
@@ -703,7 +715,10 @@ class Worker:
         `spin`: the judge looks for answers without sleeping; on the worker's own core it would be in its way.
         """
         self.channel.spin(spin)
-        return self.freezer.keep_to(cores)
+        is_kept = self.freezer.keep_to(cores)
+        if self._shared_core is not None:
+            self._shared_core.is_one = is_kept and not spin and len(cores) == 1
+        return is_kept
 
     def explain_loss(self, loss: WorkerLost) -> WorkerLost:
         """The loss of the judge's worker with what the process said and how it ended. It is ended by this."""

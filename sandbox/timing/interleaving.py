@@ -315,7 +315,7 @@ WAITS_TAKEN_OFF = (
     "other work had the core during timed calls; how long, by the kernel's count, is taken off their times"
 )
 
-COMPANY_SHARE = 0.01
+COMPANY_SHARE = 0.05
 """Of all timed calls' time, what others had of their core on a machine that is not called quiet: each has a tick now and then."""
 
 

@@ -428,7 +428,9 @@ def test_a_planted_regression_ends_with_1_and_is_told_to_the_ci_system(cli, here
     assert "::error file=kernel.c,title=ridgeline bench::" in slower.err
     told_as_file = (here / "bench.xml").read_text()
     assert "B is not slower than A by more than 1.5 %" in told_as_file
-    assert '<failure type="failed"' in told_as_file, "of the whole, or of a shape where other work left the whole undecided"
+    assert '<failure type="failed"' in told_as_file, (
+        "of the whole, or of a shape where other work left the whole undecided"
+    )
     equal = cli("bench", "./report print 10", "./report print 10", *options, "--quiet")
     assert (equal.code, equal.out.splitlines()[-1]) == (0, "passed     B is not slower by more than 1.5 %")
 

@@ -30,7 +30,8 @@ void total(const float *x, float *y, int64_t rows, int64_t cols) {
     }
 }
 """
-BUSY_US = 150.0
+BUSY_US = 5000.0
+"""Far more than the call takes: nothing would be left of it. A machine goes from one pace to another by less."""
 
 
 def time_calls(folder: Path) -> tuple[TimedCall, ...]:
@@ -63,7 +64,7 @@ def test_calls_are_not_told_too_short_where_the_core_was_busy_at_the_beginning_a
     monkeypatch.setattr(Session, "ping_often", ping_often)
     busy_us = time_us(tmp_path)
     assert len(asked) == 2
-    assert busy_us > calm_us - BUSY_US / 2, "all of it was taken off"
+    assert busy_us > calm_us / 4, "all of it was taken off"
 
 
 def test_calls_of_a_side_are_not_told_short_where_it_makes_its_own_empty_ones_long(tmp_path: Path, monkeypatch) -> None:
@@ -82,5 +83,5 @@ def test_calls_of_a_side_are_not_told_short_where_it_makes_its_own_empty_ones_lo
     monkeypatch.setattr(Session, "ping", ping)
     calls = time_calls(tmp_path)
     times_us = [statistics.median(call.time_us for call in calls if call.side == side) for side in "ab"]
-    assert min(times_us) > calm_us - BUSY_US / 2, "what the other side's take was taken off"
+    assert min(times_us) > calm_us / 4, "what the other side's take was taken off"
     assert max(times_us) > min(times_us) + BUSY_US / 2, "and what it may have worked in its own is time of its calls"

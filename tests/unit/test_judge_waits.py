@@ -3,7 +3,7 @@
 import pytest
 
 from ridgeline.graph.judgment import TimedCall
-from ridgeline.sandbox.judge.worker import CoreTimes
+from ridgeline.sandbox.judge.worker import CallTime, CoreTimes, SharedCore
 from ridgeline.sandbox.timing.interleaving import had_company
 
 
@@ -46,3 +46,38 @@ def test_a_machine_is_called_busy_for_more_than_a_tick_in_its_calls() -> None:
     assert not had_company([call(60, 0.0), call(60, None)])
     assert not had_company([*(call(60, 0.0) for _ in range(50)), call(60, 20.0)])
     assert had_company([*(call(60, 0.0) for _ in range(50)), call(60, 4000.0)])
+
+
+class PlayedCore(SharedCore):
+    """One whose counters were written down: at a call's beginning, at its answer and when the worker stands still."""
+
+    def __init__(self, *read: CoreTimes, judge_us: float, is_one: bool) -> None:
+        self._left, self.is_one = list(read), is_one
+        self.begin()
+        self._judge_ran_us = judge_us
+        self.mark_answer()
+
+    def _read_times(self) -> CoreTimes:
+        return self._left.pop(0)
+
+
+def on_one_core(worker_ran: float, *, others: float = 0, is_one: bool = True, slept: float = 0) -> CallTime:
+    """A call of which the judge's own part is 80 us: it waits for its worker, and what others had before it went on."""
+    answered = times(judge_waited=worker_ran + others, judge_ran=90, worker_ran=worker_ran)
+    core = PlayedCore(times(), answered, answered, judge_us=80, is_one=is_one)
+    return core.take_off(80 + worker_ran + others + slept, 0.0)
+
+
+def test_a_call_takes_beyond_an_empty_one_what_its_worker_does() -> None:
+    """The judge's wait for its worker was once taken off both: of the call that is the worker's work, of the empty one the judge's."""
+    for is_one in (True, False):  # whether both are known to keep to it
+        empty, call = on_one_core(25, is_one=is_one), on_one_core(65, is_one=is_one)
+        assert (call.own_us or 0) - (empty.own_us or 0) == 40
+    beside_others = on_one_core(65, others=4000)
+    assert (beside_others.own_us, beside_others.others_us) == (65, 4000)
+
+
+def test_what_the_judge_does_is_no_time_of_a_call_and_a_workers_sleep_is() -> None:
+    assert on_one_core(65).own_us == 65
+    assert on_one_core(65, slept=300).own_us == 365
+    assert on_one_core(65, is_one=False).own_us == 145
