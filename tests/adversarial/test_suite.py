@@ -21,10 +21,10 @@ LITTER = (("/dev/shm", "plan-*-*-*.bin"), ("/tmp", ".plan_*_*_*_*"))
 LEAST_HONEST = 100
 LEAST_CHEATS = 40
 WHOLE = os.environ.get("RIDGELINE_SUITE") == "all"
-"""`make adversarial` judges all, for hours; by default a spelling of every other class, and some honest kernels."""
+"""`make adversarial` judges all, for hours; by default a spelling of every third class, and some honest kernels."""
 TIMES = 5 if WHOLE else 1
 """Each is judged so often: a verdict that flips is itself a defect."""
-EVERY = 20
+EVERY = 40
 """Of the honest native kernels, one of so many is judged by default."""
 FOOLING = 20
 """Likewise of the cheats, before the naive evaluator."""
@@ -176,7 +176,7 @@ def chosen(kind: str) -> list[Case]:
     native = [case for case in (CHEATS if kind == "cheat" else HONEST) if case.dialect not in NEED_TORCH]
     if kind == "honest":
         return native[::EVERY]
-    return list({case.rows[0]: case for case in native}.values())[::2]
+    return list({case.rows[0]: case for case in native}.values())[::3]
 
 
 READING = [pytest.param(frozenset({"static"}), id="not-reading")]

@@ -113,14 +113,22 @@ def time_calls(folder: Path, text: str, *, others: int) -> list[SealedCall]:
 
 
 def test_what_others_took_of_the_core_is_no_time_of_the_call(tmp_path: Path) -> None:
-    alone_us = [call.own_us for call in time_calls(tmp_path / "alone", ALONE, others=0) if call.own_us is not None]
-    beside = time_calls(tmp_path / "beside", ALONE, others=4)
-    if not alone_us:
-        pytest.skip("waits for a core are not counted here, or workers are not shut in")
-    own_us = sorted(call.own_us or 0 for call in beside)
-    assert beside[CALLS // 2].wall_us > 1.5 * min(alone_us)
-    assert own_us[0] > 0.8 * min(alone_us), "of no call too much was taken off"
-    assert own_us[0] < 1.5 * min(alone_us), "a machine that slows down for a while makes some calls longer, not all"
+    """Against what the kernel says that the worker did in the same call: a machine goes at another pace a second later."""
+    shares: list[tuple[float, float]] = []
+    with busy_core(4), unopened(tmp_path, ALONE, task()) as session:
+        session.lock_first = True
+        assert session.open() is None
+        for _ in range(CALLS):
+            before_us = worked_us(session)
+            sealed = session.call(DIMS, x())
+            assert isinstance(sealed, SealedCall), sealed
+            if sealed.own_us is None:
+                pytest.skip("waits for a core are not counted here, or workers are not shut in")
+            did_us = worked_us(session) - before_us
+            shares.append((sealed.wall_us / did_us, sealed.own_us / did_us))
+    assert sorted(wall for wall, _ in shares)[CALLS // 2] > 1.5
+    assert min(own for _, own in shares) > 0.95, "of no call too much was taken off"
+    assert min(own for _, own in shares) < 1.2
 
 
 def test_waiting_for_a_thread_of_its_own_is_time_of_the_call(tmp_path: Path) -> None:
