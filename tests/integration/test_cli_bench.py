@@ -133,7 +133,8 @@ def test_without_json_there_is_a_sentence_a_table_and_lines_of_progress(cli, her
     assert done.out.splitlines()[2].split("  ")[0] == "SHAPE"
     assert "A, ms" in done.out.splitlines()[2], "the column that was compared"
     assert "B, ms" in done.out.splitlines()[2]
-    assert "too few" not in done.out
+    unbounded = any(line.split()[-1:] == ["-"] for line in done.out.splitlines()[3:5])
+    assert ("too few" in done.out) is unbounded, "chance decides how alike few identical pairs are"
     assert "pair   1:" in done.err
     assert "identical versions: 4 pairs" in done.err
 

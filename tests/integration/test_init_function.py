@@ -286,9 +286,11 @@ def test_values_of_a_persons_own_are_new_for_each_call_and_many_calls_are_checke
     for version in (VALID, VALID_REMEMBERED, VALID_MOSTLY):
         (root / "valid.c").write_text(version)
         assert command("make", "-s", "-f", "ridgeline_valid/Makefile", "all", cwd=root).returncode == 0
-        assert command(bench, "--csv", tmp_path / "out.csv", cwd=root).returncode == 0
-        rows = [*csv.DictReader((tmp_path / "out.csv").read_text().splitlines())]
-        found.append({row["Check"] for row in rows})
+        checks: set[str] = set()
+        for _ in range(1 if version == VALID else 3):  # a machine at other work checks few calls in its 5 ms
+            assert command(bench, "--csv", tmp_path / "out.csv", cwd=root).returncode == 0
+            checks |= {row["Check"] for row in csv.DictReader((tmp_path / "out.csv").read_text().splitlines())}
+        found.append(checks)
     assert found[0] == {"PASS"}
     assert all("FAIL" in each for each in found[1:]), (
         "at one size at least: what chance draws may hold no such byte at 64"
@@ -1093,7 +1095,7 @@ def test_what_is_wrong_is_told_with_its_place_both_values_and_how_many_differ(cl
     for original, (wrong, said) in changes.items():
         assert original in WRONG_PLACES
         (root / "a.c").write_text(WRONG_PLACES.replace(original, wrong))
-        assert re.fullmatch(f"MISMATCH label=n64 values=ordinary {said}", verdict(root)), (wrong, verdict(root))
+        assert re.fullmatch(rf"MISMATCH label=n64 values=\w+ {said}", verdict(root)), (wrong, verdict(root))
 
 
 def test_a_wrong_call_beside_the_times_of_two_versions_is_told_with_its_place(cli, make_repository, tmp_path):
