@@ -388,7 +388,8 @@ class CallTime:
     stop_us: float
     """From the answer until it stood still; `own_us` counts none of it."""
     own_us: float | None = None
-    """The wall time without waits for the core while others had it; None where they are not known to be no work of its own."""
+    """The wall time without waits for the core while others had it, and without what the judge does on the worker's own core.
+    None where such waits are not known to be no work of the worker's."""
     others_us: float | None = None
     """For how long others had the core, neither the judge nor its worker; None where `own_us` is."""
 
@@ -455,9 +456,10 @@ class SharedCore:
         self._answered = self._read_times()
 
     def take_off(self, wall_us: float, stop_us: float) -> CallTime:
-        """In the judge: times of a call until the answer and from it to now, both without waits; the worker stands still.
+        """In the judge: times of a call until the answer and from it to now, without what others and it did; the worker stands still.
 
-        What it worked in all is the least of the first: where its threads were at work when it answered is not known.
+        What it worked in all is the least of `own_us`: where its threads were at work when it answered is not known. The
+        judge's wait for its worker is the worker's time: taken off here, it was once taken off an empty call's, too.
         """
         ended = self._read_times()
         called, stopped = self._answered.since(self._began), ended.since(self._answered)
