@@ -87,6 +87,8 @@ class TaskMemory:
     packed: dict[str, bytes] = field(default_factory=dict)
     tolerances: dict[str, dict[str, Tolerance]] = field(default_factory=dict)
     floors_us: dict[str, float] = field(default_factory=dict)
+    terms: dict[str, list[dict[str, float]]] = field(default_factory=dict)
+    """By the sizes of all inputs: how many of their elements feed one of each output."""
     clocked: dict[str, list[tuple[float, float]]] = field(default_factory=dict)
     """By size and versions: what the judge's clock said of each process pair, beside what was claimed."""
     shown_us: dict[str, float] = field(default_factory=dict)
@@ -119,7 +121,11 @@ class DeviceJudgment(CandidateJudgment):
         judging = import_module("ridgeline.sandbox.judge.device_judge")
         chance = values.Chance.draw(self.device.place, rng)
         return judging.DeviceCallJudge(
-            task=self.task, reference=self.device.reference, options=self.options, chance=chance
+            task=self.task,
+            reference=self.device.reference,
+            options=self.options,
+            chance=chance,
+            terms=self.device.learned.terms,
         )
 
     def judge(self) -> Judgment:

@@ -54,6 +54,8 @@ from ridgeline.sandbox.judge.session import BrokenWorker
 from ridgeline.sandbox.judge.shared_buffers import buffer_specs
 
 torch: Any = import_module("torch")
+TERMS_COUNTED = 3
+"""How often terms are counted for inputs of some sizes: the most counts, for what is changed may lie under a mask."""
 BENDING_ARRAYS = 5
 """Arrays as large as the inputs that drawing an unusual kind of values takes."""
 Tensor = Any
@@ -101,6 +103,8 @@ class DeviceCallJudge:
     options: Options
     chance: Chance
     turns: dict[tuple[tuple[str, int], ...], bool] = field(default_factory=dict)
+    terms: dict[str, list[dict[str, float]]] = field(default_factory=dict)
+    """By the sizes of all inputs: how many of their elements feed one of each output, as often as it was counted."""
 
     @property
     def rng(self) -> np.random.Generator:
@@ -376,7 +380,7 @@ class DeviceCallJudge:
             self.chance.elements,
             self.rng,
             exact=part.oracle,
-            axis=self.reference.known_axis,
+            terms=self._count_terms(part.inputs),
         )
         if lone:
             for name, each in noise.items():
@@ -385,6 +389,17 @@ class DeviceCallJudge:
                 largest = sizes.amax(dim=-1, keepdim=True) if sizes.ndim > 1 else sizes.max()
                 each.spread = torch.maximum(each.spread, ROW_PEAK_FACTOR * largest)
         return noise
+
+    def _count_terms(self, inputs: Tensors) -> dict[str, float]:
+        """The judge on a card: the most that was counted for inputs of these sizes; what values they have does not count."""
+        sizes = {tensor.name: tuple(inputs[tensor.name].shape) for tensor in self.task.inputs}
+        counted = self.terms.setdefault(str(sizes), [])
+        if len(counted) < TERMS_COUNTED:
+            oracle, axis = self.reference.oracle, self.reference.known_axis
+            counted.append(
+                device_numerics.count_terms(self.task, sizes, oracle, self.chance.elements, self.rng, axis=axis)
+            )
+        return {name: max(each[name] for each in counted) for name in counted[0]}
 
     def learn_tolerances(self, truth: DeviceTruth) -> dict[str, Tolerance]:
         """The judge on a card: by how much two right outputs of that size may differ: the least that any part of this call says."""

@@ -111,15 +111,14 @@ def measure_rounding_noise(
     rng: np.random.Generator,
     *,
     exact: Tensors,
-    axis: str | None = None,
+    terms: Mapping[str, float],
 ) -> dict[str, Noise]:
     """The judge on a card: sensitivity of every output at these inputs, as `numerics.measure_rounding_noise` measures it.
 
-    `axis`: a dimension along which items are independent, so that a few of them tell how many terms a sum has.
+    `terms`: by output, as `count_terms` counts them.
     """
     flat = all(values.ndim < 2 for values in exact.values())
     count = numerics.MOVE_COUNT * (2 if flat else 1)
-    terms = _count_terms(task, inputs, oracle, generator, rng, axis)
     drifts = any(_has_equal_runs(inputs[tensor.name], rng) for tensor in task.inputs if is_continuous(tensor))
     floats = {tensor.name: _take_rows(inputs[tensor.name], rng) for tensor in task.inputs if is_continuous(tensor)}
     total = {name: torch.zeros_like(values) for name, values in exact.items()}
@@ -188,11 +187,15 @@ def _has_equal_runs(values: Tensor, rng: np.random.Generator) -> bool:
 
 
 def _take_rows(values: Tensor, rng: np.random.Generator) -> Any:
-    """The judge on a card: the input on the processor in float32, or so many whole items of its first axis as `LOOP_ROWS_BYTES` hold."""
-    most = max(1, LOOP_ROWS_BYTES // 4 * len(values) // max(values.numel(), 1)) if values.ndim else 1
-    if values.ndim > 1 and most < len(values):
-        values = view_bits(values)[_indices(_pick(len(values), most, rng), values)].view(values.dtype)
-    return values.float().cpu().numpy()
+    """The judge on a card: the input on the processor in float32, or as much of it as `LOOP_ROWS_BYTES` hold: so many items of its first
+    axis, where one is too large so many of the next of it, and so on; the last axis is whole."""
+    most, bits = LOOP_ROWS_BYTES // 4, view_bits(values)
+    for axis in range(values.ndim - 1):
+        length = bits.shape[axis]
+        count = max(1, most * length // max(bits.numel(), 1))
+        if count < length:
+            bits = bits.index_select(axis, _indices(_pick(length, count, rng), values))
+    return bits.view(values.dtype).float().cpu().numpy()
 
 
 def _pick(size: int, most: int, rng: np.random.Generator) -> Any:
@@ -204,15 +207,24 @@ def _indices(places: Any, values: Tensor) -> Tensor:
     return torch.as_tensor(places, dtype=torch.int64, device=values.device)
 
 
-def _count_terms(
-    task: Task, inputs: Tensors, oracle: Oracle, generator: Any, rng: np.random.Generator, axis: str | None
+def count_terms(
+    task: Task,
+    sizes: Mapping[str, Sequence[int]],
+    oracle: Oracle,
+    generator: Any,
+    rng: np.random.Generator,
+    *,
+    axis: str | None = None,
 ) -> dict[str, float]:
-    """How many elements of the inputs feed one of an output: by changing one, on ordinary values. Of an axis along which
-    items are independent a few say the same as all: what is changed, and what there is, shrink alike."""
+    """The judge on a card: how many elements of inputs of these sizes feed one of an output: by changing one, on ordinary values.
+
+    `axis`: a dimension along which items are independent: a few say the same as all, for what is changed, and what there
+    is, shrink alike.
+    """
     shapes = {
         tensor.name: tuple(
             min(ITEMS_COUNTED, extent) if name == axis else extent
-            for name, extent in zip(tensor.shape, inputs[tensor.name].shape, strict=True)
+            for name, extent in zip(tensor.shape, sizes[tensor.name], strict=True)
         )
         for tensor in task.inputs
     }

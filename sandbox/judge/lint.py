@@ -575,6 +575,8 @@ FAR_UNITS = 1e3
 """Units of rounding, for half of all elements: what rounding does where an operator is hard to compute is less."""
 FAR_SHARE = 0.1
 """Of an element's size: the same for types that have few units in it."""
+FAR_ROUNDINGS = 3.0
+"""Units that are never far: of 8 bits one rounding alone is more than `FAR_SHARE`, as an output of few elements shows."""
 FAR_SENSITIVITY = 64.0
 """In units of the operator's own sensitivity, once that is measured: honest programs hardly use up one."""
 
@@ -606,7 +608,7 @@ def find_far_oracle(
 
 def _far_limit(task: Task, name: str, units: float) -> float:
     dtype = task.dtype_of(name)
-    return min(units, FAR_SHARE / unit(dtype)) if is_float(dtype) else units
+    return max(FAR_ROUNDINGS, min(units, FAR_SHARE / unit(dtype))) if is_float(dtype) else units
 
 
 def _units_off(task: Task, name: str, exact: Floats, usual: Floats, noise: RoundingNoise | None) -> float:

@@ -18,6 +18,7 @@ from ridgeline.sandbox.judge.dtypes import (
     unit,
 )
 from ridgeline.sandbox.judge.inputs import MIXES, PARTS, change_one_element, draw, make_probes
+from ridgeline.sandbox.judge.lint import find_far_oracle
 from ridgeline.sandbox.judge.numerics import (
     LARGEST_MOVE,
     _perturb,
@@ -472,3 +473,29 @@ def test_a_card_finds_the_same(dtype: DType) -> None:
         assert np.allclose([within.l2, within.peak_amount], [same.l2, same.peak_amount])
         answer = agree(given, usual, dtype=dtype, within=within)
         assert answer is on_card.agree(theirs, from_storage(usual, dtype, "cpu"), dtype=dtype, within=within)
+
+
+class _References:
+    """Of an output of 8 bits that is its input: `far` makes the trusted answer another number altogether."""
+
+    def __init__(self, dtype: DType, far: float) -> None:
+        self.dtype, self.far = dtype, far
+
+    def oracle(self, inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        return {"y": inputs["x"].astype(np.float64)}
+
+    def trusted(self, inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        return {"y": to_float64(from_float64(inputs["x"].astype(np.float64) * self.far, self.dtype), self.dtype)}
+
+
+@eights
+def test_a_rounding_to_8_bits_is_no_hole_of_a_task_and_another_number_is(dtype: DType) -> None:
+    """Of one element a single rounding is all there is; the lint once called a task of one row wrong by chance."""
+    task, rng = make_task([("x", ("n",), "float32")], [("y", ("n",), dtype)], {"n": 1}), np.random.default_rng(0)
+    for far, found in ((1.0, 0), (-3.0, 200)):
+        told = 0
+        for _ in range(200):
+            inputs = {"x": rng.uniform(1, 16, 1).astype(np.float32)}
+            reference = _References(dtype, far)
+            told += len(list(find_far_oracle(task, reference, inputs, reference.oracle(inputs))))  # type: ignore[arg-type]
+        assert told == found
