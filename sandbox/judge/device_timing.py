@@ -173,6 +173,11 @@ class DevicePairs:
     """By size: as many calls in a row could be asked about on a card without other work, the older version's time, us, and
     whether they may be made again on the same arrays."""
 
+    @property
+    def is_one_version(self) -> bool:
+        """The judge on a card: whether both sides are the same, as in a calibration: neither can gain, whatever its timer says by chance."""
+        return self.versions is not None and self.versions[0] == self.versions[1]
+
     def is_shown(self, label: str, claimed_us: float) -> bool:
         """The judge on a card: whether calls in a row have shown as much of that size in a process pair of this command."""
         return self.versions is not None and claimed_us <= SHOWN_AGAIN * self._shown_us.get(self._name(label), 0.0)
@@ -567,9 +572,12 @@ class DeviceTurns:
                 return TimingRefused(side=side, detail=detail, unclear=True)
         return None
 
+    def _claims_nothing(self) -> bool:
+        return len(self.gains) < 3 or self.pairs.is_one_version or not self.options.has("own_clock")
+
     def _contradict_claims(self) -> TimingRefused | None:
         """The judge's own clock must show most of what the workers' timers claim."""
-        if len(self.gains) < 3 or not self.options.has("own_clock"):
+        if self._claims_nothing():
             return None
         self.pairs.gains.setdefault(self.shape.label, []).extend(self.gains)
         wall, claimed = measure_claims(self.gains)
@@ -592,7 +600,7 @@ class DeviceTurns:
         What is far beyond the claim shows nothing.
         """
         label, bench = self.shape.label, self.bench
-        if len(self.gains) < 3 or not self.options.has("own_clock"):
+        if self._claims_nothing():
             return None
         wall, claimed_us = measure_claims(self.gains)
         a_us, b_us = (median(self._claims[side]) for side in "ab")

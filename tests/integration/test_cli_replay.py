@@ -179,13 +179,18 @@ def test_rejudging_by_the_recorded_rule_decides_what_was_recorded(cli):
     one_question = ("gqa_decode_deep_h100", "maxpool3d_h100", "reverse_cumsum_judged_h100", "top64_h100")
     proof = (
         "conv_transpose3d",
+        "cross_entropy",
         "depthwise_conv2d",
         "fp8_block_gemm",
         "fp8_group_quant",
         "gated_linear_scan",
+        "grouped_gemm",
+        "hgemm",
         "layer_norm",
+        "matmul_fp32",
         "paged_decode",
         "rmsnorm_nchw",
+        "rmsnorm_rows",
         "silu_mul_fp8_quant",
         "w4a16_gemm",
     )
