@@ -175,7 +175,7 @@ class DevicePairs:
 
     @property
     def is_one_version(self) -> bool:
-        """The judge on a card: whether both sides are the same, as in a calibration: neither can gain, whatever its timer says by chance."""
+        """The judge on a card: whether both sides are the same, as in a calibration: neither can gain, whatever a timer says by chance."""
         return self.versions is not None and self.versions[0] == self.versions[1]
 
     def is_shown(self, label: str, claimed_us: float) -> bool:
