@@ -61,6 +61,8 @@ LONGEST_PROGRAM = 400
 """Characters of PyTorch's version that are told as they stand."""
 CLAIM = "the card's timer claims"
 """In what the judge says where its own clock does not show what the card's timer does."""
+LESSER = 0.999
+"""Times what the card's timer claims: a call of less than that is counted by what the judge's clock shows."""
 T = TypeVar("T")
 SHORT = {
     "float32": "fp32", "float16": "fp16", "bfloat16": "bf16", "float64": "fp64", "float8_e4m3fn": "fp8", "float8_e5m2": "fp8",
@@ -149,7 +151,7 @@ def measure_baselines(request: BaselineRequest, options: Options, note: Callable
     """
     task, folder = load_task(request.task_file)
     request = _find_program(request, folder)
-    options = options.with_device(task)
+    options = options.with_device(task).model_copy(update={"lesser_clock": True})
     if not options.fit_sizes(task).timed:
         raise UserError(
             f"{request.task_file}: shapes: the timed ones are for a card, and this machine shows none; run it on one"
@@ -359,8 +361,21 @@ class _Run:
         assert gain is not None, "at least one pair was taken"
         self.gains[who] = gain
         self._calls[who] = [call for calls in pairs for call in calls if call.side == "a"]
+        self._note_lesser(who)
         self._calls["ours"] += [call for calls in pairs for call in calls if call.side == "b"]
         return gain.answer.evidence[0]
+
+    def _note_lesser(self, who: Who) -> None:
+        """In a comparison with baselines: at which sizes calls in a row showed less of the champion's lead than the card's timer."""
+        for shape in self._task.timed if self._options.device == "cuda" else ():
+            calls = [call for call in self._calls[who] if call.label == shape.label]
+            claimed_us = statistics.median(call.claimed_us or 0.0 for call in calls)
+            counted_us = statistics.median(call.time_us for call in calls)
+            if counted_us < LESSER * claimed_us:
+                self.notes.append(
+                    f"{who} at {shape.label}: {claimed_us:.4g} us by the card's timer; calls in a row show less of the "
+                    f"champion's lead by the judge's clock, and what they surely show counts: {counted_us:.4g} us"
+                )
 
     def _leave_out(self, who: Who, why: str) -> str:
         """In a comparison with baselines: notes why somebody has no time."""

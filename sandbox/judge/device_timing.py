@@ -15,7 +15,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib import import_module
 from statistics import fmean, median, stdev
 from typing import Any
@@ -275,6 +275,7 @@ class DevicePairs:
                 for turns in every:  # behind all sizes: their arrays take memory that others' could need
                     if refused := turns.contradict_by_chain():
                         return refused
+                calls = [call for turns in every for call in turns.count_lesser(calls)]
             with self.spent("close"):
                 stack.close()
             return calls
@@ -362,6 +363,8 @@ class DeviceTurns:
     gains: list[tuple[float, float]] = field(default_factory=list)
     """Of each pair of calls, us: a less b by the judge's clock, and by the workers' claims."""
     lane: str = "eager"
+    lead_us: float | None = None
+    """What calls in a row surely show of b's lead, where that is less than is claimed and counts (`Options.lesser_clock`)."""
 
     def __post_init__(self) -> None:
         self.bench, self.options = self.pairs.bench, self.pairs.bench.options
@@ -636,11 +639,24 @@ class DeviceTurns:
         least_us = wanted_us[0] - STANDARD_ERRORS * error_us
         if gain_us >= least_us or least_us <= 0:
             return None  # shown, or neither shown nor contradicted
+        surely_us = gain_us - STANDARD_ERRORS * error_us
+        if self.options.lesser_clock and surely_us > 0:
+            self.lead_us = surely_us
+            return None
         detail = (
             f"the card's timer claims {claimed_us:.1f} us less a call, and {count} calls in a row show {gain_us:.1f} us "
             f"by the judge's clock, where {least_us:.1f} us were to be seen"
         )
         return TimingRefused(side="b", detail=f"{label}, timed on a card: {detail}", unclear=True)
+
+    def count_lesser(self, calls: Sequence[TimedCall]) -> list[TimedCall]:
+        """The judge on a card: those of this size among a pair's calls; a's as much shorter as makes b's lead what calls in a row show."""
+        own = [call for call in calls if call.label == self.shape.label]
+        if self.lead_us is None:
+            return own
+        a_us, b_us = (median(self._claims[side]) for side in "ab")
+        share = min(1.0, (b_us + self.lead_us) / a_us)
+        return [replace(call, time_us=call.time_us * share) if call.side == "a" else call for call in own]
 
     def _time_chain(
         self, count: int, repeats: int, wanted_us: tuple[float, float]

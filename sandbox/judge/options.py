@@ -71,6 +71,9 @@ class Options(Value):
     """Where candidates and the reference run; `cuda` is a card of AMD too. `auto`: a card for languages of cards."""
     device_path: bool = True
     """On a card of NVIDIA, draw values, ask the reference and compare there too, where the reference is in PyTorch."""
+    lesser_clock: bool = False
+    """On a card, where calls in a row show less of b's lead by the judge's clock than the card's timer claims, and some of it: a's
+    times are as much shorter, in place of a refusal. For a comparison of known versions, which nobody has to win."""
     seed: int | None = None
     """For a repeatable test of the judge itself; None draws from the operating system's entropy."""
 

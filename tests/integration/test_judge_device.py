@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from ridgeline.graph.judgment import TimedCall
 from ridgeline.graph.task import Input, Output, Shape, Task
 
 torch = pytest.importorskip("torch")
@@ -533,6 +534,41 @@ def test_a_claim_that_calls_in_a_row_do_not_show_is_contradicted(
     assert refused is not None
     assert (refused.side, refused.unclear) == ("b", True)
     assert name == "clock" or "calls in a row show" in refused.detail
+
+
+def test_of_known_versions_the_lesser_of_two_clocks_counts(
+    bench: DeviceCallJudge, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Launches lie closer in a row of calls than the card's timer sees them: no version is to blame, and some lead is shown."""
+    shown_us = {"a": 60.0, "b": 50.0}
+    monkeypatch.setattr(DeviceTurns, "_time_chain", lambda self, *_: {side: [us] * 6 for side, us in shown_us.items()})
+    monkeypatch.setattr(device_timing, "is_seen", lambda wall, claimed_us: False)
+    bench = replace(bench, options=bench.options.model_copy(update={"lesser_clock": True}))
+
+    def judge() -> tuple[TimingRefused | None, list[float]]:
+        turns = DeviceTurns(pairs=DevicePairs(bench=bench, versions=("old", "new")), sessions={}, shape=TASK.timed[0])
+        turns.gains[:] = [(0.0, 50.0)] * 24
+        turns._claims["a"][:], turns._claims["b"][:] = [100.0] * 24, [50.0] * 24
+        refused = turns.contradict_by_chain()
+        label = turns.shape.label
+        calls = [
+            TimedCall(label=each, block=0, slot=0, side=side, time_us=us, claimed_us=us, at_us=0.0)
+            for each in (label, "another")
+            for side, us in (("a", 102.0), ("b", 50.0))
+        ]
+        return refused, [call.time_us for call in turns.count_lesser(calls)]
+
+    refused, (a_us, b_us) = judge()
+    assert refused is None
+    assert b_us == 50.0
+    assert 50.0 < a_us < 61.2, "a lead of 10 us less what the clock may be off, of the 50 that are claimed"
+    shown_us["a"] = 50.0
+    refused, times_us = judge()
+    assert refused is not None, "no lead is shown"
+    assert times_us == [102.0, 50.0]
+    shown_us["a"] = 60.0
+    bench = replace(bench, options=bench.options.model_copy(update={"lesser_clock": False}))
+    assert judge()[0] is not None, "where somebody has to win it is a contradiction"
 
 
 def test_a_clock_that_tells_a_tenth_less_is_not_called_shown(

@@ -142,7 +142,7 @@ def card(monkeypatch: pytest.MonkeyPatch) -> dict[str, object]:
                 slot=slot,
                 side=side,
                 time_us=sides[side] * (1 + 0.001 * (slot + block)),
-                claimed_us=0.0,
+                claimed_us=state.get(f"{a.name}, claimed", 0.0) if side == "a" else 0.0,  # type: ignore[arg-type]
                 at_us=0.0,
             )
             for block in range(blocks)
@@ -260,6 +260,20 @@ def test_a_pair_whose_clocks_disagree_accuses_nobody(
     assert baselines.CLAIM in Path(task_judge.__file__).with_name("device_timing.py").read_text(), (
         "the words are the judge's"
     )
+
+
+def test_a_lead_that_two_clocks_tell_by_different_amounts_counts_by_the_lesser(
+    request_of: BaselineRequest, card: dict[str, object]
+) -> None:
+    card["eager"], card["eager, claimed"] = 3.0, 7.0
+    options = Options(device="cuda", pairs=2, most_pairs=2, blocks=2, calibration_pairs=2)
+    answer = measure_baselines(replace(request_of, only=read_names("eager")), options, print)
+    assert answer.speedup["eager"] == pytest.approx(1.5)
+    assert (
+        answer.notes[-1] == "eager at a: 7 us by the card's timer; calls in a row show less of the champion's lead "
+        "by the judge's clock, and what they surely show counts: 3.006 us"
+    )
+    assert answer.undecided == ()
 
 
 @pytest.mark.parametrize(("unclear", "word"), [(True, "NO TIME"), (False, "MISMATCH")])
