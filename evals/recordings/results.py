@@ -517,11 +517,11 @@ def draw(rows: Sequence[ResultRow]) -> str:
         "<title>How many times as fast as its start each version of a task is</title>",
         f'<rect width="{WIDTH}" height="{height}" fill="#ffffff"/>',
     ]
-    shown = {who for _, speeds in drawn for who, _ in speeds}
-    for number, name in enumerate(name for name in COLORS if name in shown):
-        x, color = LEFT + number * 90, COLORS[name]
+    shown, x = {who for _, speeds in drawn for who, _ in speeds}, LEFT
+    for name in (name for name in COLORS if name in shown):
         label = "floor" if name == "floor" else NAMES[name]
-        out.append(f'<circle cx="{x}" cy="16" r="5" fill="{color}"/><text x="{x + 10}" y="20">{label}</text>')
+        out.append(f'{_mark(name, x, 16)}<text x="{x + 10}" y="20">{label}</text>')
+        x += 40 + 7 * len(label)
     for tick in (1, 2, 5, 10, 20, 50, 100):
         if low <= tick <= high:
             at = place(tick)
@@ -533,8 +533,15 @@ def draw(rows: Sequence[ResultRow]) -> str:
         out.append(f'<line x1="{LEFT}" y1="{y:.1f}" x2="{WIDTH - RIGHT}" y2="{y:.1f}" stroke="#f0f0f0"/>')
         for who, speed in speeds:
             title = f"<title>{escape(row.name)}, {who}: {speed:.2f}x</title>"
-            out.append(f'<circle cx="{place(speed):.1f}" cy="{y:.1f}" r="6" fill="{COLORS[who]}">{title}</circle>')
+            out.append(f"<g>{title}{_mark(who, place(speed), y)}</g>")
     return "\n".join((*out, "</svg>")) + "\n"
+
+
+def _mark(who: Who | Literal["floor"], x: float, y: float) -> str:
+    """On the results page's picture: a dot with a rim, which is seen under others; the floor is a bar."""
+    if who == "floor":
+        return f'<rect x="{x - 1.5:.1f}" y="{y - 8:.1f}" width="3" height="16" fill="{COLORS[who]}"/>'
+    return f'<circle cx="{x:.1f}" cy="{y:.1f}" r="6" fill="{COLORS[who]}" stroke="#ffffff"/>'
 
 
 def _speeds(row: ResultRow) -> list[tuple[Who | Literal["floor"], float]]:
@@ -542,5 +549,6 @@ def _speeds(row: ResultRow) -> list[tuple[Who | Literal["floor"], float]]:
     start = row.time_us("start")
     if start is None:
         return []
-    times: list[tuple[Who | Literal["floor"], float | None]] = [(who, row.time_us(who)) for who in WHO]
-    return [(who, start / time) for who, time in (*times, ("floor", row.floor_us)) if time is not None]
+    times: list[tuple[Who | Literal["floor"], float | None]] = [("floor", row.floor_us)]
+    times += [(who, row.time_us(who)) for who in WHO]
+    return [(who, start / time) for who, time in times if time is not None]
