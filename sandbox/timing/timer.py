@@ -196,6 +196,8 @@ SOME_FAILED = 1
 """Exit code of a benchmark that ran to its end and found a wrong row."""
 FEWEST_PAIRS = 2
 """One pair says nothing about how pairs differ."""
+KEPT_PAIRS = 4
+"""A calibration of so many pairs stands, with a note, where a later one fails: one judgement in hundreds fails by chance."""
 UNFIT_FOR_NAMES = re.compile(r"[^A-Za-z0-9._-]+")
 
 
@@ -366,8 +368,9 @@ class ContractTimer:
     ) -> Comparison | BenchmarkFailed:
         """Time that commit and its twin (A/A), checked out and built apart, as any two versions are.
 
-        Ends after the pair in which `budget_s` seconds of timing were over, but not with fewer than two pairs, and where
-        `known` says that noise is small for sure. It waits no longer than `budget_s` for a busy machine.
+        Ends after the pair in which `budget_s` seconds of timing were over, but not with fewer than two pairs, where
+        `known` says that noise is small for sure, and where a pair fails after `KEPT_PAIRS`: a note says so, and it is
+        not remembered. It waits no longer than `budget_s` for a busy machine.
         `fresh=False` may answer from the cache, with a note that says so and no seconds of this campaign's.
         """
         request = self._ask(commit, shapes=shapes, blocks=blocks)
@@ -384,7 +387,16 @@ class ContractTimer:
                 return True
             return known is not None and self._is_known(question, timed_pairs, known)
 
-        timed_pairs = self._time(question, numbers, patience_s=budget_s, enough=enough)
+        ended: list[str] = []
+
+        def stands(timed_pairs: list[TimedPair], failed: BenchmarkFailed) -> bool:
+            if len(timed_pairs) < KEPT_PAIRS or failed.reason not in ("crash", "timeout", "unstable"):
+                return False
+            why = " ".join(failed.detail.split())
+            ended.append(f"of these {len(timed_pairs)} pairs alone: the next failed ({failed.reason}): {why}")
+            return True
+
+        timed_pairs = self._time(question, numbers, patience_s=budget_s, enough=enough, stands=stands)
         comparison = (
             timed_pairs
             if isinstance(timed_pairs, BenchmarkFailed)
@@ -392,7 +404,9 @@ class ContractTimer:
         )
         if isinstance(comparison, BenchmarkFailed):
             return comparison.model_copy(update={"commit": commit})
-        comparison = comparison.model_copy(update={"candidate": commit})
+        comparison = comparison.model_copy(update={"candidate": commit, "notes": (*comparison.notes, *ended)})
+        if ended:
+            return comparison
         raw = self._artifacts.get(comparison.raw).decode()
         self._calibrations.keep(request, comparison, raw, pairs=pairs, budget_s=budget_s, known=known)
         return comparison
@@ -441,9 +455,11 @@ class ContractTimer:
         *,
         patience_s: float = math.inf,
         enough: Callable[[list[TimedPair]], bool] = lambda _: False,
+        stands: Callable[[list[TimedPair], BenchmarkFailed], bool] = lambda *_: False,
     ) -> list[TimedPair] | BenchmarkFailed:
-        """Time the pairs with these numbers, in order, until those that were timed are `enough`.
+        """Time the pairs with these numbers, in order, until those that were timed are `enough`, or one failed.
 
+        The failure is the answer, but where what was timed before it `stands`.
         For a busy machine it waits so long as the campaign's setting says, and no longer than `patience_s` seconds.
         """
         interleaver = self.choose_interleaver(patience_s)
@@ -452,6 +468,8 @@ class ContractTimer:
             self._show_pair(f"pair {len(timed_pairs) + 1} of {len(numbers)}")
             result = interleaver.time(question, number)
             if isinstance(result, BenchmarkFailed):
+                if stands(timed_pairs, result):
+                    break
                 return result
             timed_pairs.append(result)
             if enough(timed_pairs):

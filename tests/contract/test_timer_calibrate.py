@@ -133,6 +133,24 @@ def test_where_noise_is_small_for_sure_fewer_pairs_are_timed_and_that_is_remembe
     assert count_pairs(desk.ask(noisy, pairs=5, known=KNOWN.model_copy(update={"margin": 1e-9}))) == [5]
 
 
+@pytest.mark.parametrize(("fails_at", "kept"), [(6, [5]), (4, None)])
+def test_a_pair_that_fails_late_leaves_what_was_timed_before_it(desk, fails_at, kept):
+    """One refused pair once cost a calibration the ten before it."""
+    fails = f'[ "$(wc -l < {desk.ran})" -ge {fails_at} ] && {{ echo it broke >&2; exit 3; }}\n'
+    here = desk.room(paired=fails + STILL)
+    result = desk.ask(here, pairs=8)
+    if kept is None:
+        assert isinstance(result, BenchmarkFailed), "three pairs are too few"
+        return
+    assert isinstance(result, Comparison), result
+    assert count_pairs(result) == kept
+    assert result.notes[-1].startswith("of these 5 pairs alone: the next failed (crash): ")
+    assert "it broke" in result.notes[-1]
+    desk.ran.unlink()
+    assert count_pairs(desk.ask(here, pairs=5)) == [5], "it is measured anew"
+    assert len(desk.processes()) == 5
+
+
 def test_a_version_is_timed_against_its_twin_from_another_checkout_and_build(desk):
     here = desk.room()
     result = desk.ask(here, pairs=3)
