@@ -61,7 +61,7 @@ class Input(Tensor):
     """What the kernel reads."""
 
     constness: Constness = "per_call"
-    """`const`: the same values in every call of a size, at another place: what was made of them may be kept, the array not.
+    """`const`: the same values in every call of a size, not always at the same place: what was made of them may be kept, the array not.
     `mutated`: the kernel writes to it."""
     values: Spread = "normal"
     low: int = 0
