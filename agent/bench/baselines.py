@@ -61,8 +61,6 @@ LONGEST_PROGRAM = 400
 """Characters of PyTorch's version that are told as they stand."""
 CLAIM = "the card's timer claims"
 """In what the judge says where its own clock does not show what the card's timer does."""
-LESSER = 0.999
-"""Times what the card's timer claims: a call of less than that is counted by what the judge's clock shows."""
 T = TypeVar("T")
 SHORT = {
     "float32": "fp32", "float16": "fp16", "bfloat16": "bf16", "float64": "fp64", "float8_e4m3fn": "fp8", "float8_e5m2": "fp8",
@@ -361,20 +359,22 @@ class _Run:
         assert gain is not None, "at least one pair was taken"
         self.gains[who] = gain
         self._calls[who] = [call for calls in pairs for call in calls if call.side == "a"]
-        self._note_lesser(who)
+        self._note_lesser(who, pairs)
         self._calls["ours"] += [call for calls in pairs for call in calls if call.side == "b"]
         return gain.answer.evidence[0]
 
-    def _note_lesser(self, who: Who) -> None:
+    def _note_lesser(self, who: Who, pairs: Sequence[Sequence[TimedCall]]) -> None:
         """In a comparison with baselines: at which sizes calls in a row showed less of the champion's lead than the card's timer."""
         for shape in self._task.timed if self._options.device == "cuda" else ():
-            calls = [call for call in self._calls[who] if call.label == shape.label]
-            claimed_us = statistics.median(call.claimed_us or 0.0 for call in calls)
-            counted_us = statistics.median(call.time_us for call in calls)
-            if counted_us < LESSER * claimed_us:
+            own = [[call for call in calls if (call.label, call.side) == (shape.label, "a")] for calls in pairs]
+            lesser = [calls for calls in own if any(call.time_us < (call.claimed_us or 0.0) for call in calls)]
+            if lesser:
+                claimed_us = statistics.median(call.claimed_us or 0.0 for calls in lesser for call in calls)
+                counted_us = statistics.median(call.time_us for calls in lesser for call in calls)
                 self.notes.append(
-                    f"{who} at {shape.label}: {claimed_us:.4g} us by the card's timer; calls in a row show less of the "
-                    f"champion's lead by the judge's clock, and what they surely show counts: {counted_us:.4g} us"
+                    f"{who} at {shape.label}: in {len(lesser)} of {len(pairs)} process pairs calls in a row show less of "
+                    "the champion's lead by the judge's clock than the card's timer, and the lesser counts: "
+                    f"{counted_us:.4g} us in place of {claimed_us:.4g}"
                 )
 
     def _leave_out(self, who: Who, why: str) -> str:

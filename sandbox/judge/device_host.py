@@ -235,6 +235,7 @@ class DeviceJudgment(CandidateJudgment):
         pairs: Pairs = timing.DevicePairs(
             bench=bench,
             versions=(old, new),
+            is_one_version=old == new,
             _tolerances=learned.tolerances,
             _floors_us=learned.floors_us,
             _clocked=learned.clocked,

@@ -164,6 +164,8 @@ class DevicePairs:
     """By size: how its calls were timed."""
     versions: tuple[str, str] | None = None
     """Digests of a and b, by which what the judge's clock says is kept over process pairs; None keeps nothing."""
+    is_one_version: bool = False
+    """Both sides are the same, as in a calibration: neither can gain, whatever a timer claims by chance."""
     _tolerances: dict[str, dict[str, Tolerance]] = field(default_factory=dict)
     _floors_us: dict[str, float] = field(default_factory=dict)
     _clocked: dict[str, list[tuple[float, float]]] = field(default_factory=dict)
@@ -172,11 +174,6 @@ class DevicePairs:
     _chains: dict[str, tuple[int, float, bool]] = field(default_factory=dict)
     """By size: as many calls in a row could be asked about on a card without other work, the older version's time, us, and
     whether they may be made again on the same arrays."""
-
-    @property
-    def is_one_version(self) -> bool:
-        """The judge on a card: whether both sides are the same, as in a calibration: neither can gain, whatever a timer says by chance."""
-        return self.versions is not None and self.versions[0] == self.versions[1]
 
     def is_shown(self, label: str, claimed_us: float) -> bool:
         """The judge on a card: whether calls in a row have shown as much of that size in a process pair of this command."""
@@ -206,9 +203,13 @@ class DevicePairs:
         return [(sign * wall, sign * claimed) for wall, claimed in kept]
 
     def share_pools(self) -> "DevicePairs":
-        """The judge on a card: for other versions of the same task: with what was learned of sizes, and no times."""
+        """The judge on a card: for one version beside itself: with what was learned of sizes, and no times."""
         return DevicePairs(
-            bench=self.bench, seconds=self.seconds, _tolerances=self._tolerances, _floors_us=self._floors_us
+            bench=self.bench,
+            seconds=self.seconds,
+            is_one_version=True,
+            _tolerances=self._tolerances,
+            _floors_us=self._floors_us,
         )
 
     def find_late_work(self) -> str | None:
@@ -229,6 +230,8 @@ class DevicePairs:
         In no process pair its claims were alike enough to ask, or there was the memory to, or they showed something else: a
         card at other work.
         """
+        if self.is_one_version:
+            return "both sides are the same version, so neither can gain"
         for label, (count, a_us, is_repeated) in self._chains.items():
             wall, claimed_us = measure_claims(self.gains[label])
             if count < LEAST_CHAIN or claimed_us < CHAIN_CLAIM * a_us:

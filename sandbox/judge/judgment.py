@@ -68,7 +68,7 @@ class Pairs(Protocol):
         """Times one process pair of the two judged versions."""
 
     def share_pools(self) -> "Pairs":
-        """For the judge: for other versions of the same task: with what was learned of sizes, and no times."""
+        """For the judge: for one version beside itself: with what was learned of sizes, and no times."""
 
     def find_late_work(self) -> str | None:
         """For the judge: where the newer side is at work after its answers."""

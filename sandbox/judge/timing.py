@@ -392,7 +392,7 @@ class TimedPairs:
         return _CardTurns
 
     def share_pools(self) -> "TimedPairs":
-        """For the judge: for other versions of the same task: with the rows drawn here and what was learned of sizes, and no times."""
+        """For the judge: for one version beside itself: with the rows drawn here and what was learned of sizes, and no times."""
         return TimedPairs(bench=self.bench, _floors=self._floors, _within=self._within, _pools=self._pools)
 
     def open_pools(self, shape: Shape) -> tuple[InputPool, PoisonPool]:

@@ -388,12 +388,12 @@ def test_what_the_clock_says_is_kept_over_process_pairs_in_either_order(bench: D
     assert outcomes[0.0][:3] == [False] * 3
     assert outcomes[0.0][-1] is True, "a claim of 40 us that the clock never shows"
     assert outcomes[-70.0][0] is True
-    alike = DeviceTurns(
-        pairs=DevicePairs(bench=bench, versions=("old", "old")), sessions={}, shape=TASK.shapes[0]
-    )  # as calibrations are: a contradiction once cost one all its pairs
-    alike.gains[:] = [(-70.0, 40.0)] * 25
-    assert alike._contradict_claims() is alike.contradict_by_chain() is None
-    alike.pairs.versions = ("old", "new")
+    for pairs in (DevicePairs(bench=bench).share_pools(), DevicePairs(bench=bench, is_one_version=True)):
+        alike = DeviceTurns(pairs=pairs, sessions={}, shape=TASK.shapes[0])
+        alike.gains[:] = [(-70.0, 40.0)] * 25  # as calibrations may be: a contradiction once cost one all its pairs
+        assert alike._contradict_claims() is alike.contradict_by_chain() is None
+        assert pairs.find_unasked_gain() == "both sides are the same version, so neither can gain"
+    alike.pairs.is_one_version = False
     assert alike._contradict_claims() is not None
 
 

@@ -269,9 +269,9 @@ def test_a_lead_that_two_clocks_tell_by_different_amounts_counts_by_the_lesser(
     options = Options(device="cuda", pairs=2, most_pairs=2, blocks=2, calibration_pairs=2)
     answer = measure_baselines(replace(request_of, only=read_names("eager")), options, print)
     assert answer.speedup["eager"] == pytest.approx(1.5)
-    assert (
-        answer.notes[-1] == "eager at a: 7 us by the card's timer; calls in a row show less of the champion's lead "
-        "by the judge's clock, and what they surely show counts: 3.006 us"
+    assert answer.notes[-1] == (
+        "eager at a: in 2 of 2 process pairs calls in a row show less of the champion's lead by the judge's clock than the "
+        "card's timer, and the lesser counts: 3.006 us in place of 7"
     )
     assert answer.undecided == ()
 
