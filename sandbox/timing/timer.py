@@ -387,13 +387,13 @@ class ContractTimer:
                 return True
             return known is not None and self._is_known(question, timed_pairs, known)
 
-        ended: list[str] = []
+        failures: list[str] = []
 
         def stands(timed_pairs: list[TimedPair], failed: BenchmarkFailed) -> bool:
             if len(timed_pairs) < KEPT_PAIRS or failed.reason not in ("crash", "timeout", "unstable"):
                 return False
             why = " ".join(failed.detail.split())
-            ended.append(f"of these {len(timed_pairs)} pairs alone: the next failed ({failed.reason}): {why}")
+            failures.append(f"of these {len(timed_pairs)} pairs alone: the next failed ({failed.reason}): {why}")
             return True
 
         timed_pairs = self._time(question, numbers, patience_s=budget_s, enough=enough, stands=stands)
@@ -404,8 +404,8 @@ class ContractTimer:
         )
         if isinstance(comparison, BenchmarkFailed):
             return comparison.model_copy(update={"commit": commit})
-        comparison = comparison.model_copy(update={"candidate": commit, "notes": (*comparison.notes, *ended)})
-        if ended:
+        comparison = comparison.model_copy(update={"candidate": commit, "notes": (*comparison.notes, *failures)})
+        if failures:
             return comparison
         raw = self._artifacts.get(comparison.raw).decode()
         self._calibrations.keep(request, comparison, raw, pairs=pairs, budget_s=budget_s, known=known)
