@@ -22,12 +22,18 @@ UNUSED = frozenset({"grid", "warmup"})
 
 
 class Refused(Exception):
-    """The request cannot be met; the text is for the person who made it. `several`: kernels, one had to be named."""
+    """The request cannot be met; the text is for the person who made it.
 
-    def __init__(self, field: str, text: str, several: list[str] | None = None) -> None:
+    `several`: kernels, one had to be named. `launched`: those of a call that launches none of the name that was asked for.
+    """
+
+    def __init__(
+        self, field: str, text: str, several: list[str] | None = None, launched: list[str] | None = None
+    ) -> None:
         super().__init__(text)
         self.field = field
         self.several = several or []
+        self.launched = launched or []
 
 
 def main() -> None:
@@ -36,7 +42,14 @@ def main() -> None:
     try:
         answer = answer_request(request)
     except Refused as refused:
-        answer = {"refused": {"field": refused.field, "text": str(refused), "several": refused.several}}
+        answer = {
+            "refused": {
+                "field": refused.field,
+                "text": str(refused),
+                "several": refused.several,
+                "launched": refused.launched,
+            }
+        }
     Path(sys.argv[2]).write_text(json.dumps(answer), encoding="utf-8")
 
 
@@ -168,13 +181,14 @@ def imitate_call(module: ModuleType, request: dict[str, Any]) -> dict[str, Any]:
             raise
         why = " before it reads values of a tensor, which --call has not; give --signature and --constants instead"
     matches = [launch for launch in launches if requested is None or launch[0] is requested]
+    launched = list(dict.fromkeys(launch[0].fn.__name__ for launch in launches))
     if not matches:
-        raise Refused("--call", f"{name} launches no Triton kernel{' of that name' if requested else ''}{why}")
+        what = f"{name} launches no Triton kernel{' of that name' if requested else ''}{why}"
+        raise Refused("--call", what, launched=launched)
     kernel, args, kwargs = matches[0]
     kinds = {id(launch[0]) for launch in launches}
     if requested is None and len(kinds) > 1:
-        several = list(dict.fromkeys(launch[0].fn.__name__ for launch in launches))
-        raise Refused("--kernel", f"{name} launches several kernels ({', '.join(several)}); name one", several)
+        raise Refused("--kernel", f"{name} launches several kernels ({', '.join(launched)}); name one", launched)
     replaced = read_constants(module, kernel, request)
     launch = as_launched(kernel, args, kwargs | replaced, request["options"])
     launch["notes"] = notes + [f"--constants in place of what the call passes: {', '.join(replaced)}"] * bool(replaced)

@@ -22,6 +22,7 @@ from tests.fakes import FakeJudge
 from tests.rooms import open_room, script_contract
 from tests.standins_profilers import counted, trace
 
+DATA = Path(__file__).resolve().parents[1] / "data" / "ncu"
 TASKS = Path(__file__).resolve().parents[2] / "evals" / "tasks"
 CARDS = {"amd": ("AMD Instinct MI300X", "gfx942"), "nvidia": ("NVIDIA H100 80GB HBM3", "sm_90")}
 PROGRAM = "#!/bin/sh\necho kernel_time_us=12.5\necho calls=3\n"
@@ -196,20 +197,57 @@ def test_kernels_that_took_the_named_ones_place_are_looked_at(room, tools):
     assert others.endswith("vectorized_elementwise_kernel<4> (50 us in all), merge_kernel (1 us in all)")
 
 
+KEPT = """import triton
+@triton.jit
+def tile(x): pass
+@triton.jit
+def broad(x): pass
+"""
+
+
+ONLY_BROAD = """#!/bin/sh
+case "$*" in *"regex:tile "*) what=none;; *) what=plain;; esac
+while [ $# -gt 0 ]; do case "$1" in --log-file) out=$2;; --) break;; esac; shift; done
+cp "HERE/$what.csv" "$out"
+"""
+
+
+def test_a_kernel_that_is_kept_for_other_sizes_leaves_the_counters_to_the_one_that_runs(room, tools, monkeypatch):
+    monkeypatch.setitem(standins_campaign.SCRIPTS, "ncu", ONLY_BROAD)
+    whole = (DATA / "h100_raw.csv").read_text().replace("softmax_kernel", "broad")
+    tools("ncu", {"none.csv": "==WARNING== No kernels were profiled.\n", "plain.csv": whole})
+    here, profiler = room("nvidia", {"kernel.py": KEPT}, kernel_source=("kernel.py",))
+    seen = profiler.profile(here.base, purpose="p")
+    assert seen.kernel is not None, seen.notes
+    assert (seen.rung, seen.kernel.kernel) == ("ncu", "broad")
+    assert "the program launches no tile: looked for (?:broad)" in seen.notes
+    assert seen.rung_of("dram_pct") == "counters"
+
+
+def test_a_kernel_that_is_kept_for_other_sizes_is_none_that_a_trace_shows(room, tools):
+    calls = [("broad", begin, end) for _, begin, end in CALLS]
+    tools("rocprofv3", {"plain-trace.csv": trace(*calls), "plain-counted.csv": counted("broad", **BYTES)})
+    here, profiler = room("amd", {"kernel.py": KEPT}, kernel_source=("kernel.py",))
+    seen = profiler.profile(here.base, purpose="p")
+    assert seen.kernel.kernel == "broad"
+    assert "the program launches no tile: looked for (?:broad)" in seen.notes
+
+
 @pytest.mark.parametrize(
     ("sources", "answer"),
     [
-        ({"k.cu": "__global__ void tile(int x) {}"}, ("tile", "")),
+        ({"k.cu": "__global__ void tile(int x) {}"}, ("tile", "", None)),
+        ({"k.cu": "__global__ void tile(int x) {}\n__global__ void b(int x) {}"}, ("tile", "", "(?:b)")),
         (
             {"k.cu": "template <int N>\n__global__ void __launch_bounds__(128, 2) part(int x) {}"},
-            ("(?:tile|part)", "part"),
+            ("(?:tile|part)", "part", None),
         ),
         (
             {"k.hip": 'extern "C" __global__ __launch_bounds__(64) void a(int) {}\n__global__ static void b(int) {}'},
-            ("(?:tile|a|b)", "a, b"),
+            ("(?:tile|a|b)", "a, b", None),
         ),
-        ({"k.py": "def f(: broken"}, ("tile", "")),
-        ({"k.c": "void other(void);"}, ("tile", "")),
+        ({"k.py": "def f(: broken"}, ("tile", "", None)),
+        ({"k.c": "void other(void);"}, ("tile", "", None)),
     ],
 )
 def test_which_kernels_profilers_look_for(sources, answer):
@@ -306,6 +344,18 @@ def softmax(x, y):
 def test_a_kernel_that_took_another_name_is_compiled_with_its_tensor_descriptors(tmp_path):
     pytest.importorskip("triton")
     (tmp_path / "kernel.py").write_text(DESCRIPTORS)
+    (tmp_path / "isa.toml").write_text('[softmax_kernel]\ncall = "softmax(fp32[64,256], fp32[64,256])"\n')
+    contract = script_contract(kernel_source=("kernel.py",), profile={"command": ("./x",), "kernel": "softmax_kernel"})
+    findings = gpu_fallback.look(contract, tmp_path, Card("nvidia").machine())
+    assert findings.report is not None, findings.why
+    assert findings.report.kernel == "copy_kernel"
+
+
+@pytest.mark.slow
+def test_of_a_kernel_that_is_kept_for_other_sizes_the_one_that_the_call_launches_is_compiled(tmp_path):
+    pytest.importorskip("triton")
+    kept = "@triton.jit\ndef softmax_kernel(x_ptr):\n    tl.store(x_ptr, 1.0)\n\n\ndef softmax"
+    (tmp_path / "kernel.py").write_text(DESCRIPTORS.replace("def softmax", kept))
     (tmp_path / "isa.toml").write_text('[softmax_kernel]\ncall = "softmax(fp32[64,256], fp32[64,256])"\n')
     contract = script_contract(kernel_source=("kernel.py",), profile={"command": ("./x",), "kernel": "softmax_kernel"})
     findings = gpu_fallback.look(contract, tmp_path, Card("nvidia").machine())

@@ -117,11 +117,11 @@ def _refusal(refused: dict[object, object]) -> CompilerMissing | NotCompiled:
         return CompilerMissing(
             f"{text}; {install_command('torch', 'triton')}, or name an interpreter that has them with --python"
         )
-    several = refused.get("several")
-    names = (
-        [name for name in several if isinstance(name, str) and name.isidentifier()] if isinstance(several, list) else []
-    )
-    return NotCompiled(field, text, names)
+    return NotCompiled(field, text, _read_names(refused.get("several")), _read_names(refused.get("launched")))
+
+
+def _read_names(said: object) -> list[str]:
+    return [name for name in said if isinstance(name, str) and name.isidentifier()] if isinstance(said, list) else []
 
 
 def _assemble(target: Target, lowered: _LoweredKernel, place: Place) -> Assembly:

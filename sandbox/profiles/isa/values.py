@@ -238,13 +238,14 @@ class IsaFinding(Value):
 class NotCompiled(WorldError):
     """The file, or what was said about it, does not give code for this target. `field` names what can be mended.
 
-    `several`: names of the kernels that were found, where one of them had to be named and none was.
+    `several`: names of the kernels that were found, where one of them had to be named and none was. `launched`: those that
+    the call launches, where it launches none of the name that was asked for.
     """
 
     exit_code = 2
 
-    def __init__(self, field: str, text: str, several: Sequence[str] = ()) -> None:
-        self.field, self.text, self.several = field, text, tuple(several)
+    def __init__(self, field: str, text: str, several: Sequence[str] = (), launched: Sequence[str] = ()) -> None:
+        self.field, self.text, self.several, self.launched = field, text, tuple(several), tuple(launched)
         super().__init__(f"{field}: {text}")
 
 

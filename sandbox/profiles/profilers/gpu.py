@@ -36,6 +36,8 @@ Only = Literal["asm", "att", "pmc"]
 ASSEMBLY = frozenset({".amdgcn", ".s", ".ptx", ".sass", ".isa"})
 SKIP = 5
 """Launches before the profiled ones: the first may load code."""
+FROM_THE_FIRST = ((0, True), (0, False))
+"""Tries of ncu after that with a warm-up: launches before the profiled ones, and whether all metrics are asked for."""
 
 
 @dataclass(kw_only=True)
@@ -49,6 +51,8 @@ class Session:
     timeout_s: float
     kernel: str | None = None
     """Regular expression for the kernel; None: the one that takes most time."""
+    others: str | None = None
+    """Regular expression for the other kernels of the program's sources: looked for where no launch is of `kernel`."""
     arch: str | None = None
     only: Only | None = None
     """The one kind of evidence that is wanted; the kernel is always found by a timing run. None: all."""
@@ -72,6 +76,14 @@ class Session:
                 raise
             self.notes.append(f"{argv[0]}: {error}")
             return None
+
+    def take_others(self) -> bool:
+        """Look for the sources' other kernels from now on in place of one that the program never launches; whether there are any."""
+        if self.others is None:
+            return False
+        self.notes.append(f"the program launches no {self.kernel}: looked for {self.others}")
+        self.kernel, self.others = self.others, None
+        return True
 
 
 def record(session: Session, vendor: Vendor) -> Exit | None:
@@ -117,8 +129,15 @@ def instruments(session: Session, vendor: Vendor) -> None:
 
 
 def _nvidia(session: Session) -> None:
-    """A GPU profiler's three tries of ncu: all metrics after a warm-up, from the first launch, and without those some chips lack."""
-    for number, (skip, extra) in enumerate(((SKIP if session.kernel else 0, True), (0, True), (0, False)), start=1):
+    """A GPU profiler's three tries of ncu: all metrics after a warm-up, from the first launch, and without those some chips lack.
+
+    Where the program launches no kernel of the name that was asked for, three of the sources' other kernels.
+    """
+    tries = [(SKIP if session.kernel else 0, True), *FROM_THE_FIRST]
+    number = 0
+    while tries:
+        skip, extra = tries.pop(0)
+        number += 1
         out = session.out / f"ncu_{number}.csv"
         session.progress(f"ncu: counters, try {number}")
         process = session.run(ncu(session.program, out, kernel=session.kernel, skip=skip, extra=extra), times=REPLAYS)
@@ -131,6 +150,8 @@ def _nvidia(session: Session) -> None:
         session.notes.append(f"{problem}{'' if process.ok else f' ({summarize_exit(process)})'}")
         if isinstance(problem, ncu_reader.CountersForbidden):
             return
+        if isinstance(problem, ncu_reader.NoLaunch) and skip == 0 and session.take_others():
+            tries = [(SKIP, True), *FROM_THE_FIRST]
 
 
 def _nsys(session: Session) -> None:
@@ -193,7 +214,8 @@ def _target(session: Session, timed: tuple[Recording, ...]) -> KernelCalls | Non
     kernels = [kernel for recording in timed for kernel in recording.kernels]
     if session.kernel is not None:
         pattern = re.compile(session.kernel)
-        return next((kernel for kernel in kernels if pattern.search(kernel.name)), None)
+        found = next((kernel for kernel in kernels if pattern.search(kernel.name)), None)
+        return _target(session, timed) if found is None and session.take_others() else found
     return next((kernel for kernel in kernels if kernel.category == "compute"), None)
 
 
@@ -340,7 +362,7 @@ ATT_BUFFER = "0x18000000"
 def ncu(program: Sequence[str], out: Path, *, kernel: str | None, skip: int, extra: bool) -> tuple[str, ...]:
     """One run of the profiler ncu on `program` that writes the raw page to `out`; `kernel` is a regex for the function's own name."""
     chosen = ("--kernel-name", f"regex:{kernel}") if kernel is not None else ()
-    count = 3 if kernel is not None else UNFILTERED_LAUNCHES
+    count = 3 * (kernel.count("|") + 1) if kernel is not None else UNFILTERED_LAUNCHES
     sections = tuple(word for section in SECTIONS for word in ("--section", section))
     metrics = ("--metrics", ",".join(EXTRA_METRICS)) if extra else ()
     return (

@@ -172,19 +172,24 @@ COMPILED_KERNEL = re.compile(
 """A kernel's name in CUDA and HIP."""
 
 
-def choose_kernels(kernel: str | None, sources: Mapping[str, str]) -> tuple[str | None, str]:
-    """A regex for what profilers look at, and the names of kernels that stand in for one that is gone, or nothing.
+def choose_kernels(kernel: str | None, sources: Mapping[str, str]) -> tuple[str | None, str, str | None]:
+    """A regex for what profilers look at, the names of kernels that stand in for one that is gone, and a regex for a second look.
 
     A candidate may rename or split the kernel that the contract names. Then what its sources define is looked at too; a
-    name that is of no source at all, as of a library's, is looked for as it is.
+    name that is of no source at all, as of a library's, is looked for as it is. It may also keep that kernel for other
+    sizes than the profiled one: the last is for the sources' other kernels, for where that one is not launched.
     """
     if kernel is None:
-        return None, ""
+        return None, "", None
     pattern = re.escape(kernel)
+    names = sorted({name for file, text in sources.items() for name in _list_kernels(file, text)} - {kernel})
     if any(re.search(rf"\b{pattern}\b", text) for text in sources.values()):
-        return pattern, ""
-    names = sorted({name for file, text in sources.items() for name in _list_kernels(file, text)})
-    return (f"(?:{'|'.join([pattern, *names])})", ", ".join(names)) if names else (pattern, "")
+        return pattern, "", _match_any(names) if names else None
+    return (_match_any([pattern, *names]), ", ".join(names), None) if names else (pattern, "", None)
+
+
+def _match_any(names: Sequence[str]) -> str:
+    return f"(?:{'|'.join(names)})"
 
 
 def _list_kernels(file: str, text: str) -> Iterator[str]:
@@ -199,7 +204,10 @@ def _list_kernels(file: str, text: str) -> Iterator[str]:
 
 
 def _inspect(path: Path, contract: Contract, tree: Path, target: Target) -> Report | str:
-    """One profiled file's report of code, or why it gives none. Of a kernel that a candidate renamed or split, the first that compiles."""
+    """One profiled file's report of code, or why it gives none. Of a kernel that a candidate renamed or split, the first that compiles.
+
+    Of one that the profiled call does not launch, a kernel that it launches: one whose name has that one's in it, or the first.
+    """
     kernel = contract.profile.kernel if contract.profile else None
     try:
         request = _ask_compiler(path, kernel)
@@ -208,22 +216,25 @@ def _inspect(path: Path, contract: Contract, tree: Path, target: Target) -> Repo
     if request is None:
         return f"no {FILE_NAME} beside it says how its kernel is launched"
     text = path.read_text(encoding="utf-8", errors="replace") if path.suffix == ".py" else ""
-    names: tuple[str | None, ...] = (request.kernel,)
+    names: list[str | None] = [request.kernel]
     if (
         text
         and request.call is not None
         and request.kernel
         and not re.search(rf"\b{re.escape(request.kernel)}\b", text)
     ):
-        names = tuple(_list_kernels(path.name, text)) or names
+        names = [*_list_kernels(path.name, text)] or names
     why = ""
-    for name in names:
+    for name in names:  # grows while it is read
         try:
             asked = request.model_copy(update={"kernel": name})
             answer = inspect(asked, (target,), python=_python(contract, tree), timeout_s=TIMEOUT_S)
             return answer.inspections[0].report
         except (NotCompiled, CompilerMissing, ProgramMissing) as error:
             why = why or str(error)
+            launched = error.launched if isinstance(error, NotCompiled) else ()
+            alike = [other for other in launched if name and name in other]
+            names += [other for other in dict.fromkeys((*alike, *launched)) if other not in names]
     return why
 
 
@@ -560,7 +571,7 @@ class GpuProfiler:
         contract = self._commands.contract
         assert contract.profile is not None
         assert machine.kind != "cpu"
-        pattern, renamed = choose_kernels(contract.profile.kernel, _read_sources(contract, tree))
+        pattern, renamed, others = choose_kernels(contract.profile.kernel, _read_sources(contract, tree))
         peak = self._peak(machine)
         with fresh_folder() as folder:
             session = GuardedSession(
@@ -570,6 +581,7 @@ class GpuProfiler:
                 env=select_variables(contract.pass_environment),
                 timeout_s=contract.timeouts.benchmark_s,
                 kernel=pattern,
+                others=others,
                 arch=machine.arch or None,
                 commands=self._commands,
                 commit=commit,
@@ -633,6 +645,8 @@ def _summarize_session(session: GuardedSession, vendor: Vendor, peak: Named | No
     devices = {recording.device or "" for recording in recordings}
     bandwidths = dict.fromkeys(devices, peak) if peak is not None else {}
     profiles = merged([*recordings, card], target=session.kernel, most=1, bandwidths=bandwidths)
+    if not profiles and session.take_others():
+        profiles = merged([*recordings, card], target=session.kernel, most=1, bandwidths=bandwidths)
     if not profiles:
         names = list(dict.fromkeys(kernel.display for recording in recordings for kernel in recording.kernels))[:NAMES]
         session.notes.append(f"profile.kernel {session.kernel} was not recorded; recorded were {', '.join(names)}")

@@ -61,6 +61,10 @@ class NothingProfiled(RecordingError):
     """ncu ran, but no kernel matched its filters, or the program launched none."""
 
 
+class NoLaunch(NothingProfiled):
+    """ncu's own words that it profiled no kernel."""
+
+
 class Table(Value):
     """The lines of the tables in one file, and what was said around them."""
 
@@ -174,7 +178,7 @@ def _nothing(path: Path, table_lines: _TableLines, notes: Sequence[str]) -> Reco
             "with NVreg_RestrictProfilingToAdminUsers=0, or do with times alone",
         )
     if "No kernels were profiled" in table_lines.text:
-        return NothingProfiled(path, "no kernels were profiled: mend --kernel-name, --launch-skip or --launch-count")
+        return NoLaunch(path, "no kernels were profiled: mend --kernel-name, --launch-skip or --launch-count")
     if any("LibraryNotLoaded" in line for line in (table_lines.text, *notes)):
         return CountersForbidden(
             path, "ncu could not load the driver's profiling library; counters are not to be had here"
@@ -531,7 +535,7 @@ def _main_stall(line: Counter[str]) -> Stall | None:
     return STALLS.get(counts.most_common(1)[0][0].removeprefix("pcsamp."), "other")
 
 
-__all__ = ["CountersForbidden", "NothingProfiled", "read_recording", "sniff"]
+__all__ = ["CountersForbidden", "NoLaunch", "NothingProfiled", "read_recording", "sniff"]
 
 REPORT_MAGIC = b"NVR\0"
 """First bytes of a .ncu-rep."""
