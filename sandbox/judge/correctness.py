@@ -25,12 +25,15 @@ from ridgeline.sandbox.judge.inputs import (
     make_probes,
 )
 from ridgeline.sandbox.judge.numerics import (
+    CAREFUL_MOVE_COUNT,
+    MOVE_COUNT,
     Fault,
     IntegerRange,
     RoundingNoise,
     compare,
     compare_exact,
     find_discontinuities,
+    is_close,
     measure_integer_ranges,
     measure_rounding_noise,
 )
@@ -277,6 +280,9 @@ class CallJudge:
                 self.task, truth.inputs, self.reference.oracle, self.rng, exact=truth.oracle
             )
         faults = self._faults(sealed, truth, noise_by_output, exact=exact)
+        if is_close(faults):
+            noise_by_output |= self.sensitivity(truth, moves=CAREFUL_MOVE_COUNT)
+            faults = self._faults(sealed, truth, noise_by_output, exact=exact)
         if not any(fault.kind in ("relative_l2", "max_norm") for fault in faults):
             return faults
         excused = self._excuse_discontinuities(sealed, truth, faults)
@@ -297,10 +303,10 @@ class CallJudge:
         }
         return replace(truth, oracle={**truth.oracle, **sides}, trusted={**truth.trusted, **trusted})
 
-    def sensitivity(self, truth: Truth) -> dict[str, RoundingNoise]:
+    def sensitivity(self, truth: Truth, *, moves: int = MOVE_COUNT) -> dict[str, RoundingNoise]:
         """For the judge: what rounding does to this operator's outputs at these inputs; some ten questions to the reference."""
         noise_by_output = measure_rounding_noise(
-            self.task, truth.inputs, self.reference.oracle, self.rng, exact=truth.oracle
+            self.task, truth.inputs, self.reference.oracle, self.rng, exact=truth.oracle, moves=moves
         )
         return (
             {name: _limit_by_row_peak(noise, truth.oracle[name]) for name, noise in noise_by_output.items()}

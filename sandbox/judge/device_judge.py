@@ -15,7 +15,7 @@ import numpy as np
 
 from ridgeline.graph.judgment import QuestionAnswer
 from ridgeline.graph.task import Shape, Task
-from ridgeline.sandbox.judge import device_numerics
+from ridgeline.sandbox.judge import device_numerics, numerics
 from ridgeline.sandbox.judge.call_names import NEAR, PROBES, REACHES_TRIED, TIMED, CallName, ConstantNames, ValuesName
 from ridgeline.sandbox.judge.correctness import (
     FEW_MIXES,
@@ -326,6 +326,9 @@ class DeviceCallJudge:
         noise: dict[str, Noise | Range] = dict(allowance.noise) if rounded else {}
         noise |= allowance.ranges if integers else {}
         faults = self._faults(outputs, part, truth, noise, exact=exact)
+        if numerics.is_close(faults):
+            noise |= allowance.careful_noise
+            faults = self._faults(outputs, part, truth, noise, exact=exact)
         if not any(fault.kind in ("relative_l2", "max_norm") for fault in faults):
             return faults
         excused = self._excuse_discontinuities(outputs, part, faults)
@@ -371,7 +374,7 @@ class DeviceCallJudge:
         }
         return replace(part, oracle={**part.oracle, **sides}, trusted={**part.trusted, **trusted})
 
-    def sensitivity(self, part: Part, *, lone: bool = False) -> dict[str, Noise]:
+    def sensitivity(self, part: Part, *, lone: bool = False, moves: int = numerics.MOVE_COUNT) -> dict[str, Noise]:
         """The judge on a card: what rounding does to this operator's outputs at these inputs; some ten questions to the reference."""
         noise = device_numerics.measure_rounding_noise(
             self.task,
@@ -381,6 +384,7 @@ class DeviceCallJudge:
             self.rng,
             exact=part.oracle,
             terms=self._count_terms(part.inputs),
+            moves=moves,
         )
         if lone:
             for name, each in noise.items():
@@ -460,6 +464,11 @@ class _Allowance:
     def noise(self) -> dict[str, Noise]:
         """The judge on a card: of float outputs."""
         return self.bench.sensitivity(self.part, lone=self.truth.lone)
+
+    @cached_property
+    def careful_noise(self) -> dict[str, Noise]:
+        """The judge on a card: the same by more moves, for what is refused by little."""
+        return self.bench.sensitivity(self.part, lone=self.truth.lone, moves=numerics.CAREFUL_MOVE_COUNT)
 
     @cached_property
     def ranges(self) -> dict[str, Range]:

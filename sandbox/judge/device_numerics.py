@@ -112,13 +112,14 @@ def measure_rounding_noise(
     *,
     exact: Tensors,
     terms: Mapping[str, float],
+    moves: int = numerics.MOVE_COUNT,
 ) -> dict[str, Noise]:
     """The judge on a card: sensitivity of every output at these inputs, as `numerics.measure_rounding_noise` measures it.
 
     `terms`: by output, as `count_terms` counts them.
     """
     flat = all(values.ndim < 2 for values in exact.values())
-    count = numerics.MOVE_COUNT * (2 if flat else 1)
+    count = moves * (2 if flat else 1)
     drifts = any(_has_equal_runs(inputs[tensor.name], rng) for tensor in task.inputs if is_continuous(tensor))
     floats = {tensor.name: _take_rows(inputs[tensor.name], rng) for tensor in task.inputs if is_continuous(tensor)}
     total = {name: torch.zeros_like(values) for name, values in exact.items()}

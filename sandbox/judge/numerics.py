@@ -34,6 +34,11 @@ Oracle = Callable[[Mapping[str, Raw]], Mapping[str, Floats]]
 """Outputs by name, in float64, of inputs in their storage types."""
 MOVE_COUNT = 4
 """Moves whose effects are averaged; outputs of one dimension have no neighbours to pool with and take twice as many."""
+CAREFUL_MOVE_COUNT = 16
+"""The same before anything is refused that `is_close`: of a hundred million elements some are hardly moved by four moves by chance,
+and an honest program's rounding of those would be held against it."""
+CLOSE = 8.0
+"""Times what is allowed: what is further off than that is no chance of few moves."""
 SERIAL_MOVES = 8.0
 """A plain loop over n numbers errs by 0.4 sqrt(n) of these moves (random walk of partial sums). The limit of float32,
 16 times sqrt(n) / SERIAL_MOVES, leaves five times that. A loop over terms of one sign may err by more: see
@@ -119,11 +124,20 @@ def error_limit(dtype: DType, precision: Precision) -> ErrorLimit:
 
 
 def measure_rounding_noise(
-    task: Task, inputs: Mapping[str, Raw], oracle: Oracle, rng: np.random.Generator, *, exact: Mapping[str, Floats]
+    task: Task,
+    inputs: Mapping[str, Raw],
+    oracle: Oracle,
+    rng: np.random.Generator,
+    *,
+    exact: Mapping[str, Floats],
+    moves: int = MOVE_COUNT,
 ) -> dict[str, RoundingNoise]:
-    """For the judge: sensitivity of every output at these inputs; asks the oracle some 6 to 15 times. `exact` is its answer here."""
+    """For the judge: sensitivity of every output at these inputs; asks the oracle some 6 to 15 times. `exact` is its answer here.
+
+    `moves`: of all inputs; an output of one dimension takes twice as many.
+    """
     flat = all(values.ndim < 2 for values in exact.values())
-    count = 2 * MOVE_COUNT if flat else MOVE_COUNT
+    count = 2 * moves if flat else moves
     total = {name: np.zeros(values.shape) for name, values in exact.items()}
     for _ in range(count):
         perturbed, relative = _perturb(task, inputs, rng)
@@ -345,6 +359,12 @@ class Fault:
     detail: str
     measured: float
     allowed: float
+
+
+def is_close(faults: Sequence[Fault]) -> bool:
+    """For the judge: whether all faults are so near to what is allowed that the chance of few moves may have made them."""
+    norms = all(fault.kind in ("relative_l2", "max_norm") and fault.allowed > 0 for fault in faults)
+    return bool(faults) and norms and all(fault.measured <= CLOSE * fault.allowed for fault in faults)
 
 
 def compare(

@@ -319,6 +319,47 @@ def test_terms_are_counted_some_times_for_sizes_and_the_most_counts(
     assert len(seen) == TERMS_COUNTED
 
 
+CANCELS = """
+def reference(x, w):
+    return (x * w).sum(-1, keepdim=True)
+"""
+CANCELLING = Task(
+    name="cancelling",
+    language="python",
+    source=("kernel.py",),
+    entry="run",
+    inputs=(Input(name="x", shape=("r", "c")), Input(name="w", shape=("r", "c"))),
+    outputs=(Output(name="y", shape=("r", "o")),),
+    shapes=(Shape(label="s", dims={"r": 1 << 20, "c": 2, "o": 1}),),
+    precision="tf32",
+)
+
+
+def test_what_few_moves_hardly_move_by_chance_is_moved_more_often_before_it_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a million sums of two terms that all but cancel, some hardly move in four moves of the inputs; factors in TF32 are right."""
+    (tmp_path / "reference.py").write_text(CANCELS)
+    dims, chance = CANCELLING.timed[0].dims, Chance.draw("cpu", np.random.default_rng(7))
+    reference = DeviceReference(CANCELLING, tmp_path, "cpu")
+    bench = DeviceCallJudge(task=CANCELLING, reference=reference, options=Options(device="cpu"), chance=chance)
+    values = device_values.draw(CANCELLING, dims, "normal", chance)
+    values["x"][:, 1] = -(values["x"] * values["w"])[:, 0] / values["w"][:, 1] * (1 + 1e-4)
+
+    def judge(share: float) -> tuple[str, ...]:
+        """Products of factors rounded to TF32, each by `share` more."""
+        x, w = (((each.view(torch.int32) + 0x1000) & ~0x1FFF).view(torch.float32) for each in values.values())
+        got = (x * w * (1 + share * torch.sign(x))).sum(-1, keepdim=True)
+        sealed = DeviceSealed(outputs={"y": got}, wall_us=1.0, called_us=1.0, claimed_us=1.0)
+        return bench.wrong(sealed, bench.truth_of(values, dims))
+
+    assert judge(0.0) == ()
+    assert judge(2**-6) != ()
+    monkeypatch.setattr(numerics, "CLOSE", 0.0)
+    (line,) = judge(0.0)
+    assert "max_norm" in line
+
+
 def test_of_a_large_array_little_leaves_the_device(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whole rows, wherever the long axes are: a first axis of one item once took gigabytes to the processor in every sealed call."""
     monkeypatch.setattr(device_numerics, "LOOP_ROWS_BYTES", 4 * 1000)
