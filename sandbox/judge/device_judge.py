@@ -326,8 +326,9 @@ class DeviceCallJudge:
         noise: dict[str, Noise | Range] = dict(allowance.noise) if rounded else {}
         noise |= allowance.ranges if integers else {}
         faults = self._faults(outputs, part, truth, noise, exact=exact)
-        if numerics.is_close(faults):
-            noise |= allowance.careful_noise
+        if numerics.is_close(faults) and not allowance.is_careful:
+            noise = {name: each for name, each in noise.items() if isinstance(each, Range)}
+            noise |= allowance.measure_again()
             faults = self._faults(outputs, part, truth, noise, exact=exact)
         if not any(fault.kind in ("relative_l2", "max_norm") for fault in faults):
             return faults
@@ -452,23 +453,30 @@ class DeviceCallJudge:
         )
 
 
-@dataclass(frozen=True)
+@dataclass
 class _Allowance:
     """What rounding may do to one part of what is right, measured when the first of its calls needs it."""
 
     bench: DeviceCallJudge
     part: Part
     truth: DeviceTruth
+    moves: int = numerics.MOVE_COUNT
 
     @cached_property
     def noise(self) -> dict[str, Noise]:
         """The judge on a card: of float outputs."""
-        return self.bench.sensitivity(self.part, lone=self.truth.lone)
+        return self.bench.sensitivity(self.part, lone=self.truth.lone, moves=self.moves)
 
-    @cached_property
-    def careful_noise(self) -> dict[str, Noise]:
-        """The judge on a card: the same by more moves, for what is refused by little."""
-        return self.bench.sensitivity(self.part, lone=self.truth.lone, moves=numerics.CAREFUL_MOVE_COUNT)
+    def measure_again(self) -> dict[str, Noise]:
+        """The judge on a card: the same by more moves, for what would be refused by little; in place of the first, which takes memory."""
+        self.moves = numerics.CAREFUL_MOVE_COUNT
+        self.__dict__.pop("noise", None)
+        return self.noise
+
+    @property
+    def is_careful(self) -> bool:
+        """The judge on a card: whether that was done."""
+        return self.moves > numerics.MOVE_COUNT
 
     @cached_property
     def ranges(self) -> dict[str, Range]:
