@@ -42,6 +42,7 @@ from ridgeline.graph.briefing import Briefing
 from ridgeline.graph.record import Spec
 from ridgeline.graph.rules.audit import list_refused_rules
 from ridgeline.graph.task import FLOAT8_LARGEST, Input
+from ridgeline.graph.trial import Applied, find
 from ridgeline.graph.values import Bucket, Hypothesis
 from ridgeline.knowledge.cards import Card
 from ridgeline.sandbox.audit.rules import describe_rules
@@ -57,6 +58,8 @@ CITED = 8
 """Lines around a citation that a long source shows."""
 EXCERPTS, EACH = 8, 220
 """Answers of a search that are looked through, and tokens of each."""
+MOST_LEADS = 2
+"""Versions ahead of the best one at some shapes whose diffs are shown."""
 MOST_CARDS, MOST_CITED = 4, 2
 """Cards that are shown to choose from, and those shown to who writes the change."""
 SECTION = 110
@@ -114,8 +117,14 @@ class Context:
             ),
             Part(
                 name="outpaced",
-                share=0.03,
-                make=lambda tokens: past.describe_outpaced(rounds, tokens=tokens, count=count),
+                share=0.05,
+                make=lambda tokens: past.describe_outpaced(
+                    rounds,
+                    best_round=self._briefing.best_round,
+                    scoring=self._briefing.contract.scoring,
+                    tokens=tokens,
+                    count=count,
+                ),
             ),
             Part(
                 name="recent",
@@ -153,6 +162,7 @@ class Context:
             self._problem_part(number=False),
             Part(name="profile", share=0.05, make=self._profile),
             Part(name="knowledge", share=0.06, make=lambda tokens: self._about(hypothesis, tokens)),
+            Part(name="faster", share=0.25, make=self._describe_leads),
         )
 
     def looking_back(self, hypothesis: Hypothesis, evidence: str, *, diff: str, profiled: bool) -> dict[str, str]:
@@ -280,6 +290,20 @@ class Context:
     def _shapes(self, tokens: int) -> str:
         """Section of the prompt: times and rates of each shape."""
         return self._fit(by_shape(self._briefing), tokens)
+
+    def _describe_leads(self, tokens: int) -> str:
+        """Section of the prompt: versions that are ahead of the best one at some shapes, each with its diff."""
+        leads = past.find_leads(self._briefing.rounds, self._briefing.best_round)[:MOST_LEADS]
+        told: list[str] = []
+        left = tokens
+        for place, lead in enumerate(leads):
+            applied = find(lead.closed.judged, Applied)
+            diff = self._reader.read_artifact(applied.diff) if applied else None
+            if diff:
+                head = f"==> round {lead.closed.round}, {lead.text}\n"
+                told.append(head + excerpt(diff, tokens=max(0, left // (len(leads) - place)), count=self._count))
+                left -= self._count(told[-1])
+        return "\n\n".join(told)
 
     def _profile(self, tokens: int, *, predicts: bool = False) -> str:
         """Section of the prompt: bottleneck and counters of the best version; `predicts`: with what a prediction may be of."""

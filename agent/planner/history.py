@@ -1,14 +1,17 @@
 """What earlier rounds teach, in a space that does not grow with their number."""
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from itertools import groupby
 
 from ridgeline.agent.planner.checks import NO_DIRECTION, is_same_direction
 from ridgeline.agent.planner.conversation import Count, bound_text, clip_line
-from ridgeline.agent.planner.measurements import changes, foreseen
+from ridgeline.agent.planner.measurements import changes, foreseen, times_by_label
 from ridgeline.graph.contract import Scoring
 from ridgeline.graph.evidence import BenchmarkFailed
 from ridgeline.graph.record import RoundClosed
+from ridgeline.graph.rules.score import weighted_geomean
 from ridgeline.graph.trial import Failed, Judged, Timed, find, find_proposal
 from ridgeline.graph.values import Hypothesis
 
@@ -25,6 +28,8 @@ LOST = 6
 """Directions that are told of those that could not be measured."""
 SHAPES = 8
 """Shapes of a round that are told."""
+LEAD = 0.02
+"""How far ahead at a shape a version is told to be: well above what two runs of one version differ by."""
 
 
 def hypothesis_of(closed: RoundClosed) -> Hypothesis:
@@ -75,15 +80,76 @@ def describe_unmeasured(rounds: Sequence[RoundClosed], *, tokens: int, count: Co
     return bound_text("\n".join(lines[:LOST]), tokens=tokens, count=count) if lines else ""
 
 
-def describe_outpaced(rounds: Sequence[RoundClosed], *, tokens: int, count: Count) -> str:
-    """For the prompt: directions that were timed beside a faster one and not tried since: they may help on top of it."""
+def describe_outpaced(
+    rounds: Sequence[RoundClosed], *, best_round: int, scoring: Scoring, tokens: int, count: Count
+) -> str:
+    """For the prompt: directions that were timed beside a faster one and not tried since: they may help on top of it.
+
+    With the shapes at which one is ahead of the best version, and what that version would gain with each of them at its fastest.
+    """
+    ahead = {lead.closed.round: f"; {lead.text}" for lead in find_leads(rounds, best_round)}
     lines = [
         f"{hypothesis_of(closed).id} (round {closed.round}): {clip_line(hypothesis_of(closed).change, 100)}{_gain(closed)}"
+        f"{ahead.get(closed.round, '')}"
         for place, closed in reversed(list(enumerate(rounds)))
         if closed.judged.verdict.reason == "outpaced"
         and not any(is_same_direction(hypothesis_of(closed), hypothesis_of(later)) for later in rounds[place + 1 :])
+    ][:LOST]
+    if joint := compute_joint_speedup(rounds, best_round, scoring):
+        lines.append(f"with each shape as fast as in the fastest of these: {joint:.3g}x the best version")
+    return bound_text("\n".join(lines), tokens=tokens, count=count) if lines else ""
+
+
+@dataclass(frozen=True)
+class Lead:
+    """A version that was outpaced over all shapes and is ahead of the one that outpaced it, which is still the best, at some."""
+
+    closed: RoundClosed
+    times_us: Mapping[str, tuple[float, float]]
+    """Label -> microseconds of one call of it, and of the best version, both in pairs with the version that the race began from."""
+    speedups: Mapping[str, float]
+    """Label -> how many times as fast as the best version it is, each against that common version."""
+
+    @property
+    def text(self) -> str:
+        """For the prompt: those shapes, with both times."""
+        shapes = [f"{label} ({own:.4g} against {best:.4g} us)" for label, (own, best) in self.times_us.items()]
+        more = f" and {len(shapes) - SHAPES} more" if len(shapes) > SHAPES else ""
+        return f"ahead of the best version at {', '.join(shapes[:SHAPES])}{more}"
+
+
+def find_leads(rounds: Sequence[RoundClosed], best_round: int) -> tuple[Lead, ...]:
+    """For the prompt: what was outpaced by the best version and is faster at some shapes by more than `LEAD`, the largest lead first."""
+    winner = next((closed for closed in rounds if closed.round == best_round and closed.accepted), None)
+    if winner is None:
+        return ()
+    best_times, leads = times_by_label(winner.judged), []
+    for closed in rounds:
+        if closed.judged.verdict.reason != "outpaced" or closed.beside != winner.beside:
+            continue
+        times = {label: pair for label, pair in times_by_label(closed.judged).items() if label in best_times}
+        speedups = {
+            label: (old / own) / (best_times[label][0] / best_times[label][1]) for label, (old, own) in times.items()
+        }
+        ahead = {label: speedup for label, speedup in speedups.items() if speedup >= 1 + LEAD}
+        if ahead:
+            pairs = {label: (times[label][1], best_times[label][1]) for label in ahead}
+            leads.append(Lead(closed, pairs, ahead))
+    return tuple(sorted(leads, key=lambda lead: -math.prod(lead.speedups.values())))
+
+
+def compute_joint_speedup(rounds: Sequence[RoundClosed], best_round: int, scoring: Scoring) -> float | None:
+    """For the prompt: of a version that runs each shape as the fastest of the race did, over the best one; None without a lead."""
+    leads = find_leads(rounds, best_round)
+    if not leads:
+        return None
+    winner = next(closed for closed in rounds if closed.round == best_round)
+    weights = scoring.shape_weights
+    fastest = [
+        (max(1.0, *(lead.speedups.get(label, 1.0) for lead in leads)), weights.get(label, 1.0))
+        for label in times_by_label(winner.judged)
     ]
-    return bound_text("\n".join(lines[:LOST]), tokens=tokens, count=count) if lines else ""
+    return weighted_geomean(fastest)
 
 
 def was_disturbed(judged: Judged) -> bool:

@@ -117,10 +117,10 @@ SYSTEM = "system.v2.md"
 DEEP_SYSTEM, DEEP_TOOLS = "deep_system.v1.md", "deep_tools.v2.toml"
 """The rules of a deep round, and its tools that change and run the tree."""
 PROMPTS: dict[str, tuple[str, ...]] = {
-    "propose": ("propose.v8.md", "terms.v4.md", "context.v3.md"),
+    "propose": ("propose.v9.md", "terms.v4.md", "context.v3.md"),
     "baseline": ("baseline.v2.md", "context.v3.md", "edits.v4.md"),
-    "draft": ("draft.v5.md", "context.v3.md", "edits.v4.md"),
-    "drafts": ("drafts.v1.md", "context.v3.md", "edits.v4.md"),
+    "draft": ("draft.v6.md", "context.v3.md", "edits.v4.md"),
+    "drafts": ("drafts.v2.md", "context.v3.md", "edits.v4.md"),
     "repair": ("repair.v5.md", "context.v3.md", "edits.v4.md"),
     "split": ("split.v5.md", "context.v3.md", "edits.v4.md"),
     "review": ("review.v6.md", "terms.v4.md", "context.v3.md"),

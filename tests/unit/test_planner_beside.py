@@ -1,13 +1,31 @@
 """Several directions in one answer, tried side by side: what a model is asked, and what is made of its answers."""
 
+import math
+
 import pytest
 
 from ridgeline.agent.planner.checks import Checks
 from ridgeline.agent.planner.directions import assess_answer
+from ridgeline.agent.planner.history import find_leads
 from ridgeline.agent.planner.model import ModelPlanner
 from ridgeline.graph.briefing import ArchivedVersion, Parent
+from ridgeline.graph.evidence import ShapePairs
+from ridgeline.graph.trial import Traced
 from ridgeline.graph.values import Cost
-from tests.builders import make_hypothesis, make_limits, make_profiled, make_round
+from tests.builders import (
+    make_applied,
+    make_built,
+    make_comparison,
+    make_drafted,
+    make_hypothesis,
+    make_judged,
+    make_limits,
+    make_profiled,
+    make_proposed,
+    make_round,
+    make_timed,
+    make_verified,
+)
 from tests.catalog_briefs import brief, naive
 from tests.model_fakes import NoBooks, ScriptedModel, direction, directions
 
@@ -76,7 +94,7 @@ def test_a_mailbox_is_asked_once_for_all_edits_and_each_candidate_takes_its_own(
     assert [draft.cost.tokens for draft in drafts] == [100, 0, 0], "one answer is paid once"
     page = shown(model.asks[1])
     assert all(f"CANDIDATE {number}\n" in page for number in (1, 2, 3))
-    assert drafts[0].prompts[1].startswith("drafts.v1.md@")
+    assert drafts[0].prompts[1].startswith("drafts.v2.md@")
 
 
 def test_an_answer_with_edits_for_several_is_checked_before_it_is_stored():
@@ -124,6 +142,67 @@ def test_what_was_outpaced_is_told_apart_from_what_failed_and_may_be_proposed_ag
     failed = page[page.index("## Directions that failed") : page.index("## Directions that were outpaced")]
     assert "pad each row" not in failed
     assert "pad" in [other.hypothesis.id for other in found.others]
+
+
+def make_raced(number: int, decision: str, narrow_us: float, wide_us: float, **fields):
+    """A round of the race that began with round 2: one call took 200 us at either shape before."""
+    about = make_hypothesis(id=f"way-{number}", lever=f"way-{number}", change=f"way {number}", category="tile")
+    proposed = make_proposed(number, about, beside=2)
+    times = {"narrow": narrow_us, "wide": wide_us}
+    shapes = tuple(
+        ShapePairs(label=label, pairs=((math.log(200 / time_us),),), best_us=200, candidate_us=time_us)
+        for label, time_us in times.items()
+    )
+    verified = make_verified(make_built(make_applied(make_drafted(proposed), commit=f"{number:x}" * 40)))
+    timed = make_timed(make_comparison(shapes=shapes), verified=verified)
+    reason = "faster" if decision == "accepted" else "outpaced"
+    judged = make_judged(decision, reason, trial=Traced(timed=timed, profile=None))
+    return make_round(number, decision, judged=judged, **fields)
+
+
+class DiffReader:
+    """A repository of which the diffs of candidates alone are there."""
+
+    def read_artifact(self, artifact):
+        return "+narrow_kernel[(1,)](x)" if artifact.name.endswith(".diff") else None
+
+    def text(self, commit, path):
+        return None
+
+    def paths(self, commit):
+        return ()
+
+    def search(self, commit, text):
+        return ()
+
+
+def test_of_what_was_outpaced_the_shapes_are_told_where_it_is_ahead_and_its_diff_to_who_writes_edits():
+    past = (
+        make_raced(2, "rolled_back", 80, 190),
+        make_raced(3, "accepted", 100, 100),
+        make_raced(4, "rolled_back", 120, 90),
+    )
+    briefing = brief(naive("matmul_c"), *past, profile=make_profiled()).model_copy(
+        update={"candidates": 3, "best_round": 3, "round": 5}
+    )
+    model = MailboxModel(FOUR, "CANDIDATE 1\n" + BLOCK.format("float sum = 0;"))
+    plan = ModelPlanner(model, limits=make_limits(), books=NoBooks(), reader=DiffReader())
+    plan.draft(briefing, plan.propose(briefing))
+    page, edits = (shown(ask) for ask in model.asks)
+    section = page[page.index("## Directions that were outpaced") : page.index("## Last rounds")]
+    assert "; ahead of the best version at narrow (80 against 100 us)\n" in section
+    assert "; ahead of the best version at wide (90 against 100 us)\n" in section
+    assert "with each shape as fast as in the fastest of these: 1.18x the best version" in section
+    leads = edits[edits.index("## Versions that are faster at some shapes") : edits.index("## Your answer")]
+    assert leads.index("==> round 2, ahead of the best version at narrow") < leads.index("==> round 4, ahead")
+    assert leads.count("+narrow_kernel[(1,)](x)") == 2
+
+
+def test_of_what_another_version_outpaced_no_shape_is_told_once_that_is_not_the_best_any_more():
+    past = (make_raced(2, "rolled_back", 80, 190), make_raced(3, "accepted", 100, 100))
+    assert [lead.closed.round for lead in find_leads(past, 3)] == [2]
+    assert find_leads(past, 7) == ()
+    assert find_leads((make_raced(2, "rolled_back", 99, 190), past[1]), 3) == (), "within what two runs differ by"
 
 
 @pytest.mark.feature("F094")

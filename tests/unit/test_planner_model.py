@@ -73,7 +73,7 @@ def test_the_best_direction_that_passes_is_proposed_and_everything_is_accounted_
     assert found.cost == Cost(tokens=300, dollars=0.03)
     assert [name.split("@")[0] for name in found.prompts] == [
         "system.v2.md",
-        "propose.v8.md",
+        "propose.v9.md",
         "terms.v4.md",
         "context.v3.md",
         "tools.v1.toml",
