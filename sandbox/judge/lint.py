@@ -411,8 +411,8 @@ def find_no_answers(task: Task, reference: Reference, shape: Shape, *, elements:
     if failed:
         text = (
             f"the reference: has no answer for {list_some(tuple(failed))} ({next(iter(failed.values()))}), which would end"
-            " every judgement; have it make what it needs of any values (of a matrix: a @ a.T + I), or declare `values`"
-            " for which it has one"
+            " every judgement; have it make what it needs of any values (of a matrix: a @ a.T + (1 + (a * a).max()) * I), or"
+            " declare `values` for which it has one"
         )
         yield LintFinding(rule="no-answer", wrong=True, text=text)
 

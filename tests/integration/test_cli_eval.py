@@ -66,12 +66,12 @@ def test_scores_are_written_down_and_a_lower_one_is_shown(cli, tmp_path):
     assert cli("eval", ONE, "--scores", file, *nobody).code == 0
     kept = json.loads(file.read_text())
     kept["scores"][0]["scores"]["one_change"] = 1.5
-    kept["asked_now"][1] = "propose.v8.md@000000000000"
+    kept["asked_now"][1] = "propose.v9.md@000000000000"
     file.write_text(json.dumps(kept))
     found = cli("eval", ONE, "--scores", file, *nobody)
     assert found.code == 1
     assert "LOWER: as recorded, propose, one_change: 1.500 -> " in found.out
-    assert "other words, not answered yet: propose.v8.md@" in found.out
+    assert "other words, not answered yet: propose.v9.md@" in found.out
 
 
 @pytest.mark.slow
