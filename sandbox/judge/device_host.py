@@ -87,7 +87,7 @@ class TaskMemory:
     packed: dict[str, bytes] = field(default_factory=dict)
     tolerances: dict[str, dict[str, Tolerance]] = field(default_factory=dict)
     floors_us: dict[str, float] = field(default_factory=dict)
-    terms: dict[str, list[dict[str, float]]] = field(default_factory=dict)
+    terms: dict[str, dict[str, float]] = field(default_factory=dict)
     """By the sizes of all inputs: how many of their elements feed one of each output."""
     clocked: dict[str, list[tuple[float, float]]] = field(default_factory=dict)
     """By size and versions: what the judge's clock said of each process pair, beside what was claimed."""

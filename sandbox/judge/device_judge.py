@@ -10,6 +10,7 @@ from functools import cached_property, partial
 from importlib import import_module
 from itertools import islice
 from typing import Any
+from zlib import crc32
 
 import numpy as np
 
@@ -103,8 +104,8 @@ class DeviceCallJudge:
     options: Options
     chance: Chance
     turns: dict[tuple[tuple[str, int], ...], bool] = field(default_factory=dict)
-    terms: dict[str, list[dict[str, float]]] = field(default_factory=dict)
-    """By the sizes of all inputs: how many of their elements feed one of each output, as often as it was counted."""
+    terms: dict[str, dict[str, float]] = field(default_factory=dict)
+    """By the sizes of all inputs: how many of their elements feed one of each output, the most of `TERMS_COUNTED` counts."""
 
     @property
     def rng(self) -> np.random.Generator:
@@ -396,15 +397,20 @@ class DeviceCallJudge:
         return noise
 
     def _count_terms(self, inputs: Tensors) -> dict[str, float]:
-        """The judge on a card: the most that was counted for inputs of these sizes; what values they have does not count."""
+        """The judge on a card: the most that was counted for inputs of these sizes; what values they have does not count.
+
+        By chance of its own, so that a call that is made again is judged by the same numbers whether terms were known or not.
+        """
         sizes = {tensor.name: tuple(inputs[tensor.name].shape) for tensor in self.task.inputs}
-        counted = self.terms.setdefault(str(sizes), [])
-        if len(counted) < TERMS_COUNTED:
+        if (key := str(sizes)) not in self.terms:
             oracle, axis = self.reference.oracle, self.reference.known_axis
-            counted.append(
-                device_numerics.count_terms(self.task, sizes, oracle, self.chance.elements, self.rng, axis=axis)
-            )
-        return {name: max(each[name] for each in counted) for name in counted[0]}
+            chances = [self.chance.seed_anew(crc32(f"{key} {number}".encode())) for number in range(TERMS_COUNTED)]
+            counted = [
+                device_numerics.count_terms(self.task, sizes, oracle, chance.elements, chance.places, axis=axis)
+                for chance in chances
+            ]
+            self.terms[key] = {name: max(each[name] for each in counted) for name in counted[0]}
+        return self.terms[key]
 
     def learn_tolerances(self, truth: DeviceTruth) -> dict[str, Tolerance]:
         """The judge on a card: by how much two right outputs of that size may differ: the least that any part of this call says."""

@@ -315,8 +315,23 @@ def test_terms_are_counted_some_times_for_sizes_and_the_most_counts(
     )
     dims = TASK.timed[0].dims
     terms = [bench._count_terms(device_values.draw(TASK, dims, "normal", bench.chance))["y"] for _ in range(5)]
-    assert terms == [3.0, 96.0, 96.0, 96.0, 96.0]
+    assert terms == [96.0] * 5
     assert len(seen) == TERMS_COUNTED
+
+
+def test_noise_is_the_same_whether_terms_were_counted_before(tmp_path: Path, bench: DeviceCallJudge) -> None:
+    """Or a call that is made again by another process would be held against other numbers."""
+    values, dims = device_values.draw(TASK, TASK.timed[0].dims, "normal", bench.chance), TASK.timed[0].dims
+    spreads = []
+    for terms in ({}, {}, None):
+        kept = spreads[-1][1] if terms is None else terms
+        again = replace(bench, chance=Chance.draw("cpu", np.random.default_rng(7)), terms=kept)
+        (part,) = again.truth_of(values, dims).parts()
+        noise = again.sensitivity(part)["y"]
+        spreads.append(((noise.spread, noise.terms), kept))
+    (first, known), *others = spreads
+    assert known
+    assert all(torch.equal(first[0], each[0]) and first[1] == each[1] for each, _ in others)
 
 
 CANCELS = """
