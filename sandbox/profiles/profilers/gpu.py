@@ -131,7 +131,7 @@ def instruments(session: Session, vendor: Vendor) -> None:
 def _nvidia(session: Session) -> None:
     """A GPU profiler's three tries of ncu: all metrics after a warm-up, from the first launch, and without those some chips lack.
 
-    Where the program launches no kernel of the name that was asked for, three of the sources' other kernels.
+    Where the program launches no kernel of the name that was asked for, the same three with the names of the sources' other kernels.
     """
     tries = [(SKIP if session.kernel else 0, True), *FROM_THE_FIRST]
     number = 0
