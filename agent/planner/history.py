@@ -87,7 +87,8 @@ def describe_outpaced(
 
     With the shapes at which one is ahead of the best version, and what that version would gain with each of them at its fastest.
     """
-    ahead = {lead.closed.round: f"; {lead.text}" for lead in find_leads(rounds, best_round)}
+    leads = find_leads(rounds, best_round)
+    ahead = {lead.closed.round: f"; {lead.text}" for lead in leads}
     lines = [
         f"{hypothesis_of(closed).id} (round {closed.round}): {clip_line(hypothesis_of(closed).change, 100)}{_gain(closed)}"
         f"{ahead.get(closed.round, '')}"
@@ -95,7 +96,8 @@ def describe_outpaced(
         if closed.judged.verdict.reason == "outpaced"
         and not any(is_same_direction(hypothesis_of(closed), hypothesis_of(later)) for later in rounds[place + 1 :])
     ][:LOST]
-    if joint := compute_joint_speedup(rounds, best_round, scoring):
+    if lines and leads:
+        joint = compute_joint_speedup(leads, scoring)
         lines.append(f"with each shape as fast as in the fastest of these: {joint:.3g}x the best version")
     return bound_text("\n".join(lines), tokens=tokens, count=count) if lines else ""
 
@@ -106,9 +108,10 @@ class Lead:
 
     closed: RoundClosed
     times_us: Mapping[str, tuple[float, float]]
-    """Label -> microseconds of one call of it, and of the best version, both in pairs with the version that the race began from."""
+    """Label, where it is ahead -> microseconds of one call of it, and of the best version, both in pairs with the version that the
+    race began from."""
     speedups: Mapping[str, float]
-    """Label -> how many times as fast as the best version it is, each against that common version."""
+    """Label of any shape -> how many times as fast as the best version it is, each against that common version."""
 
     @property
     def text(self) -> str:
@@ -131,25 +134,18 @@ def find_leads(rounds: Sequence[RoundClosed], best_round: int) -> tuple[Lead, ..
         speedups = {
             label: (old / own) / (best_times[label][0] / best_times[label][1]) for label, (old, own) in times.items()
         }
-        ahead = {label: speedup for label, speedup in speedups.items() if speedup >= 1 + LEAD}
+        ahead = {
+            label: (times[label][1], best_times[label][1]) for label, speedup in speedups.items() if speedup >= 1 + LEAD
+        }
         if ahead:
-            pairs = {label: (times[label][1], best_times[label][1]) for label in ahead}
-            leads.append(Lead(closed, pairs, ahead))
-    return tuple(sorted(leads, key=lambda lead: -math.prod(lead.speedups.values())))
+            leads.append(Lead(closed, ahead, speedups))
+    return tuple(sorted(leads, key=lambda lead: -math.prod(lead.speedups[label] for label in lead.times_us)))
 
 
-def compute_joint_speedup(rounds: Sequence[RoundClosed], best_round: int, scoring: Scoring) -> float | None:
-    """For the prompt: of a version that runs each shape as the fastest of the race did, over the best one; None without a lead."""
-    leads = find_leads(rounds, best_round)
-    if not leads:
-        return None
-    winner = next(closed for closed in rounds if closed.round == best_round)
-    weights = scoring.shape_weights
-    fastest = [
-        (max(1.0, *(lead.speedups.get(label, 1.0) for lead in leads)), weights.get(label, 1.0))
-        for label in times_by_label(winner.judged)
-    ]
-    return weighted_geomean(fastest)
+def compute_joint_speedup(leads: Sequence[Lead], scoring: Scoring) -> float:
+    """For the prompt: of a version that runs each shape as the fastest of a race did, over the best one; there is a lead."""
+    fastest = {label: max(1.0, *(lead.speedups[label] for lead in leads)) for label in leads[0].speedups}
+    return weighted_geomean([(speedup, scoring.shape_weights.get(label, 1.0)) for label, speedup in fastest.items()])
 
 
 def was_disturbed(judged: Judged) -> bool:

@@ -319,19 +319,21 @@ def test_terms_are_counted_some_times_for_sizes_and_the_most_counts(
     assert len(seen) == TERMS_COUNTED
 
 
-def test_noise_is_the_same_whether_terms_were_counted_before(tmp_path: Path, bench: DeviceCallJudge) -> None:
+def test_noise_is_the_same_whether_terms_were_counted_before(bench: DeviceCallJudge) -> None:
     """Or a call that is made again by another process would be held against other numbers."""
     values, dims = device_values.draw(TASK, TASK.timed[0].dims, "normal", bench.chance), TASK.timed[0].dims
-    spreads = []
-    for terms in ({}, {}, None):
-        kept = spreads[-1][1] if terms is None else terms
-        again = replace(bench, chance=Chance.draw("cpu", np.random.default_rng(7)), terms=kept)
+    terms: dict[str, dict[str, float]] = {}
+
+    def measure() -> device_numerics.Noise:
+        again = replace(bench, chance=Chance.draw("cpu", np.random.default_rng(7)), terms=terms)
         (part,) = again.truth_of(values, dims).parts()
-        noise = again.sensitivity(part)["y"]
-        spreads.append(((noise.spread, noise.terms), kept))
-    (first, known), *others = spreads
-    assert known
-    assert all(torch.equal(first[0], each[0]) and first[1] == each[1] for each, _ in others)
+        return again.sensitivity(part)["y"]
+
+    first = measure()
+    assert terms, "known from now on"
+    second = measure()
+    assert torch.equal(first.spread, second.spread)
+    assert first.terms == second.terms
 
 
 CANCELS = """

@@ -360,7 +360,10 @@ ATT_BUFFER = "0x18000000"
 
 
 def ncu(program: Sequence[str], out: Path, *, kernel: str | None, skip: int, extra: bool) -> tuple[str, ...]:
-    """One run of the profiler ncu on `program` that writes the raw page to `out`; `kernel` is a regex for the function's own name."""
+    """One run of the profiler ncu on `program` that writes the raw page to `out`; `kernel` is a regex for the function's own name.
+
+    Three launches are counted of each name that it has beside others.
+    """
     chosen = ("--kernel-name", f"regex:{kernel}") if kernel is not None else ()
     count = 3 * (kernel.count("|") + 1) if kernel is not None else UNFILTERED_LAUNCHES
     sections = tuple(word for section in SECTIONS for word in ("--section", section))
