@@ -14,6 +14,7 @@ from ridgeline.agent.planner.conversation import (
     Count,
     Part,
     bound_text,
+    bound_texts,
     choose_lines,
     clip_line,
     compose_parts,
@@ -147,12 +148,17 @@ class Context:
 
         `beside`: all hypotheses that edits are asked for at once.
         """
+        # Each is cut on its own: however long the others are, it keeps its name and its change.
         tasks = [f"CANDIDATE {number}\n{self._describe_task(one)}" for number, one in enumerate(beside, start=1)]
-        task = "\n\n".join(tasks) or self._describe_task(hypothesis)
+        tasks = tasks or [self._describe_task(hypothesis)]
         cited = tuple(source for one in beside or (hypothesis,) for source in one.sources)
         return self._compose(
             Part(name="target", share=0.1, make=self._target),
-            Part(name="hypothesis", share=0.1, make=lambda tokens: self._fit(task, tokens)),
+            Part(
+                name="hypothesis",
+                share=0.1,
+                make=lambda tokens: "\n\n".join(bound_texts(tasks, tokens=tokens, count=self._count)),
+            ),
             Part(name="evidence", share=0.15, make=lambda tokens: self._fit(evidence, tokens)),
             Part(
                 name="sources",

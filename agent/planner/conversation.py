@@ -253,6 +253,19 @@ def bound_text(text: str, *, tokens: int, count: Count) -> str:
     return cut
 
 
+def bound_texts(texts: Sequence[str], *, tokens: int, count: Count) -> list[str]:
+    """A prompt's texts of one kind, in their order, at most about `tokens` together; where they do not fit, each is cut in its own middle.
+
+    What a short one leaves of its share goes to the longer ones.
+    """
+    bounded = list(texts)
+    left = tokens
+    for done, place in enumerate(sorted(range(len(texts)), key=lambda place: count(texts[place]))):
+        bounded[place] = bound_text(texts[place], tokens=max(0, left // (len(texts) - done)), count=count)
+        left -= count(bounded[place])
+    return bounded
+
+
 def clip_line(text: str, characters: int) -> str:
     """One line of a prompt, of at most so many characters."""
     line = " ".join(strip_controls(text).split())

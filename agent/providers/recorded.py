@@ -33,6 +33,8 @@ HYPOTHESIS = re.compile(r"^\[([^\]\n]+)\] ", re.M)
 CANDIDATE = re.compile(r"^([#* \t]*CANDIDATE\s+)(\d{1,2})\b", re.M)
 """Begins the edits of one candidate in an answer for all of them."""
 PROPOSE, DRAFT, TOGETHER, REVIEW = "propose", "draft", "drafts", "review"
+SEEN, WRITTEN = "(seen in ", "(a direction of "
+"""Begin what is quoted from a campaign that saw it, or wrote it."""
 DIAGNOSE = "must say in `diagnosis`"
 """What the question for directions asks after a rollback."""
 NOT_GIVEN = {
@@ -198,7 +200,8 @@ def _locate(asks: Sequence[Ask]) -> Iterator[Place]:
 def quote_directions(text: str, source: str, *, diagnose: bool) -> str:
     """Recorded directions as they are given again: what they rest on was seen in the other campaign, and says so.
 
-    `diagnose`: where what follows from the last rollback must be said, they say that they were written before it.
+    What says so already was seen in a campaign before that one. `diagnose`: where what follows from the last rollback
+    must be said, they say that they were written before it.
     """
     start, end = text.find("{"), text.rfind("}") + 1
     try:
@@ -210,10 +213,10 @@ def quote_directions(text: str, source: str, *, diagnose: bool) -> str:
                 (direction, "diagnosis"),
                 *((step, "evidence") for step in direction["evidence"]),
             ):
-                if holder.get(key):
-                    holder[key] = f"(seen in {source}, not here) {holder[key]}"
+                if holder.get(key) and not str(holder[key]).startswith((SEEN, WRITTEN)):
+                    holder[key] = f"{SEEN}{source}, not here) {holder[key]}"
             if diagnose and not direction.get("diagnosis"):
-                direction["diagnosis"] = f"(a direction of {source}, written before this rollback)"
+                direction["diagnosis"] = f"{WRITTEN}{source}, written before this rollback)"
     except (ValueError, KeyError, TypeError, AttributeError):
         return text  # no answer that can be used; whoever reads it says why
     return json.dumps(answer, ensure_ascii=False, indent=1)

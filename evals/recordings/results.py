@@ -284,7 +284,11 @@ def _explain_distance(history: History) -> str:
     _, evidence = classify_bottleneck(profile, roofs, best.quick.rows, history.contract.scoring)
     if "counters]" not in evidence:
         return ""
-    return f"ours, by its profile: {COUNTER.sub('', evidence)}"
+    counts = {counter.name: counter.value for counter in profile.counters}
+    moved = ""
+    if len(roofs) == 1 and roofs[0].bound == "memory" and roofs[0].bytes and counts.get("dram_bytes"):
+        moved = f"; it moved {counts['dram_bytes'] / 1e9:.3g} GB, the task's least is {roofs[0].bytes / 1e9:.3g} GB"
+    return f"ours, by its profile: {COUNTER.sub('', evidence)}{moved}"
 
 
 def _wall_minutes(history: History) -> float | None:
@@ -338,7 +342,8 @@ HEAD = """# Results
   machine, but where the row says otherwise.
 - **floor** is the least time that the ceilings measured on that machine allow for the operations and bytes that the task declares.
 - **ours, by its profile** is why a row on a card stays below 92 % of its floor: what the counters of its best version's own profile
-  say by the rules of the loop. Where a row has no such line, none was recorded.
+  say by the rules of the loop, and of a row with one size the bytes that it moved; results that stay in a cache are not among them.
+  Where a row has no such line, none was recorded.
 - **Calls** find a cold cache where a row says so; in the others a repeated call may find its data there.
 - **A speedup** is that of interleaved pairs, and stands with its lower bound at 99 %.
 - **device** is the time of all commands on a machine with a card, builds included; 0 on a processor. **wall** goes from the baseline to the

@@ -133,6 +133,8 @@ def test_what_a_direction_rests_on_says_where_it_was_seen(recording: Path, tmp_p
     text = json.dumps({"directions": [given]})
     (said,) = json.loads(quote_directions(text, "theirs", diagnose=True))["directions"]
     assert said["bottleneck"] == "(seen in theirs, not here) memory: 11 %"
+    (again,) = json.loads(quote_directions(json.dumps({"directions": [said]}), "a rerun", diagnose=True))["directions"]
+    assert again == said, "a campaign of theirs that was recorded again quotes whoever saw it first"
     assert said["evidence"] == [{**step, "evidence": "(seen in theirs, not here) 0.4566 ms"}]
     assert said["diagnosis"] == "(a direction of theirs, written before this rollback)"
     (calm,) = json.loads(quote_directions(f"Here: {text} done", "theirs", diagnose=False))["directions"]

@@ -1,5 +1,6 @@
 """Several directions in one answer, tried side by side: what a model is asked, and what is made of its answers."""
 
+import json
 import math
 
 import pytest
@@ -8,6 +9,7 @@ from ridgeline.agent.planner.checks import Checks
 from ridgeline.agent.planner.directions import assess_answer
 from ridgeline.agent.planner.history import find_leads
 from ridgeline.agent.planner.model import ModelPlanner
+from ridgeline.agent.providers.recorded import ABOUT, HYPOTHESIS
 from ridgeline.graph.briefing import ArchivedVersion, Parent
 from ridgeline.graph.evidence import ShapePairs
 from ridgeline.graph.trial import Traced
@@ -95,6 +97,19 @@ def test_a_mailbox_is_asked_once_for_all_edits_and_each_candidate_takes_its_own(
     page = shown(model.asks[1])
     assert all(f"CANDIDATE {number}\n" in page for number in (1, 2, 3))
     assert drafts[0].prompts[1].startswith("drafts.v2.md@")
+
+
+def test_long_directions_are_each_cut_so_that_every_candidate_keeps_its_name_and_its_change():
+    four = json.loads(FOUR)["directions"]
+    answer = directions(*(one | {"risks": "what may go wrong, at length; " * 40} for one in four[:2]), four[2])
+    model = MailboxModel(answer, "CANDIDATE 1\n" + BLOCK.format("float sum = 0;"))
+    plan = ModelPlanner(model, limits=make_limits(context_tokens=4000), books=NoBooks())
+    plan.draft(BRIEF, plan.propose(BRIEF))
+    page = shown(model.asks[1])
+    about = ABOUT.search(page)[0]
+    assert "characters left out]" in about
+    assert HYPOTHESIS.findall(about) == ["swap-loops", "pad", "hoist"], "recorded answers go by these names"
+    assert [f"change: {one['change']}" in about for one in four[:3]] == [True] * 3
 
 
 def test_an_answer_with_edits_for_several_is_checked_before_it_is_stored():

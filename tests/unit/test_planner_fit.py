@@ -5,6 +5,7 @@ import pytest
 from ridgeline.agent.planner.conversation import (
     Part,
     bound_text,
+    bound_texts,
     clip_line,
     compose_parts,
     excerpt,
@@ -106,3 +107,14 @@ def test_parts_are_served_in_order_and_say_when_there_is_no_room():
     assert asked == [("first", 50), ("second", 60), ("third", 5)]
     assert found["third"] == "(left out: the context of 100 tokens is full)"
     assert found["empty"] == ""
+
+
+def test_texts_of_one_kind_share_the_room_and_what_a_short_one_leaves_goes_to_the_longer_ones():
+    texts = ["a\n" * 500, "short", "b\n" * 300]
+    first, short, third = bound_texts(texts, tokens=1000, count=len)
+    assert short == "short"
+    assert third.startswith("b\n")
+    assert third.endswith("b\n")
+    assert 400 < len(first) <= 1000 - len(short) - len(third)
+    assert bound_texts(texts, tokens=2000, count=len) == texts
+    assert bound_texts([], tokens=10, count=len) == []

@@ -118,6 +118,7 @@ def test_a_comparison_stands_beside_its_campaign_and_a_ratio_without_a_bound_is_
     ("name", "why"),
     [
         ("conv_transpose3d_h200", "-> memory_bound/l2, medium confidence"),
+        ("depthwise_conv2d_h200", "; it moved 1.05 GB, the task's least is 1.07 GB"),
         ("fp8_block_gemm_h200", "barrier 0.409 of per_issue (named from 0.2) -> latency_bound/barrier"),
         ("rmsnorm_nchw_h200", ""),
         ("matmul_c_mailbox", ""),

@@ -81,7 +81,8 @@ class Session:
         """Look for the sources' other kernels from now on in place of one that the program never launches; whether there are any."""
         if self.others is None:
             return False
-        self.notes.append(f"the program launches no {self.kernel}: looked for {self.others}")
+        names = self.others.removeprefix("(?:").removesuffix(")").replace("|", ", ")
+        self.notes.append(f"the program launches no {self.kernel}: looked for the sources' other kernels, {names}")
         self.kernel, self.others = self.others, None
         return True
 
@@ -135,6 +136,7 @@ def _nvidia(session: Session) -> None:
     """
     tries = [(SKIP if session.kernel else 0, True), *FROM_THE_FIRST]
     number = 0
+    missed: list[str] = []
     while tries:
         skip, extra = tries.pop(0)
         number += 1
@@ -146,12 +148,13 @@ def _nvidia(session: Session) -> None:
         problem = _unreadable(out)
         if problem is None:
             session.paths.append(out)
-            return
-        session.notes.append(f"{problem}{'' if process.ok else f' ({summarize_exit(process)})'}")
+            break
+        missed.append(f"{problem}{'' if process.ok else f' ({summarize_exit(process)})'}")
         if isinstance(problem, ncu_reader.CountersForbidden):
-            return
+            break
         if isinstance(problem, ncu_reader.NoLaunch) and skip == 0 and session.take_others():
-            tries = [(SKIP, True), *FROM_THE_FIRST]
+            tries, missed = [(SKIP, True), *FROM_THE_FIRST], []
+    session.notes += missed
 
 
 def _nsys(session: Session) -> None:
