@@ -26,6 +26,8 @@ FILES = {"isa.toml", "kernel.py", "pytorch.py", "reference.py", "ridgeline.yaml"
 CARD_BYTES, ORACLE_BYTES = 79 * 10**9, 16 * 10**9
 LIBRARY = ("trimul",)
 """A kernel published for it, K-Search's, calls cuBLAS, so ours may."""
+SMALL = ("topk_row",)
+"""What is timed takes a card a few microseconds, and a processor can be asked about it."""
 JUDGED = (
     "matvec",
     "layer_norm",
@@ -139,7 +141,8 @@ def test_bytes_and_operations_are_what_the_contract_counts_and_arrays_fit_a_card
 def test_a_processor_is_asked_about_the_sizes_that_are_not_timed(name):
     task, _ = open_task(PROOF / name / "task.yaml")
     here = Options(device="cpu").fit_sizes(task)
-    assert [shape.label for shape in here.shapes] == [shape.label for shape in task.shapes if not shape.timed]
+    asked = [shape.label for shape in task.shapes if not shape.timed or name in SMALL]
+    assert [shape.label for shape in here.shapes] == asked
 
 
 @torch
