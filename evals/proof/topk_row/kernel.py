@@ -1,4 +1,4 @@
-"""The 64 largest of each row of an fp32 matrix with their places: a program for each row finds one after the other, and reads the row for each."""
+"""The 64 largest of each row of an fp32 matrix with their places: a program for each row finds one after the other, each by a reading."""
 
 import torch
 import triton
@@ -27,6 +27,6 @@ def topk_kernel(values_ptr, indices_ptr, x_ptr, N, K: tl.constexpr, BLOCK_N: tl.
 
 
 def run(x: torch.Tensor, values: torch.Tensor, indices: torch.Tensor) -> None:
-    """values, indices = the 64 largest of each row of x, largest first, of equal ones the first; contiguous fp32 x [B, N] of finite values."""
+    """values, indices = the 64 largest of each row of x, largest first, of equal ones the first; contiguous fp32 x [B, N], finite."""
     b, n = x.shape
     topk_kernel[(b,)](values, indices, x, n, K=64, BLOCK_N=1024, num_warps=4)
