@@ -301,15 +301,12 @@ class Context:
         """Section of the prompt: versions that are ahead of the best one at some shapes, each with its diff."""
         leads = past.find_leads(self._briefing.rounds, self._briefing.best_round)[:MOST_LEADS]
         told: list[str] = []
-        left = tokens
-        for place, lead in enumerate(leads):
+        for lead in leads:
             applied = find(lead.closed.judged, Applied)
             diff = self._reader.read_artifact(applied.diff) if applied else None
             if diff:
-                head = f"==> round {lead.closed.round}, {lead.text}\n"
-                told.append(head + excerpt(diff, tokens=max(0, left // (len(leads) - place)), count=self._count))
-                left -= self._count(told[-1])
-        return "\n\n".join(told)
+                told.append(f"==> round {lead.closed.round}, {lead.text}\n{diff}")
+        return "\n\n".join(bound_texts(told, tokens=tokens, count=self._count))
 
     def _profile(self, tokens: int, *, predicts: bool = False) -> str:
         """Section of the prompt: bottleneck and counters of the best version; `predicts`: with what a prediction may be of."""

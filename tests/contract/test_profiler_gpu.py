@@ -237,18 +237,18 @@ def test_a_kernel_that_is_kept_for_other_sizes_is_none_that_a_trace_shows(room, 
 @pytest.mark.parametrize(
     ("sources", "answer"),
     [
-        ({"k.cu": "__global__ void tile(int x) {}"}, ("tile", "", None)),
-        ({"k.cu": "__global__ void tile(int x) {}\n__global__ void b(int x) {}"}, ("tile", "", "(?:b)")),
+        ({"k.cu": "__global__ void tile(int x) {}"}, ("tile", "", ())),
+        ({"k.cu": "__global__ void tile(int x) {}\n__global__ void b(int x) {}"}, ("tile", "", ("b",))),
         (
             {"k.cu": "template <int N>\n__global__ void __launch_bounds__(128, 2) part(int x) {}"},
-            ("(?:tile|part)", "part", None),
+            ("(?:tile|part)", "part", ()),
         ),
         (
             {"k.hip": 'extern "C" __global__ __launch_bounds__(64) void a(int) {}\n__global__ static void b(int) {}'},
-            ("(?:tile|a|b)", "a, b", None),
+            ("(?:tile|a|b)", "a, b", ()),
         ),
-        ({"k.py": "def f(: broken"}, ("tile", "", None)),
-        ({"k.c": "void other(void);"}, ("tile", "", None)),
+        ({"k.py": "def f(: broken"}, ("tile", "", ())),
+        ({"k.c": "void other(void);"}, ("tile", "", ())),
     ],
 )
 def test_which_kernels_profilers_look_for(sources, answer):

@@ -250,8 +250,11 @@ def test_the_path_of_a_card_judges_alike(tmp_path, right: bool) -> None:
 
         assert DeviceTests(bench=bench).check(opened).answer == ("yes" if right else "no")
         if right:
-            calls = DevicePairs(bench=bench).run({"a": opened, "b": opened}, task.timed, 2)
-            assert not isinstance(calls, TimingRefused) or calls.unclear, "beside other work clocks may not settle it"
+            for _ in range(3):  # beside other work clocks may not settle it
+                calls = DevicePairs(bench=bench).run({"a": opened, "b": opened}, task.timed, 2)
+                if not isinstance(calls, TimingRefused) or not calls.unclear:
+                    break
+            assert not isinstance(calls, TimingRefused)
 
 
 FILE = """import torch

@@ -51,8 +51,8 @@ class Session:
     timeout_s: float
     kernel: str | None = None
     """Regular expression for the kernel; None: the one that takes most time."""
-    others: str | None = None
-    """Regular expression for the other kernels of the program's sources: looked for where no launch is of `kernel`."""
+    others: tuple[str, ...] = ()
+    """Names of the other kernels of the program's sources: looked for where no launch is of `kernel`."""
     arch: str | None = None
     only: Only | None = None
     """The one kind of evidence that is wanted; the kernel is always found by a timing run. None: all."""
@@ -79,12 +79,17 @@ class Session:
 
     def take_others(self) -> bool:
         """Look for the sources' other kernels from now on in place of one that the program never launches; whether there are any."""
-        if self.others is None:
+        if not self.others:
             return False
-        names = self.others.removeprefix("(?:").removesuffix(")").replace("|", ", ")
+        names = ", ".join(self.others)
         self.notes.append(f"the program launches no {self.kernel}: looked for the sources' other kernels, {names}")
-        self.kernel, self.others = self.others, None
+        self.kernel, self.others = match_any(self.others), ()
         return True
+
+
+def match_any(names: Sequence[str]) -> str:
+    """Regular expression of a GPU profiler for kernels with one of these names."""
+    return f"(?:{'|'.join(names)})"
 
 
 def record(session: Session, vendor: Vendor) -> Exit | None:

@@ -38,7 +38,7 @@ from ridgeline.sandbox.profiles.isa.values import (
     target_of,
 )
 from ridgeline.sandbox.profiles.profilers.cpu import parse_printed
-from ridgeline.sandbox.profiles.profilers.gpu import TOOLS, Session, instruments
+from ridgeline.sandbox.profiles.profilers.gpu import TOOLS, Session, instruments, match_any
 from ridgeline.sandbox.profiles.readers.detect import read_recordings
 from ridgeline.sandbox.profiles.readers.files import Member, RecordingError, pack
 from ridgeline.sandbox.profiles.readers.names import own_name
@@ -172,24 +172,20 @@ COMPILED_KERNEL = re.compile(
 """A kernel's name in CUDA and HIP."""
 
 
-def choose_kernels(kernel: str | None, sources: Mapping[str, str]) -> tuple[str | None, str, str | None]:
-    """A regex for what profilers look at, the names of kernels that stand in for one that is gone, and a regex for a second look.
+def choose_kernels(kernel: str | None, sources: Mapping[str, str]) -> tuple[str | None, str, tuple[str, ...]]:
+    """A regex for what profilers look at, the names of kernels that stand in for one that is gone, and names for a second look.
 
     A candidate may rename or split the kernel that the contract names. Then what its sources define is looked at too; a
     name that is of no source at all, as of a library's, is looked for as it is. It may also keep that kernel for other
     sizes than the profiled one: the last is for the sources' other kernels, for where that one is not launched.
     """
     if kernel is None:
-        return None, "", None
+        return None, "", ()
     pattern = re.escape(kernel)
     names = sorted({name for file, text in sources.items() for name in _list_kernels(file, text)} - {kernel})
     if any(re.search(rf"\b{pattern}\b", text) for text in sources.values()):
-        return pattern, "", _match_any(names) if names else None
-    return (_match_any([pattern, *names]), ", ".join(names), None) if names else (pattern, "", None)
-
-
-def _match_any(names: Sequence[str]) -> str:
-    return f"(?:{'|'.join(names)})"
+        return pattern, "", tuple(names)
+    return (match_any([pattern, *names]), ", ".join(names), ()) if names else (pattern, "", ())
 
 
 def _list_kernels(file: str, text: str) -> Iterator[str]:
