@@ -353,7 +353,8 @@ def test_no_thread_of_the_candidate_runs_between_calls(tmp_path: Path, holding: 
         first = _called(session).outputs["y"][0]
         time.sleep(0.5)
         second = _called(session).outputs["y"][0]
-        assert bool(second - first < 20) is holding
+        # some 3000 in the half second where nobody stops it; beside other work the calls themselves leave it a few dozen
+        assert bool(second - first < 200) is holding
         assert session.threads() == 2
 
 
