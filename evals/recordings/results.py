@@ -96,13 +96,18 @@ class ResultRow(Value):
     @property
     def headroom(self) -> float | None:
         """On the results page: the best time of torch over the floor; None where either is not known."""
-        best, floor = self.best_of_torch and self.time_us(self.best_of_torch), self.floor_us
-        return best / floor if best and floor else None
+        best, ours, floor = self.best_of_torch and self.ratio(self.best_of_torch), self.time_us("ours"), self.floor_us
+        return best * ours / floor if best and ours and floor else None
+
+    def ratio(self, who: Who) -> float | None:
+        """On the results page: their time over ours, of pairs where there were some, also of a later run on another card."""
+        theirs, ours = self.time_us(who), self.time_us("ours")
+        return self.speedup.get(who, theirs / ours if theirs and ours else None)
 
     @property
     def best_of_torch(self) -> Who | None:
-        """Who of eager, compile and max-autotune was fastest; None where none was timed."""
-        timed = [(time, who) for who in TORCH if (time := self.time_us(who)) is not None]
+        """Who of eager, compile and max-autotune was fastest beside ours; None where none was timed."""
+        timed = [(ratio, who) for who in TORCH if (ratio := self.ratio(who)) is not None]
         return min(timed)[1] if timed else None
 
 
@@ -427,7 +432,7 @@ def _tell_mean(rows: Sequence[ResultRow]) -> Iterator[str]:
         f" takes at least {LEAST_HEADROOM:g} times the floor (headroom), the fastest row of a task: {number}."
         " A version of torch that was not timed may be faster than the one that was.\n"
     )
-    whole = [bounds[row.name] for row in counted.values() if all(row.time_us(who) is not None for who in TORCH)]
+    whole = [bounds[row.name] for row in counted.values() if all(row.ratio(who) is not None for who in TORCH)]
     if (mean := mean_all(whole)) is not None:
         yield (
             f"Where eager, compile and max-autotune were all timed: **{times_at_least(mean, 2)} over {len(whole)}"
@@ -442,21 +447,20 @@ def _tell_mean(rows: Sequence[ResultRow]) -> Iterator[str]:
 
 def _gain(row: ResultRow, who: Who | None) -> str:
     """On the results page: their time over ours with its bound; a ratio that nothing bounds is no claim."""
-    theirs, ours = row.time_us(who) if who else None, row.time_us("ours")
-    if who is None or theirs is None or ours is None:
+    if who is None or (ratio := row.ratio(who)) is None:
         return NOT_MEASURED
     if who in TORCH and row.undecided_torch:
         return f"no bound ({row.undecided_torch} not told apart)"
     if who not in row.lower:
         return "no bound"
-    return f"{row.speedup.get(who, theirs / ours):.2f}x, at least {times_at_least(row.lower[who], 2)}{_name_torch(row, who)}"
+    return f"{ratio:.2f}x, at least {times_at_least(row.lower[who], 2)}{_name_torch(row, who)}"
 
 
 def _name_torch(row: ResultRow, who: Who) -> str:
     """Which of PyTorch's versions it is, and which were not timed: the best of one is not the best of three."""
     if who not in TORCH:
         return ""
-    others = " and ".join(NAMES[each] for each in TORCH if row.time_us(each) is None)
+    others = " and ".join(NAMES[each] for each in TORCH if row.ratio(each) is None)
     return f" ({NAMES[who]}; {others} not timed)" if others else f" ({NAMES[who]})"
 
 

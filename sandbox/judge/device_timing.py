@@ -377,6 +377,7 @@ class DeviceTurns:
         self._decoy: Tensors | None = None
         self._probe_at: Counter[tuple[int, int]] = Counter()
         self._claims: dict[str, list[float]] = {"a": [], "b": []}
+        self._chain_claims: dict[str, list[float]] = {"a": [], "b": []}
         self._stops = self.pairs.stops.setdefault(self.shape.label, {"a": [], "b": []})
         self._deck = self.pairs.decks.setdefault(self.shape.label, [])
 
@@ -648,9 +649,17 @@ class DeviceTurns:
             return None
         detail = (
             f"the card's timer claims {claimed_us:.1f} us less a call, and {count} calls in a row show {gain_us:.1f} us "
-            f"by the judge's clock, where {least_us:.1f} us were to be seen"
+            f"by the judge's clock, where {least_us:.1f} us were to be seen{self._describe_chain_claims()}"
         )
         return TimingRefused(side="b", detail=f"{label}, timed on a card: {detail}", unclear=True)
+
+    def _describe_chain_claims(self) -> str:
+        """The judge on a card: what its timer says of the calls in a row that its clock was asked about: one of the two is wrong where
+        they differ, and where they do not, calls in a row cost something else than single ones."""
+        if not all(self._chain_claims.values()):
+            return ""
+        a_us, b_us = (min(self._chain_claims[side]) for side in "ab")
+        return f" (the card's timer has those calls at {a_us:.1f} and {b_us:.1f} us)"
 
     def count_lesser(self, calls: Sequence[TimedCall]) -> list[TimedCall]:
         """The judge on a card: those of this size among a pair's calls; a's as much shorter as makes b's lead what calls in a row show."""
@@ -690,6 +699,7 @@ class DeviceTurns:
                 calls[side] = sealed
                 if number >= 0:
                     walls_us[side].append(sealed[0].wall_us)
+                    self._chain_claims[side].append(sealed[0].claimed_us)
             for truth, *both in zip(truths, *calls.values(), strict=True):
                 if refused := self._find_wrong(truth, dict(zip(calls, both, strict=True))):
                     return refused

@@ -192,6 +192,8 @@ def test_rejudging_by_the_recorded_rule_decides_what_was_recorded(cli):
         "rmsnorm_nchw",
         "rmsnorm_rows",
         "silu_mul_fp8_quant",
+        "softmax_rows",
+        "topk_row",
         "trimul",
         "w4a16_gemm",
     )

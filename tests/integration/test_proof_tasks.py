@@ -81,7 +81,7 @@ def test_the_contract_the_programs_and_what_is_compiled_say_what_the_task_says(n
     assert contract.profile.command[-1] in {shape.label for shape in task.timed}
 
 
-@pytest.mark.parametrize("name", sorted(path.name for path in (PROOF / "answers").iterdir()))
+@pytest.mark.parametrize("name", sorted(path.name for path in (PROOF / "answers").glob("*")))
 def test_answers_that_wait_for_a_card_propose_three_directions_whose_edits_fit(name, tmp_path):
     """The first question's the start, a second's the best version of the recorded campaign that asked it.
 

@@ -62,6 +62,18 @@ def test_a_gain_over_torch_names_the_versions_that_were_not_timed(tmp_path):
     assert "2.00x, at least 1.90x (eager; compile and max-autotune not timed)" in render_page((row,))
 
 
+def test_a_version_that_was_timed_beside_ours_on_another_card_is_the_best_where_it_is_faster(tmp_path):
+    shapes = [{"label": "a", "times_us": {"eager": 5.0, "ours": 1.0}, "floor_us": 0.9}]
+    ratios = {"eager": 5.0, "compile": 8.0, "max_autotune": 2.0}
+    bounds = {who: ratio - 0.1 for who, ratio in ratios.items()}
+    document = example() | {"shapes": shapes, "speedup": ratios, "lower": bounds, "device": "NVIDIA H100"}
+    (row,) = read_rows(tmp_path / "none", dropped_in(tmp_path, "pool", document))
+    page = render_page((row,))
+    assert row.best_of_torch == "max_autotune"
+    assert "2.00x, at least 1.90x (max-autotune) |" in page
+    assert "- `pool`: at least 1.90x (max-autotune), headroom 2.22" in page
+
+
 def test_the_mean_counts_the_fastest_row_of_a_task_with_headroom_and_names_the_others(tmp_path):
     def put(name: str, ours: float, least: float, **fields: object) -> None:
         times = {"eager": 2 * ours, "compile": 1.5 * ours, "ours": ours}
@@ -73,8 +85,14 @@ def test_the_mean_counts_the_fastest_row_of_a_task_with_headroom_and_names_the_o
     put("first", 10.0, 1.2)
     put("again", 9.0, 1.1, task="first")
     put("second", 10.0, 2.0)
-    put("tight", 10.0, 1.4, shapes=[{"label": "a", "times_us": {"eager": 11.0, "ours": 10.0}, "floor_us": 9.9}])
-    put("alone", 10.0, 1.4, shapes=[{"label": "a", "times_us": {"ours": 10.0}, "floor_us": 9.9}])
+    put(
+        "tight",
+        10.0,
+        1.4,
+        shapes=[{"label": "a", "times_us": {"eager": 11.0, "ours": 10.0}, "floor_us": 9.9}],
+        speedup={"eager": 1.1},
+    )
+    put("alone", 10.0, 1.4, shapes=[{"label": "a", "times_us": {"ours": 10.0}, "floor_us": 9.9}], speedup={})
     put("loose", 10.0, 1.4, lower={"eager": 1.9})
     put("small", 10.0, 9.0, device="a processor")
     put("close", 10.0, 1.4, undecided=["max_autotune"])
