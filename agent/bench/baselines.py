@@ -123,7 +123,7 @@ class BaselineRequest:
     """PyTorch as one would write it: a file with `reference(inputs...)`; None: pytorch.py beside the task, else its reference."""
     rival: Path | None = None
     only: tuple[Who, ...] = ()
-    """Whom to time; empty: everybody."""
+    """Whom to time, in this order, for a time that may end before all are; empty: everybody, the rival last."""
     until: float = inf
     """On the monotonic clock: no pair is begun that would end after it."""
     keep: Path | None = None
@@ -133,12 +133,12 @@ class BaselineRequest:
 
 
 def read_names(words: str, option: str = "--only") -> tuple[Who, ...]:
-    """Names of sides out of an option with commas. Raises UserError for one that there is not."""
+    """Names of sides out of an option with commas, in its order. Raises UserError for one that there is not."""
     names: tuple[Who, ...] = ("start", *TORCH, "rival")
     chosen = [word for word in words.split(",") if word]
     if unknown := sorted(set(chosen) - set(names)):
         raise UserError(f"{option}: {', '.join(unknown)}: no such side; there are {', '.join(names)}")
-    return tuple(name for name in names if name in chosen)
+    return tuple(name for name in dict.fromkeys(chosen) if name in names)
 
 
 def measure_baselines(request: BaselineRequest, options: Options, note: Callable[[str], None]) -> SideBySide:
@@ -460,7 +460,8 @@ def open_sides(
             *(Side(who=who, folder=None) for who in TORCH),
             *([Side(who="rival", folder=request.rival)] if request.rival else []),
         ]
-        chosen = [side for side in sides if not request.only or side.who in request.only]
+        by_name = {side.who: side for side in sides}
+        chosen = [by_name[who] for who in request.only or by_name if who in by_name]
         ours = _write_kernel(root / "ours", task, champion)
         program = request.program or folder / task.reference
         places = [(side, _write_side(root / side.who, task, side, program)) for side in chosen]

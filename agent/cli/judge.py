@@ -153,7 +153,7 @@ def baselines(
     rival_name: Annotated[str, typer.Option(help="Whose it is.")] = "",
     rival_source: Annotated[str, typer.Option(help="Where it is read, with its commit.")] = "",
     only: Annotated[
-        str, typer.Option(help="Of start, eager, compile, max_autotune, rival, by commas; default: all.")
+        str, typer.Option(help="Of start, eager, compile, max_autotune, rival, by commas, in that order; default: all.")
     ] = "",
     pairs: Annotated[int, typer.Option(min=2, help="Fresh process pairs of each before the first look.")] = 4,
     most_pairs: Annotated[int, typer.Option(min=2, help="Undecided after so many stays undecided.")] = 12,

@@ -210,6 +210,17 @@ def test_what_is_done_when_time_is_over_is_kept_and_the_next_run_times_the_other
         measure_baselines(request, options, lines.append)
 
 
+def test_sides_are_timed_in_the_order_that_is_asked_for(request_of: BaselineRequest, card: dict[str, object]) -> None:
+    rival = request_of.task_file.parent / "rival"
+    rival.mkdir()
+    (rival / "kernel.py").write_text(KERNEL + "# theirs\n")
+    options = Options(device="cpu", pairs=2, most_pairs=2, blocks=2, calibration_pairs=2)
+    for words in ("rival,max_autotune,eager", "eager,rival"):
+        card["asked"] = []
+        measure_baselines(replace(request_of, rival=rival, only=read_names(words)), options, print)
+        assert [*dict.fromkeys(card["asked"])] == ["ours", *words.split(",")]  # type: ignore[call-overload]
+
+
 def read_kept(request: BaselineRequest) -> SideBySide:
     assert request.keep is not None
     return SideBySide.model_validate_json(request.keep.read_bytes())
