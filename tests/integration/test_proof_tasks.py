@@ -1,21 +1,14 @@
 """The tasks of evals/proof, on which others publish kernels: sound as far as a machine without a card can tell."""
 
 import ast
-import json
 import tomllib
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
-from ridgeline.agent.bench.baselines import _take_champion
 from ridgeline.agent.contract_file import load
 from ridgeline.agent.formats.reading import list_sources
-from ridgeline.agent.planner.checks import Checks
-from ridgeline.agent.planner.directions import CheckedDirections, check_directions
-from ridgeline.agent.planner.edits import EditedFiles, apply_candidate
-from ridgeline.agent.planner.tools import ShippedBooks, resolver
-from ridgeline.agent.providers.recorded import read_answers
 from ridgeline.agent.verification import open_task
 from ridgeline.graph.formula import evaluate
 from ridgeline.sandbox.judge.options import Options
@@ -79,43 +72,6 @@ def test_the_contract_the_programs_and_what_is_compiled_say_what_the_task_says(n
     assert contract.profile is not None
     assert contract.profile.kernel in compiled
     assert contract.profile.command[-1] in {shape.label for shape in task.timed}
-
-
-@pytest.mark.parametrize("name", sorted(path.name for path in (PROOF / "answers").glob("*")))
-def test_answers_that_wait_for_a_card_propose_three_directions_whose_edits_fit(name, tmp_path):
-    """The first question's the start, a second's the best version of the recorded campaign that asked it.
-
-    Whether a citation names what a campaign measured is seen there alone: counters of a card may be cited.
-    """
-    folder, answers = PROOF / name, read_answers(PROOF / "answers" / name).answers
-    task, _ = open_task(folder / "task.yaml")
-    source = folder / "kernel.py"
-    for number in range(0, len(answers), 2):
-        proposed, drafted = answers[number : number + 2]
-        if number:
-            recorded = PROOF.parent / "campaigns" / f"{name}_h200"
-            source = _take_champion(recorded, task, folder, tmp_path / "best") / "kernel.py"
-        files = {path.name: path for path in folder.iterdir() if path.is_file()} | {"kernel.py": source}
-        lengths = {file: len(path.read_text().splitlines()) for file, path in files.items()}
-        cited = [step["measured"] for way in json.loads(proposed.text)["directions"] for step in way["evidence"]]
-        checks = Checks(
-            kind="propose",
-            measured=tuple(cited),
-            rounds=tuple(range(1, 2 + 3 * number)),
-            classes=tuple(shape.config_class for shape in task.timed),
-            labels=tuple(shape.label for shape in task.timed),
-        )
-        found = check_directions(proposed.text, checks, resolver(lengths.get, ShippedBooks().line))
-        assert isinstance(found, CheckedDirections), found
-        assert (len(found.hypotheses), found.dropped) == (3, ())
-        assert drafted.place.about == tuple(hypothesis.id for hypothesis in found.hypotheses)
-        for place in range(3):
-            sources = {"kernel.py": source.read_text()}
-            edited = apply_candidate(drafted.text, sources, load(folder).contract, 3, place)
-            assert isinstance(edited, EditedFiles), edited
-            (edit,) = edited.edits
-            assert edit.text is not None
-            compile(edit.text, f"{name} {number} {place + 1}", "exec")
 
 
 @pytest.mark.parametrize("name", NAMES)
