@@ -514,8 +514,9 @@ def draw(rows: Sequence[ResultRow]) -> str:
     """The results page's picture as SVG: a line for each row with a start, each time as many times as fast, on a logarithmic axis."""
     drawn = [(row, _speeds(row)) for row in rows]
     drawn = [(row, speeds) for row, speeds in drawn if len(speeds) > 1]
-    every = [speed for _, speeds in drawn for _, speed in speeds] or [1.0]
-    low, high = min(every) / 1.15, max(every) * 1.15
+    every = [speed for _, speeds in drawn for who, speed in speeds if who != "floor"] or [1.0]
+    # a floor far beyond every time, as of a call that is all launch, would press the others together
+    low, high = min(every) / 1.15, max(every) * 1.3
 
     def place(speed: float) -> float:
         return LEFT + (log10(speed) - log10(low)) / (log10(high) - log10(low)) * (WIDTH - LEFT - RIGHT)
@@ -531,7 +532,7 @@ def draw(rows: Sequence[ResultRow]) -> str:
         label = "floor" if name == "floor" else NAMES[name]
         out.append(f'{_mark(name, x, 16)}<text x="{x + 10}" y="20">{label}</text>')
         x += 40 + 7 * len(label)
-    for tick in (1, 2, 5, 10, 20, 50, 100):
+    for tick in (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000):
         if low <= tick <= high:
             at = place(tick)
             out.append(f'<line x1="{at:.1f}" y1="{TOP - 10}" x2="{at:.1f}" y2="{height - 30}" stroke="#e0e0e0"/>')
@@ -542,6 +543,12 @@ def draw(rows: Sequence[ResultRow]) -> str:
         out.append(f'<line x1="{LEFT}" y1="{y:.1f}" x2="{WIDTH - RIGHT}" y2="{y:.1f}" stroke="#f0f0f0"/>')
         for who, speed in speeds:
             title = f"<title>{escape(row.name)}, {who}: {speed:.2f}x</title>"
+            if speed > high:
+                beyond = f"{title}floor {speed:,.0f}x \u2192"
+                out.append(
+                    f'<text x="{WIDTH - RIGHT}" y="{y - 8:.1f}" font-size="10" text-anchor="end">{beyond}</text>'
+                )
+                continue
             out.append(f"<g>{title}{_mark(who, place(speed), y)}</g>")
     return "\n".join((*out, "</svg>")) + "\n"
 

@@ -123,6 +123,18 @@ def test_the_legend_names_whom_the_picture_shows_and_nobody_else(tmp_path):
     assert legend(example() | {"shapes": shapes}) == ["start", "ours"]
 
 
+def test_a_floor_far_beyond_every_time_is_named_at_the_edge_of_the_picture(tmp_path):
+    def draw_floor(floor_us: float) -> str:
+        shapes = [{"label": "a", "times_us": {"start": 200.0, "ours": 10.0}, "floor_us": floor_us}]
+        return draw(read_rows(tmp_path / "none", dropped_in(tmp_path, "top", example() | {"shapes": shapes})))
+
+    assert "top, floor: 22.22x</title><rect" in draw_floor(9.0)
+    far = draw_floor(0.1)
+    assert "floor 2,000x" in far
+    assert "x</title><rect" not in far, "and no bar"
+    assert "20x</text>" in far
+
+
 def test_a_comparison_stands_beside_its_campaign_and_a_ratio_without_a_bound_is_no_claim(tmp_path):
     document = example() | {"campaign": "matmul_c_mailbox", "lower": {"rival": 1.06}}
     (tmp_path / "campaigns").mkdir()
