@@ -185,10 +185,14 @@ def measure_baselines(request: BaselineRequest, options: Options, note: Callable
         if missing:
             tell("the champion against itself")
             run.calibrate()
-            missing = run.compile(missing, tell)
-        for number, (side, place) in enumerate(missing):
+        is_compiled = False
+        while missing:
+            if not is_compiled and _compiles(missing[0][0].who):  # whoever is before needs not wait for it
+                missing, is_compiled = run.compile(missing, tell), True
+                continue
+            (side, place), *missing = missing
             tell(f"{side.who} against the champion")
-            tell(f"  {run.time(side.who, place, waiting=len(missing) - number - 1)}")
+            tell(f"  {run.time(side.who, place, waiting=len(missing))}")
             if request.keep:
                 _keep(request.keep, answer())
         final = answer()
@@ -201,6 +205,11 @@ def _find_program(request: BaselineRequest, folder: Path) -> BaselineRequest:
     """With PyTorch's program that lies beside the task, where none was given: a reference may compute in wider types."""
     beside = folder / BESIDE
     return replace(request, program=beside) if request.program is None and beside.is_file() else request
+
+
+def _compiles(who: Who) -> bool:
+    """PyTorch's versions that `torch.compile` makes."""
+    return "torch.compile" in MODES.get(who, "")
 
 
 def _hash_sources(place: Path, task: Task) -> str:
@@ -306,8 +315,8 @@ class _Run:
             self._noise = estimate_noise([to_comparison(pairs, "ours", "ours", self._task.shapes)])
 
     def compile(self, sides: Sequence[tuple[Side, Path]], tell: Callable[[str], None]) -> list[tuple[Side, Path]]:
-        """Before any side is timed: PyTorch's compiled versions compile, at the same time; the sides without those that failed."""
-        compiled = [(side.who, place) for side, place in sides if "torch.compile" in MODES.get(side.who, "")]
+        """Before the first of them is timed: PyTorch's compiled versions compile, at the same time; the sides without those that failed."""
+        compiled = [(side.who, place) for side, place in sides if _compiles(side.who)]
         if not compiled or time.monotonic() > self._until:
             return list(sides)
         tell(f"compiling, untimed: {' and '.join(who for who, _ in compiled)}")

@@ -95,9 +95,13 @@ class ResultRow(Value):
 
     @property
     def headroom(self) -> float | None:
-        """On the results page: the best time of torch over the floor; None where either is not known."""
-        best, ours, floor = self.best_of_torch and self.ratio(self.best_of_torch), self.time_us("ours"), self.floor_us
-        return best * ours / floor if best and ours and floor else None
+        """On the results page: the time of torch's best over the floor, of one that was timed elsewhere by its ratio to ours; None where
+        either is not known."""
+        best, floor = self.best_of_torch, self.floor_us
+        if best is None or floor is None:
+            return None
+        time, ratio, ours = self.time_us(best), self.ratio(best), self.time_us("ours")
+        return time / floor if time else ratio * ours / floor if ratio and ours else None
 
     def ratio(self, who: Who) -> float | None:
         """On the results page: their time over ours, of pairs where there were some, also of a later run on another card."""
@@ -350,7 +354,8 @@ HEAD = """# Results
   say by the rules of the loop, and of a row with one size the bytes that it moved; results that stay in a cache are not among them.
   Where a row has no such line, none was recorded.
 - **Calls** find a cold cache where a row says so; in the others a repeated call may find its data there.
-- **A speedup** is that of interleaved pairs, and stands with its lower bound at 99 %.
+- **A speedup** is that of interleaved pairs, and stands with its lower bound at 99 %. A few are of a later run on another card, and have no time
+  here, or beside an earlier version of ours; the row says so. The best of torch is the one with the least.
 - **device** is the time of all commands on a machine with a card, builds included; 0 on a processor. **wall** goes from the baseline to the
   end, waiting for answers included.
 - **again** is the command that repeats a row from a clone, on a machine with such a card or processor. `recorded:` gives the answers of the
@@ -514,9 +519,10 @@ def draw(rows: Sequence[ResultRow]) -> str:
     """The results page's picture as SVG: a line for each row with a start, each time as many times as fast, on a logarithmic axis."""
     drawn = [(row, _speeds(row)) for row in rows]
     drawn = [(row, speeds) for row, speeds in drawn if len(speeds) > 1]
-    every = [speed for _, speeds in drawn for who, speed in speeds if who != "floor"] or [1.0]
+    every = [speed for _, speeds in drawn for _, speed in speeds] or [1.0]
+    timed = [speed for _, speeds in drawn for who, speed in speeds if who != "floor"] or [1.0]
     # a floor far beyond every time, as of a call that is all launch, would press the others together
-    low, high = min(every) / 1.15, max(every) * 1.3
+    low, high = min(every) / 1.15, max(timed) * 1.3
 
     def place(speed: float) -> float:
         return LEFT + (log10(speed) - log10(low)) / (log10(high) - log10(low)) * (WIDTH - LEFT - RIGHT)

@@ -654,12 +654,12 @@ class DeviceTurns:
         return TimingRefused(side="b", detail=f"{label}, timed on a card: {detail}", unclear=True)
 
     def _describe_chain_claims(self) -> str:
-        """The judge on a card: what its timer says of the calls in a row that its clock was asked about: one of the two is wrong where
-        they differ, and where they do not, calls in a row cost something else than single ones."""
+        """The judge on a card: what the workers' timer says of the calls in a row that the judge's clock was asked about. Where the
+        two agree, calls in a row cost something else than single ones; where they do not, one of them is wrong."""
         if not all(self._chain_claims.values()):
             return ""
         a_us, b_us = (min(self._chain_claims[side]) for side in "ab")
-        return f" (the card's timer has those calls at {a_us:.1f} and {b_us:.1f} us)"
+        return f" (the card's timer has those at {b_us:.1f} us a call, against {a_us:.1f} us)"
 
     def count_lesser(self, calls: Sequence[TimedCall]) -> list[TimedCall]:
         """The judge on a card: those of this size among a pair's calls; a's as much shorter as makes b's lead what calls in a row show."""

@@ -195,7 +195,8 @@ def test_what_is_done_when_time_is_over_is_kept_and_the_next_run_times_the_other
     assert first.notes[-1] == "max_autotune is not measured: no time was left after 0 process pairs"
     assert read_kept(request) == first
     assert lines[0] == "   0 s  the champion against itself"
-    assert lines[1] == "  20 s  compiling, untimed: compile and max_autotune"
+    assert lines[1] == "  20 s  eager against the champion", "who does not compile waits for no compiler"
+    assert lines[3] == "  40 s  compiling, untimed: compile and max_autotune"
 
     card["asked"], card["compile"] = [], None
     later = measure_baselines(replace(request, until=1e9), options, lines.append)
@@ -210,14 +211,19 @@ def test_what_is_done_when_time_is_over_is_kept_and_the_next_run_times_the_other
         measure_baselines(request, options, lines.append)
 
 
+BEFORE = {"max_autotune": ("compiling",)}
+
+
 def test_sides_are_timed_in_the_order_that_is_asked_for(request_of: BaselineRequest, card: dict[str, object]) -> None:
     rival = request_of.task_file.parent / "rival"
     rival.mkdir()
     (rival / "kernel.py").write_text(KERNEL + "# theirs\n")
     options = Options(device="cpu", pairs=2, most_pairs=2, blocks=2, calibration_pairs=2)
     for words in ("rival,max_autotune,eager", "eager,rival"):
-        card["asked"] = []
-        measure_baselines(replace(request_of, rival=rival, only=read_names(words)), options, print)
+        card["asked"], lines = [], list[str]()
+        measure_baselines(replace(request_of, rival=rival, only=read_names(words)), options, lines.append)
+        steps = [line[8:].split(" ")[0].rstrip(",") for line in lines if line[8] != " "]
+        assert steps == ["the", *(step for word in words.split(",") for step in BEFORE.get(word, ()) + (word,))]
         assert [*dict.fromkeys(card["asked"])] == ["ours", *words.split(",")]  # type: ignore[call-overload]
 
 
@@ -237,7 +243,7 @@ def test_a_version_that_does_not_compile_is_told_and_the_others_are_timed(
     card["eager"] = None
     answer = measure_baselines(request_of, options, print)
     assert {*answer.speedup} == {"max_autotune"}
-    assert answer.notes[-1] == "eager is not measured: after 0 process pairs: the card was lost"
+    assert answer.notes[1] == "eager is not measured: after 0 process pairs: the card was lost"
 
 
 CLOCKS = "a, timed on a card: the card's timer claims 1.6 us less a call, and 44 calls in a row show -0.6 us"

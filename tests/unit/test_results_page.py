@@ -72,6 +72,7 @@ def test_a_version_that_was_timed_beside_ours_on_another_card_is_the_best_where_
     assert row.best_of_torch == "max_autotune"
     assert "2.00x, at least 1.90x (max-autotune) |" in page
     assert "- `pool`: at least 1.90x (max-autotune), headroom 2.22" in page
+    assert "were all timed: **1.90x over 1 task**" in page
 
 
 def test_the_mean_counts_the_fastest_row_of_a_task_with_headroom_and_names_the_others(tmp_path):
