@@ -354,8 +354,8 @@ HEAD = """# Results
   say by the rules of the loop, and of a row with one size the bytes that it moved; results that stay in a cache are not among them.
   Where a row has no such line, none was recorded.
 - **Calls** find a cold cache where a row says so; in the others a repeated call may find its data there.
-- **A speedup** is that of interleaved pairs, and stands with its lower bound at 99 %. A few are of a later run on another card, and have no time
-  here, or beside an earlier version of ours; the row says so. The best of torch is the one with the least.
+- **A speedup** is that of interleaved pairs, and stands with its lower bound at 99 %. A few are of a later run on another card, and
+  have no time here, or beside an earlier version of ours; the row says so. The best of torch is the one with the least.
 - **device** is the time of all commands on a machine with a card, builds included; 0 on a processor. **wall** goes from the baseline to the
   end, waiting for answers included.
 - **again** is the command that repeats a row from a clone, on a machine with such a card or processor. `recorded:` gives the answers of the
