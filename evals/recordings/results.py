@@ -97,11 +97,11 @@ class ResultRow(Value):
     def headroom(self) -> float | None:
         """On the results page: the time of torch's best over the floor, of one that was timed elsewhere by its ratio to ours; None where
         either is not known."""
-        best, floor = self.best_of_torch, self.floor_us
-        if best is None or floor is None:
+        best, ours, floor = self.best_of_torch, self.time_us("ours"), self.floor_us
+        if best is None or ours is None or floor is None:
             return None
-        time, ratio, ours = self.time_us(best), self.ratio(best), self.time_us("ours")
-        return time / floor if time else ratio * ours / floor if ratio and ours else None
+        time_us = self.time_us(best) or ours * (self.ratio(best) or 0.0)
+        return time_us / floor
 
     def ratio(self, who: Who) -> float | None:
         """On the results page: their time over ours, of pairs where there were some, also of a later run on another card."""
@@ -355,7 +355,7 @@ HEAD = """# Results
   Where a row has no such line, none was recorded.
 - **Calls** find a cold cache where a row says so; in the others a repeated call may find its data there.
 - **A speedup** is that of interleaved pairs, and stands with its lower bound at 99 %. A few are of a later run on another card, and
-  have no time here, or beside an earlier version of ours; the row says so. The best of torch is the one with the least.
+  have no time here; the row says so. The best of torch is the one with the least.
 - **device** is the time of all commands on a machine with a card, builds included; 0 on a processor. **wall** goes from the baseline to the
   end, waiting for answers included.
 - **again** is the command that repeats a row from a clone, on a machine with such a card or processor. `recorded:` gives the answers of the
