@@ -46,7 +46,7 @@ Beside = Annotated[
 Baselines = Annotated[
     str,
     typer.Option(
-        help="Time each champion beside these too, by commas, in order: eager, compile, max_autotune, rival. In the same call, or a later one."
+        help="Time each champion beside these, by commas, in order: eager, compile, max_autotune, rival. In the same call, or a later one."
     ),
 ]
 RivalsFolder = Annotated[
